@@ -1,0 +1,1 @@
+"""What runs on the workers: one plain class a stage. Imports neither Ray nor Hydra nor `jobs`."""

@@ -1,0 +1,12 @@
+"""Ids: the first 128 bits of SHA-256 over what is named, in hexadecimal. Never positions."""
+
+import hashlib
+
+
+def content_id(*parts: str) -> str:
+    """Id of a sequence of strings; each part is length-prefixed, so ("a", "bc") and ("ab", "c") differ."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()[:32]

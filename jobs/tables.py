@@ -1,0 +1,283 @@
+"""The tables that pass between jobs. Read this first.
+
+A table is a directory of Parquet shards. Each has one explicit Arrow schema, a description on every column,
+a primary key and a version; `conform` casts and checks every batch before it is written. Strings are plain
+(Parquet dictionary-encodes them; readers of long tables ask for dictionaries, see `jobs.store.reading`).
+Ids are content hashes (`actors.ids`), never positions.
+"""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+STR, I32, I64, F32, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()
+STRS, F64S = pa.list_(STR), pa.list_(F64)
+ATTRIBUTES = pa.map_(STR, STR)
+WIT_COLUMNS = (
+    "language page_url image_url page_title section_title hierarchical_section_title "
+    "caption_reference_description caption_attribution_description caption_alt_text_description mime_type "
+    "original_height original_width is_main_image attribution_passes_lang_id page_changed_recently "
+    "context_page_description context_section_description"
+).split()
+
+
+class TableError(ValueError):
+    """A batch or a file that is not what its table's schema says."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's name, version, primary key and columns: name -> (Arrow type, description)."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: dict[str, tuple[pa.DataType, str]]
+    version: int = 1
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    def schema(self, **metadata: str) -> pa.Schema:
+        """The Arrow schema; `metadata` (strings) is added to the file's own, e.g. `encoder=`."""
+        fields = [
+            pa.field(name, kind, nullable=name not in self.key, metadata={"description": text})
+            for name, (kind, text) in self.columns.items()
+        ]
+        own = {"remine.table": self.name, "remine.version": str(self.version), "remine.key": ",".join(self.key)}
+        extra = {f"remine.{k}": v for k, v in {**self.metadata, **metadata}.items()}
+        return pa.schema(fields, metadata={**own, **extra})
+
+
+_STATUS = (STR, "how the work on this row ended: a word of actors.status.Status")
+_ERROR_KIND = (STR, "short machine-readable kind of the error, null unless status says so")
+_ERROR_MESSAGE = (STR, "the error in one sentence, null unless status says so")
+_SCORE = (F64, "similarity or likelihood, higher is nearer")
+
+_ALL = [
+    Table("terms", ("term", "source", "concept", "entity_id"), {
+        "term": (STR, "the phrase to look for in page titles"),
+        "source": (STR, "where it came from: knowledge_graph, language_model, manual, or a name of the user's"),
+        "concept": (STR, "the concept that led to it, empty if none"),
+        "entity_id": (STR, "the entity's id in the source, empty if none"),
+        "theme": (STR, "the theme the concept belongs to (Century, table 5)"),
+        "entity_type": (STR, "event, organization, person or location"),
+        "entity_date": (STR, "ISO date of the entity"),
+        "model": (STR, "the language model that proposed it"),
+        "sample": (I32, "which of its responses"),
+        "sub_region": (STR, "UN sub-region given by the source"),
+        "topic": (STR, "topic given by the source"),
+    }),
+    Table("records", ("record_id",), {
+        "record_id": (STR, "hash of the 17 source columns and the split"),
+        "image_id": (STR, "hash of image_url"),
+        **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
+        "split": (STR, "train, val or test, from the file's name; empty if it does not say"),
+        "terms": (STRS, "the search terms found in the page title, sorted"),
+        "methods": (STRS, "the sources of those terms, sorted"),
+    }),
+    Table("images", ("image_id", "rendition"), {
+        "image_id": (STR, "hash of the picture's URL, or of its path inside the folder it came from"),
+        "rendition": (STR, "original, or w300 for a width of 300 pixels"),
+        "bytes": (pa.large_binary(), "the encoded picture, null unless status is ok"),
+        "format": (STR, "JPEG, PNG, … as found in the bytes, not as declared"),
+        "width": (I32, "pixels"),
+        "height": (I32, "pixels"),
+        "sha256": (STR, "of bytes, hexadecimal"),
+        "phash": (STR, "64-bit perceptual hash, hexadecimal"),
+        "source_url": (STR, "where the picture was asked for"),
+        "final_url": (STR, "where it came from after redirects"),
+        "author": (STR, "author as the source states it"),
+        "licence": (STR, "licence as the source states it"),
+        "http_status": (I32, "last HTTP status, null for a folder"),
+        "attempts": (I32, "times it was asked for"),
+        "status": _STATUS,
+        "error_kind": _ERROR_KIND,
+        "error_message": _ERROR_MESSAGE,
+    }),
+    Table("texts", ("text_id",), {
+        "text_id": (STR, "hash of role, language and text"),
+        "role": (STR, "article, caption, reference, generated or prompt"),
+        "language": (STR, "BCP 47 tag, empty if unknown"),
+        "date": (STR, "ISO date the text speaks of"),
+        "source": (STR, "where it came from"),
+        "revision": (STR, "revision of that source"),
+        "text": (STR, "the text"),
+    }),
+    Table("nodes", ("node_id",), {
+        "node_id": (STR, "the entity's id in its knowledge base"),
+        "lemmas": (pa.map_(STR, STRS), "language -> names"),
+        "glosses": (pa.map_(STR, STR), "language -> definition"),
+        "article_text_id": (STR, "its article in texts"),
+    }),
+    Table("node_images", ("node_id", "image_id"), {
+        "node_id": (STR, "an entity"),
+        "image_id": (STR, "one of its pictures"),
+    }),
+    Table("items", ("item_id",), {
+        "item_id": (STR, "hash of what is to be judged"),
+        "kind": (STR, "image, response, pair, description or caption"),
+        "image_ids": (STRS, "its pictures, in order"),
+        "text_ids": (STRS, "its texts, in order"),
+        "response_id": (STR, "the response it is about"),
+        "targets": (STRS, "its own targets (culture labels and the like), if any"),
+        "gold": (STRS, "the right values, if known"),
+        "attributes": (ATTRIBUTES, "date, scenario, sub-region and the like"),
+    }),
+    Table("embeddings", ("item_id", "kind"), {
+        "item_id": (STR, "the picture's or text's id"),
+        "kind": (STR, "image or text"),
+        "embedding": (pa.list_(pa.float16(), 768), "L2-normalised vector, null unless status is ok"),
+        "status": _STATUS,
+        "error_kind": _ERROR_KIND,
+        "error_message": _ERROR_MESSAGE,
+    }),
+    Table("neighbors", ("query_id", "rank"), {
+        "query_id": (STR, "item_id of the query"),
+        "rank": (I32, "1 is the nearest"),
+        "item_id": (STR, "the neighbour"),
+        "score": _SCORE,
+    }),
+    Table("links", ("image_id", "method", "rank"), {
+        "image_id": (STR, "the picture"),
+        "method": (STR, "lemma, gloss, article, lemma_vision, gloss_vision or frequency_vision"),
+        "rank": (I32, "1 is the best"),
+        "node_id": (STR, "the entity"),
+        "lemma": (STR, "the lemma that matched"),
+        "score": _SCORE,
+    }),
+    Table("responses", ("response_id",), {
+        "response_id": (STR, "hash of item, model, prompt, sample and text"),
+        "item_id": (STR, "what it answers"),
+        "model": (STR, "model and revision"),
+        "prompt": (STR, "name of the prompt"),
+        "sample": (I32, "which of n samples, from 0"),
+        "seed": (I64, "seed of the sample"),
+        "text": (STR, "the answer"),
+        "finish_reason": (STR, "stop, length or filter"),
+        "refusal_kind": (STR, "full, hedge, blocked or drop_event; null if none"),
+        "status": _STATUS,
+    }),
+    Table("questions", ("set_id", "question_id"), {
+        "set_id": (STR, "the prompt or caption the set belongs to"),
+        "question_id": (STR, "the question inside the set"),
+        "text": (STR, "the question"),
+        "tuple": (STR, "the proposition it asks about"),
+        "category": (STR, "entity, attribute, relation, global, …"),
+        "parents": (STRS, "question_ids that must be answered yes first"),
+        "valid": (BOOL, "whether a person found it valid"),
+    }),
+    Table("ratings", ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample"), {
+        "item_id": (STR, "what was rated"),
+        "target": (STR, "the label it was rated against, empty if none"),
+        "rubric": (STR, "name of the rubric"),
+        "question": (STR, "name of the question"),
+        "rater": (STR, "who rated: raters.rater"),
+        "condition": (STR, "experimental condition, empty if none"),
+        "method": (STR, "closed, loglik, json, encoder, generate_then_score, or human"),
+        "order": (STR, "layout of the prompt or order of presentation, empty if none"),
+        "sample": (I32, "which of n samples, from 0"),
+        "value": (STR, "the answer's code (rubric's value), null unless ok"),
+        "score": (F64, "the answer as a number on the scale, null for categories and unless ok"),
+        "expected": (F64, "mean of the scale under probabilities, null for categories and unless ok"),
+        "answers": (STRS, "allowed values in the rubric's order"),
+        "probabilities": (F64S, "of the answers, in their order, summing to 1"),
+        "outside_mass": (F64, "probability the rater gave to anything but the allowed answers"),
+        "status": _STATUS,
+        "error_kind": _ERROR_KIND,
+        "error_message": _ERROR_MESSAGE,
+        "raw": (STR, "what the rater wrote, kept when status is not ok"),
+        "comment": (STR, "free comment"),
+        "seconds": (F64, "time spent on this rating"),
+    }),
+    Table("spans", ("item_id", "rater", "text_id", "kind", "start", "end"), {
+        "item_id": (STR, "the item"),
+        "rater": (STR, "who marked it"),
+        "text_id": (STR, "the text it lies in"),
+        "kind": (STR, "mistake or omission"),
+        "start": (I32, "first character, from 0"),
+        "end": (I32, "one past the last character"),
+        "category": (STR, "kind of mistake"),
+        "score": (F64, "severity"),
+        "status": _STATUS,
+    }),
+    Table("raters", ("rater",), {
+        "rater": (STR, "name: model@revision, or a person's pseudonym"),
+        "kind": (STR, "model, human, encoder or gold"),
+        "family": (STR, "model family"),
+        "revision": (STR, "commit or tag of the weights"),
+        "dtype": (STR, "float32, bfloat16, …"),
+        "engine": (STR, "what ran it"),
+        "country": (STR, "of a person"),
+        "pool": (STR, "where a person was recruited"),
+        "experience": (STR, "of a person"),
+    }),
+    Table("metrics", ("metric", "dims"), {
+        "metric": (STR, "name of the figure"),
+        "dims": (STR, "what it is of, as canonical JSON: {\"question\":\"sensitive\"}"),
+        "definition": (STR, "one sentence, with its source"),
+        "value": (F64, "null when undefined"),
+        "low": (F64, "lower end of the interval"),
+        "high": (F64, "upper end of the interval"),
+        "interval_method": (STR, "how the interval was made"),
+        "n": (I64, "rows it rests on"),
+        "coverage": (F64, "rated / asked"),
+        "status": _STATUS,
+        "reason": (STR, "why it is undefined"),
+    }),
+]  # fmt: skip
+TABLES: dict[str, Table] = {table.name: table for table in _ALL}
+
+
+def table(name: str, *, dim: int | None = None) -> Table:
+    """The table `name`; for `embeddings`, `dim` sets the vectors' length.
+
+    Raises:
+        TableError: no table of that name.
+    """
+    if name not in TABLES:
+        raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
+    found = TABLES[name]
+    if dim is None:
+        return found
+    kind = pa.list_(pa.float16(), dim)
+    columns = {**found.columns, "embedding": (kind, found.columns["embedding"][1])}
+    return Table(found.name, found.key, columns, found.version)
+
+
+def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = None) -> pa.Table:
+    """Cast `batch` to the schema of `to`, in its column order, and check the primary key inside the batch.
+
+    Raises:
+        TableError: naming every unknown, missing or mistyped column, a null in a key, or a duplicate key.
+    """
+    schema = to.schema(**(metadata or {}))
+    faults = []
+    if unknown := [name for name in batch.column_names if name not in to.columns]:
+        faults.append(f"unknown columns {', '.join(unknown)}")
+    if missing := [name for name in to.columns if name not in batch.column_names]:
+        faults.append(f"missing columns {', '.join(missing)}")
+    if twice := sorted({name for name in batch.column_names if batch.column_names.count(name) > 1}):
+        faults.append(f"columns that stand twice {', '.join(twice)}")
+    columns = {}
+    for target in schema:
+        if target.name in missing or target.name in twice:
+            continue
+        column = batch.column(target.name)
+        try:
+            columns[target.name] = column if column.type == target.type else column.cast(target.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            faults.append(f"column {target.name} is {column.type}, not {target.type} ({str(error).splitlines()[0]})")
+    if faults:
+        raise TableError(f"table {to.name}: " + "; ".join(faults))
+    made = pa.table([columns[target.name] for target in schema], schema=schema)
+    _check_key(made, to)
+    return made
+
+
+def _check_key(batch: pa.Table, of: Table) -> None:
+    if nulls := [name for name in of.key if batch.column(name).null_count]:
+        raise TableError(f"table {of.name}: null in key column {', '.join(nulls)}")
+    counted = batch.select(list(of.key)).group_by(list(of.key)).aggregate([([], "count_all")])
+    doubles = counted.filter(pc.greater(counted["count_all"], 1))
+    if doubles.num_rows:
+        first = {name: doubles[name][0].as_py() for name in of.key}
+        raise TableError(f"table {of.name}: {doubles.num_rows} duplicate keys, the first {first}")
