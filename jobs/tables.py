@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 STR, I32, I64, F32, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()
 STRS, F64S = pa.list_(STR), pa.list_(F64)
 ATTRIBUTES = pa.map_(STR, STR)
-WIT_COLUMNS = (
+WIT_COLUMNS = (  # in the order of the released files
     "language page_url image_url page_title section_title hierarchical_section_title "
     "caption_reference_description caption_attribution_description caption_alt_text_description mime_type "
     "original_height original_width is_main_image attribution_passes_lang_id page_changed_recently "
@@ -67,7 +67,7 @@ _ALL = [
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the 17 source columns and the split"),
+        "record_id": (STR, "hash of the source columns, the file's name and which of equal rows in it this is"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
         "split": (STR, "train, val or test, from the file's name; empty if it does not say"),

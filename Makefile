@@ -1,0 +1,70 @@
+# Each target sets up what it needs. PYTHON=python3.12 picks another interpreter for a new environment;
+# ARGS='-k mine' is handed on to the command of demo, test, torture and bench.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test lint torture bench clean FORCE
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+
+# .installing exists from before pip's first write until its last, and is then renamed: finding it means that a run was
+# killed in between, and packages may be there by half. .installed is the proof of a whole environment.
+STAMP := $(VENV)/.installed
+UNFINISHED := $(VENV)/.installing
+SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
+
+# An environment whose interpreter is gone (moved, or the system's Python upgraded) is not up to date, whatever its stamp.
+BROKEN := $(shell $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || echo FORCE)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export RAY_USAGE_STATS_ENABLED ?= 0
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+demo: $(STAMP) ## the whole way, on a small corpus that it makes itself
+	$(PY) -m jobs.demo $(ARGS)
+
+test: lint ## lint, the tests, and the smallest benchmark
+	$(PY) -m pytest -m 'not torture' $(ARGS)
+	$(PY) -m tests.benchmarks mine smoke
+
+lint: $(STAMP) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+torture: $(STAMP) ## the long attacks: kills, faults, races
+	$(PY) -m pytest -m torture $(ARGS)
+
+bench: $(STAMP) ## every benchmark at its default size
+	$(PY) -m tests.benchmarks $(ARGS)
+
+clean: ## remove what demo, bench and the tools leave; the environment stays (rm -r .venv starts afresh)
+	rm -rf demo-out benchmarks-out build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -path './$(VENV)' -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+FORCE:
+
+# A pip that fails cleans up after itself and says so, hence the marker goes too; only one that is killed leaves it.
+$(STAMP): pyproject.toml constraints.txt $(BROKEN)
+	@rm -f $@
+	@if [ -e $(UNFINISHED) ] || ! $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -c '$(SUPPORTED)' >/dev/null 2>&1 || { \
+	    echo "remine needs Python 3.11 or newer, and '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || :)" >&2; \
+	    echo "Name one that is: make PYTHON=python3.12 $(or $(MAKECMDGOALS),test)" >&2; exit 1; }; \
+	  echo "making $(VENV) with $$($(PYTHON) --version)"; \
+	  $(PYTHON) -m venv --clear $(VENV) || { \
+	    echo "'$(PYTHON) -m venv' failed: on Debian and Ubuntu it needs the package python3-venv" >&2; exit 1; }; \
+	fi
+	@echo "installing the versions of constraints.txt into $(VENV) (some minutes and 7 GB the first time)"
+	@touch $(UNFINISHED)
+	@$(PY) -m pip install -q -c constraints.txt -e '.[test,bench,demo]' || { rm -f $(UNFINISHED); exit 1; }
+	@mv $(UNFINISHED) $@
+	@touch $@

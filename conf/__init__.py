@@ -1,0 +1,1 @@
+"""The configuration files, as a package so that an installed remine has them too."""

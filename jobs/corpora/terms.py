@@ -1,0 +1,92 @@
+"""Search terms: a `terms` table, or a CSV, TSV, Parquet or plain text file with one column of phrases."""
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from actors.titles import fold
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.reading import open_table
+
+COLUMNS = ("term", "terms", "phrase", "page_title")  # what a column of phrases is called in the wild
+
+
+@dataclass
+class TermsConfig:
+    """Where the search terms come from."""
+
+    path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
+    column: str | None = None  # the column of phrases; null: term, terms, phrase, page_title or the only one
+    source: str | None = None  # what the rows found are credited to; null: the table's sources, or the file's name
+
+
+def read_terms(config: TermsConfig) -> dict[str, tuple[str, ...]]:
+    """The folded terms and the sources each came from.
+
+    Raises:
+        InputError: nothing there, no such column, or no term in it.
+    """
+    found = locations.find(config.path)
+    data = [o for o in found if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
+    if len(found) == 1:
+        phrases, sources = _read_file(found[0].uri, config.column)
+    elif any("/_run/" in o.uri for o in data):
+        table = open_table(config.path, "terms")
+        rows = pa.concat_tables(list(table.batches(["term", "source"])))
+        phrases, sources = rows["term"].to_pylist(), rows["source"].to_pylist()
+    else:
+        raise InputError(f"terms.path={config.path}: {len(found)} files; name one file or a table of terms")
+    stem = PurePosixPath(found[0].uri).name.split(".")[0]
+    by_term: dict[str, set[str]] = {}
+    for phrase, source in zip(phrases, sources, strict=True):
+        if phrase and (term := fold(phrase)):
+            by_term.setdefault(term, set()).add(config.source or source or stem)
+    if not by_term:
+        raise InputError(f"terms.path={config.path}: no term in it")
+    return {term: tuple(sorted(of)) for term, of in sorted(by_term.items())}
+
+
+def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
+    """A hash of the terms and their sources, for the identity of what they find."""
+    return content_id(*(part for term, of in terms.items() for part in (term, *of, "")))
+
+
+def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str | None]]:
+    fs, path = locations.filesystem(uri)
+    name = uri.lower()
+    with locations.named_errors(uri):
+        if name.endswith(".parquet"):
+            with fs.open_input_file(path) as stream:
+                table = pq.read_table(stream)
+            return _columns(uri, {c: table[c].to_pylist() for c in table.column_names}, column)
+        text = locations.read_bytes(uri).decode("utf-8-sig", "replace")
+    if name.endswith(".txt"):
+        lines: list[str | None] = list(text.splitlines())
+        return lines, [None] * len(lines)
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","))
+    if not rows:
+        raise InputError(f"{uri}: empty, a header is needed")
+    header = [c.strip() for c in rows[0]]
+    by_column = dict(zip(header, zip_longest(*rows[1:]), strict=False))
+    return _columns(uri, {name: list(by_column.get(name, ())) for name in header}, column)
+
+
+def _columns(
+    uri: str, columns: Mapping[str, list[str | None]], wanted: str | None
+) -> tuple[list[str | None], list[str | None]]:
+    """The phrases and, where there is a column `source`, what each is credited to."""
+    known = [wanted] if wanted else [c for c in COLUMNS if c in columns] or list(columns)[: len(columns) == 1]
+    if not known or known[0] not in columns:
+        named = wanted or " or ".join(COLUMNS)
+        raise InputError(f"{uri}: no column {named}; there are {', '.join(columns)} (choose with terms.column=)")
+    phrases = columns[known[0]]
+    return phrases, columns.get("source", [None] * len(phrases))

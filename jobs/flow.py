@@ -1,0 +1,292 @@
+"""Work units through Ray Data: read, a pool of actors a stage, write.
+
+A unit travels as one Arrow block whose rows carry `_unit` and `_asked` (how many rows the unit must have
+when it is written). Blocks are never split (`target_max_block_size=None`, jobs.session), so the sink sees
+whole units and refuses anything else. Two shapes:
+
+- `stream`: rows flow through stages; the sink writes each unit as it arrives.
+- `process`: one actor call does a unit from reading to writing; for units whose rows do not fit a block
+  (a 2.5 GB gzip file), which it streams to the unit's object itself.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import ray.data
+from ray.data import ActorPoolStrategy, Datasink, Datasource, ReadTask
+from ray.data.block import Block, BlockAccessor, BlockMetadata
+
+from jobs import resources as res
+from jobs.errors import InputError, RunError
+from jobs.progress import Progress, Reporter, StageProgress
+from jobs.store.reading import read_unit
+from jobs.store.run import TableRun
+from jobs.store.writer import Target, Task, UnitWriter
+
+UNIT, ASKED, TASK = "_unit", "_asked", "_task"
+RESTARTS = 3  # a row that kills its process every time must end the run, not loop for ever
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pool of plain actors: `actor(**kwargs)` is built once an actor and called with Arrow tables.
+
+    `rows_out` is how many rows it makes of one; the pool's size and resources are those of `pool` in the
+    config.
+    """
+
+    pool: str
+    actor: type
+    kwargs: dict[str, Any]
+    rows_out: int = 1
+
+
+@dataclass(frozen=True)
+class Read:
+    """How a unit's rows are read: `rows(task)` gives the table that the first stage takes.
+
+    `item` names the column by which a row is found again in the output (`output_item` there), which is what
+    lets a retry redo single rows.
+    """
+
+    rows: Callable[[Task], pa.Table]
+    item: str
+    output_item: str
+
+
+def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: res.Resources) -> None:
+    """Do `run.todo`: read each unit, pass it through `stages`, write it.
+
+    Raises:
+        RunError: an actor broke its contract or Ray gave up on a task.
+    """
+    empty = [t for t in run.todo if t.unit.rows == 0]
+    for task in empty:  # Ray drops empty blocks; an empty unit is an object of zero rows all the same
+        with UnitWriter(run.target, task):
+            pass
+    tasks = [t for t in run.todo if t.unit.rows != 0]
+    if not tasks:
+        return
+    total = None if any(t.retry for t in tasks) else sum(t.unit.rows or 0 for t in tasks)
+    shown, factor = [], 1
+    for stage in stages:
+        factor *= stage.rows_out
+        shown.append(StageProgress(stage.pool, None if total is None else total * factor))
+    with _ray_errors(), Progress(name, shown) as progress:
+        source = _Units(tasks, lambda task: _rows(task, read, run.target, factor))
+        data = ray.data.read_datasource(source, override_num_blocks=len(tasks), num_cpus=resources.read.num_cpus)
+        for stage in stages:
+            data = _mapped(data, stage, getattr(resources, stage.pool), progress.board)
+        sink = _UnitSink(run.target, {t.unit.name: t for t in tasks}, read.output_item)
+        data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
+
+
+def process(
+    run: TableRun, *, name: str, stage: Stage, resources: res.Resources, total: int | None, counted: str
+) -> None:
+    """Do `run.todo`: each unit in one call `actor(task, writer, report)`, which writes it.
+
+    `total` is what the stage's progress runs to, in units of `counted` (rows, MB).
+
+    Raises: as `stream`.
+    """
+    if not run.todo:
+        return
+    with _ray_errors(), Progress(name, [StageProgress(stage.pool, total, counted)]) as progress:
+        source = _Units(run.todo, _descriptor)
+        data = ray.data.read_datasource(source, override_num_blocks=len(run.todo), num_cpus=resources.read.num_cpus)
+        data = _pool(
+            data,
+            _runner(stage, _UnitRunner),
+            {"stage": stage, "board": progress.board, "target": run.target},
+            getattr(resources, stage.pool),
+            batch_size=1,
+        )
+        for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
+            pass
+
+
+def check(resources: res.Resources, pools: list[str], *, write: bool = True) -> None:
+    """Refuse stages that the cluster could never run; called before a job writes anything.
+
+    Raises:
+        InputError: more CPUs or GPUs asked for than there are.
+    """
+    asked = res.demands(resources, pools, write=write)
+    res.preflight(asked, ray.cluster_resources(), autoscaling=resources.autoscaling)
+
+
+def _mapped(data: ray.data.Dataset, stage: Stage, pool: res.StageResources, board: Any) -> ray.data.Dataset:
+    kwargs = {"stage": stage, "board": board}
+    return _pool(data, _runner(stage, _StageRunner), kwargs, pool, batch_size=pool.batch_size)
+
+
+def _pool(
+    data: ray.data.Dataset, runner: type, kwargs: dict[str, Any], pool: res.StageResources, *, batch_size: int
+) -> ray.data.Dataset:
+    sizes: dict[str, Any] = {"size": pool.actors}
+    if pool.max_actors and pool.max_actors > pool.actors:
+        sizes = {"min_size": pool.actors, "max_size": pool.max_actors, "initial_size": pool.actors}
+    return data.map_batches(
+        runner,
+        batch_format="pyarrow",
+        batch_size=batch_size,
+        fn_constructor_kwargs=kwargs,
+        compute=ActorPoolStrategy(max_tasks_in_flight_per_actor=pool.max_in_flight, **sizes),
+        num_cpus=pool.num_cpus,
+        num_gpus=pool.num_gpus or None,
+        memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
+        max_restarts=RESTARTS,
+        max_task_retries=RESTARTS,
+    )
+
+
+def _runner(stage: Stage, base: type) -> type:
+    """`base` under the actor's own name, which is what Ray calls the operator."""
+    return type(stage.actor.__name__, (base,), {"__module__": __name__})
+
+
+class _StageRunner:
+    """Holds a plain actor; keeps the unit columns aside and checks that every row comes out once."""
+
+    def __init__(self, *, stage: Stage, board: Any) -> None:
+        self._stage = stage
+        self._actor = stage.actor(**stage.kwargs)
+        self._report = Reporter(board, stage.pool)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        factor = self._stage.rows_out
+        made: pa.Table = self._actor(batch.drop_columns([UNIT, ASKED]))
+        if made.num_rows != batch.num_rows * factor:
+            raise RunError(
+                f"{self._stage.actor.__name__} made {made.num_rows} rows of {batch.num_rows}, not {factor} each"
+            )
+        for column in (UNIT, ASKED):
+            values = batch[column].combine_chunks()
+            if factor > 1:
+                indices = pa.array([row for row in range(batch.num_rows) for _ in range(factor)])
+                values = values.take(indices)
+            made = made.append_column(column, values)
+        self._report.add(made.num_rows, errors=_errors(made))
+        self._report.flush()
+        return made
+
+
+class _UnitRunner:
+    """Holds a unit-at-a-time actor and gives it the unit's writer."""
+
+    def __init__(self, *, stage: Stage, board: Any, target: Target) -> None:
+        self._actor = stage.actor(**stage.kwargs)
+        self._report = Reporter(board, stage.pool)
+        self._target = target
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        for text in batch[TASK].to_pylist():
+            task = Task.from_json(text)
+            with UnitWriter(self._target, task) as writer:
+                self._actor(task, writer, self._report)
+            self._report.flush()
+        return batch
+
+
+def _errors(batch: pa.Table) -> int:
+    if "status" not in batch.column_names:
+        return 0
+    bad = pc.sum(pc.equal(batch["status"], "error")).as_py()
+    return bad or 0
+
+
+def _descriptor(task: Task) -> pa.Table:
+    return pa.table({TASK: [task.to_json()]})
+
+
+def _rows(task: Task, read: Read, target: Target, factor: int) -> pa.Table:
+    rows = read.rows(task)
+    if task.retry:
+        kept = read_unit(target.data_uri(task.unit.name), columns=[read.output_item, "status"])
+        again = kept.filter(pc.is_in(kept["status"], pa.array(task.retry)))
+        rows = rows.filter(pc.is_in(rows[read.item], again[read.output_item].combine_chunks()))
+    rows = rows.append_column(UNIT, pa.array([task.unit.name] * rows.num_rows, pa.string()))
+    return rows.append_column(ASKED, pa.array([rows.num_rows * factor] * rows.num_rows, pa.int64()))
+
+
+class _Units(Datasource):
+    """One read task and one block a unit."""
+
+    def __init__(self, tasks: Sequence[Task], read: Callable[[Task], pa.Table]) -> None:
+        super().__init__()
+        self._tasks, self._read = tasks, read
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return None
+
+    def get_read_tasks(
+        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
+    ) -> list[ReadTask]:
+        read = self._read
+
+        def reader(task: Task) -> Callable[[], Iterable[Block]]:
+            def blocks() -> Iterator[Block]:
+                yield read(task)
+
+            return blocks
+
+        tasks = []
+        for task in self._tasks:
+            files = tuple(o.uri for o in task.unit.inputs)
+            meta = BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=files)
+            tasks.append(ReadTask(reader(task), meta))
+        return tasks
+
+
+class _UnitSink(Datasink):
+    """Writes whole units; a block with part of a unit is a fault in the plan, never written."""
+
+    def __init__(self, target: Target, tasks: dict[str, Task], item: str) -> None:
+        self._target, self._tasks, self._item = target, tasks, item
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+        rows = pa.concat_tables([BlockAccessor.for_block(b).to_arrow() for b in blocks])
+        for name in pc.unique(rows[UNIT]).to_pylist():
+            mine = rows.filter(pc.equal(rows[UNIT], name))
+            asked = mine[ASKED][0].as_py()
+            if mine.num_rows != asked:
+                raise RunError(f"unit {name}: {mine.num_rows} of {asked} rows arrived together")
+            task = self._tasks[name]
+            made = mine.drop_columns([UNIT, ASKED])
+            if task.retry:
+                made = _merged(read_unit(self._target.data_uri(name)), made, self._target, task)
+            with UnitWriter(self._target, task) as writer:
+                writer.counts.rows_in = made.num_rows
+                writer.write(made)
+
+
+def _merged(old: pa.Table, new: pa.Table, target: Target, task: Task) -> pa.Table:
+    """`old` in its order, its rows of the retried statuses replaced by those of `new` with the same key."""
+    key = list(target.definition().key)
+    place = {k: i for i, k in enumerate(zip(*(new[c].to_pylist() for c in key), strict=True))}
+    keys = list(zip(*(old[c].to_pylist() for c in key), strict=True))
+    redo = [s in task.retry for s in old["status"].to_pylist()]
+    if lost := [k for k, again in zip(keys, redo, strict=True) if again and k not in place]:
+        raise RunError(f"unit {task.unit.name}: the retry made no row for {lost[0]}")
+    both = pa.concat_tables([old, new.select(old.column_names).cast(old.schema)])
+    order = [old.num_rows + place[k] if again else i for i, (k, again) in enumerate(zip(keys, redo, strict=True))]
+    return both.take(pa.array(order, pa.int64()))
+
+
+@contextmanager
+def _ray_errors() -> Iterator[None]:
+    """Turn Ray's wrapping of what went wrong on a worker into one sentence: the last error of its trace."""
+    try:
+        yield
+    except (KeyboardInterrupt, InputError, RunError):
+        raise
+    except Exception as error:
+        named = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit)): (.+)$", str(error), re.M)
+        kind, message = named[-1] if named else (type(error).__name__, str(error).strip().splitlines()[-1])
+        raise RunError(f"a worker failed: {kind}: {message} (ray.verbose=true shows its trace)") from error

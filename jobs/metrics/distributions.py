@@ -1,0 +1,370 @@
+"""How raters' answers are distributed: counts by status, shares of the answers, mean scores, coverage.
+
+`Distributions` is fed batches of the table `ratings` and forgets them: its memory grows with the number of
+raters, questions and answers, never with the number of rows. The counting is done by Arrow.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import STATUSES, Status
+from jobs.tables import conform, table
+
+BY = ("rater", "rubric", "question")
+EXTRA = ("condition", "method", "order", "target")
+# Past this many different answers a question is not closed (free text, a slider): its answers are no longer
+# counted one by one, so that memory stays bounded. The largest closed set of the papers has 22 (UN sub-regions).
+MAX_ANSWERS = 512
+Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+WILSON, NORMAL = "wilson 95%", "normal 95% over ratings"
+# Arrow cannot group by lists; answers are joined by ASCII's unit separator, which no answer may contain.
+_SEPARATOR = "\x1f"
+
+_DEFINITIONS = {
+    "share": "Ok ratings that chose this answer / ok ratings; interval of Wilson (1927), ratings taken as independent.",
+    "mean_score": "Mean of score over ok ratings that have one; normal interval mean ± 1.96 s/√n, s with n - 1, "
+    "ratings taken as independent.",
+    "outside_mass_mean": "Mean over ok ratings of the probability the rater gave to anything but the allowed answers.",
+    "coverage": "Ok ratings / ratings asked for.",
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """One answer: how often it was chosen; `share`, `low`, `high` are in [0, 1], None when nothing is ok."""
+
+    answer: str
+    count: int
+    share: float | None
+    low: float | None
+    high: float | None
+    listed: bool = True  # False: chosen, but not among the answers the rubric allows
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval; `reason` says why `value`, or else the interval, is None."""
+
+    value: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+    interval_method: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """What one rater answered to one question.
+
+    Attributes:
+        extra: further grouping columns and their values, e.g. (("condition", "explicit"),).
+        asked: ratings asked for: the rows of every status.
+        statuses: rows by status, those that occur, in the order of `actors.status.Status`; they sum to `asked`.
+        coverage: statuses["ok"] / asked, in [0, 1].
+        answers: in the rubric's order, answers never chosen included; unlisted ones last. Empty if the question
+            is not closed.
+        ordinal: whether the answers lie on a scale (some rater's answer to the question has a score); None if no
+            rater's answer is ok.
+        reason: why the shares are undefined, None if they are defined.
+    """
+
+    rater: str
+    rubric: str
+    question: str
+    extra: tuple[tuple[str, str], ...]
+    asked: int
+    statuses: dict[str, int]
+    coverage: float
+    answers: tuple[Share, ...]
+    ordinal: bool | None
+    mean_score: Estimate
+    outside_mass: Estimate
+    reason: str | None = None
+
+    @property
+    def ok(self) -> int:
+        """Ratings whose status is ok."""
+        return self.statuses.get(Status.OK, 0)
+
+    @property
+    def not_ok(self) -> dict[str, int]:
+        """Ratings by status, without ok."""
+        return {status: count for status, count in self.statuses.items() if status != Status.OK}
+
+
+class Distributions:
+    """Accumulates batches of `ratings`; neither their order nor their size changes the result.
+
+    (Sums of integer scores are exact; sums of fractions agree to rounding.)
+
+    Args:
+        extra: columns to group by besides rater, rubric and question; of `EXTRA`. Name the conditions, methods or
+            layouts here when a table holds several, or they are pooled.
+        declared: (rubric, question) -> allowed answers in the rubric's order, for tables that do not state them
+            (people's); otherwise the answers that any rater's rows state are used for all raters.
+        pool: rater -> name to count it under, e.g. every person -> "people".
+
+    Raises:
+        ValueError: a column in `extra` is not one of `EXTRA`.
+    """
+
+    def __init__(
+        self,
+        *,
+        extra: Sequence[str] = (),
+        declared: Mapping[tuple[str, str], Sequence[str]] | None = None,
+        pool: Mapping[str, str] | None = None,
+    ) -> None:
+        if wrong := [name for name in extra if name not in EXTRA]:
+            raise ValueError(f"cannot group by {', '.join(wrong)}; extra columns are {', '.join(EXTRA)}")
+        self._by = (*BY, *extra)
+        self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
+        self._pool = dict(pool or {})
+        self._statuses: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        # None in the next two: more than MAX_ANSWERS were seen and they are no longer told apart.
+        self._values: dict[tuple[str, ...], Counter[str] | None] = {}
+        self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
+        self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
+        self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `ratings` that `add` needs; read only these."""
+        return [*self._by, "status", "value", "score", "answers", "outside_mass"]
+
+    def add(self, batch: pa.Table) -> None:
+        """Count a batch; it may have any number of rows, further columns and dictionary-encoded strings.
+
+        Raises:
+            ValueError: a missing column, a null in a grouping column, an unknown status, an ok row without value or
+                with a score or outside mass that is not finite, or an answer that contains U+001F. Nothing is counted.
+        """
+        if missing := [name for name in self.columns if name not in batch.column_names]:
+            raise ValueError(f"ratings lack {', '.join(missing)}")
+        rows = batch.select(self.columns).unify_dictionaries()
+        ok = rows.filter(pc.equal(rows["status"], Status.OK.value))
+        lists = _joined(rows["answers"])
+        self._check(rows, ok)
+        for *by, status, count in _grouped(rows, [*self._by, "status"], [([], "count_all")]):
+            self._statuses[self._key(by)][status] += count
+        for *by, value, count in _grouped(ok, [*self._by, "value"], [([], "count_all")]):
+            self._add_value(self._key(by), value, count)
+        for name, into in (("score", self._score), ("outside_mass", self._outside)):
+            numbers = ok[name].cast(pa.float64())
+            squared = ok.select(list(self._by)).append_column("x", numbers)
+            squared = squared.append_column("xx", pc.multiply(numbers, numbers))
+            for *by, n, total, squares in _grouped(squared, self._by, [("x", "count"), ("x", "sum"), ("xx", "sum")]):
+                into[self._key(by)].add(n, total, squares)
+        stated = rows.select(["rubric", "question"]).append_column("list", lists)
+        for rubric, question, joined, _ in _grouped(stated, stated.column_names, [([], "count_all")]):
+            if joined:
+                self._add_list((rubric, question), tuple(joined.split(_SEPARATOR)))
+
+    def result(self) -> list[Distribution]:
+        """What has been counted so far, sorted by rater, rubric, question and the extra columns."""
+        scored = {key[1:3] for key, sums in self._score.items() if sums.n}
+        answered = {key[1:3] for key, statuses in self._statuses.items() if statuses[Status.OK]}
+        return [self._one(key, scored=scored, answered=answered) for key in sorted(self._statuses)]
+
+    def _one(self, key: tuple[str, ...], *, scored: set[Any], answered: set[Any]) -> Distribution:
+        question = key[1:3]
+        ordinal = True if question in scored else (False if question in answered else None)
+        statuses = {status: self._statuses[key][status] for status in STATUSES if self._statuses[key][status]}
+        asked, ok = sum(statuses.values()), statuses.get(Status.OK, 0)
+        answers, reason = self._shares(key, ok)
+        empty = None if ok else _none_ok(asked)
+        return Distribution(
+            rater=key[0],
+            rubric=key[1],
+            question=key[2],
+            extra=tuple(zip(self._by[len(BY) :], key[len(BY) :], strict=True)),
+            asked=asked,
+            statuses=statuses,
+            coverage=ok / asked,
+            answers=answers,
+            ordinal=ordinal,
+            mean_score=self._score[key].estimate(
+                interval=True,
+                reason=empty or ("the rater gave no scores" if ordinal else "the answers are categories: no mean"),
+            ),
+            outside_mass=self._outside[key].estimate(
+                interval=False, reason=empty or "the rater states no probabilities"
+            ),
+            reason=reason,
+        )
+
+    def _shares(self, key: tuple[str, ...], ok: int) -> tuple[tuple[Share, ...], str | None]:
+        allowed, counts = self._allowed((key[1], key[2])), self._values.get(key, Counter())
+        if allowed is None or counts is None:
+            return (), f"more than {MAX_ANSWERS} different answers: not a closed question"
+        listed = [(answer, counts[answer], True) for answer in allowed]
+        unlisted = [(answer, counts[answer], False) for answer in sorted(set(counts) - set(allowed))]
+        shares = []
+        for answer, count, known in listed + unlisted:
+            low, high = wilson(count, ok) if ok else (None, None)
+            shares.append(Share(answer, count, count / ok if ok else None, low, high, known))
+        return tuple(shares), None if ok else _none_ok(sum(self._statuses[key].values()))
+
+    def _allowed(self, question: tuple[str, str]) -> tuple[str, ...] | None:
+        if question in self._declared:
+            return self._declared[question]
+        lists = self._lists.get(question, set())
+        if lists is None:
+            return None
+        # Several lists (a rubric that changed): the longest gives the order, the others append what it lacks.
+        # Sorted, so that the result does not depend on which was met first.
+        ordered = sorted(lists, key=lambda answers: (-len(answers), answers))
+        return tuple(dict.fromkeys(answer for answers in ordered for answer in answers))
+
+    def _key(self, by: Sequence[str]) -> tuple[str, ...]:
+        return (self._pool.get(by[0], by[0]), *by[1:])
+
+    def _add_value(self, key: tuple[str, ...], value: str, count: int) -> None:
+        counts = self._values.setdefault(key, Counter())
+        if counts is not None:
+            counts[value] += count
+            if len(counts) > MAX_ANSWERS:
+                self._values[key] = None
+
+    def _add_list(self, question: tuple[str, str], answers: tuple[str, ...]) -> None:
+        lists = self._lists.setdefault(question, set())
+        if lists is not None:
+            lists.add(answers)
+            if len(lists) > MAX_ANSWERS or len(answers) > MAX_ANSWERS:
+                self._lists[question] = None
+
+    def _check(self, rows: pa.Table, ok: pa.Table) -> None:
+        if nulls := [name for name in (*self._by, "status") if rows[name].null_count]:
+            raise ValueError(f"ratings have a null in {', '.join(nulls)}")
+        if unknown := sorted(set(_plain(rows["status"]).unique().to_pylist()) - set(STATUSES)):
+            raise ValueError(f"unknown status {', '.join(unknown)}; there are {', '.join(STATUSES)}")
+        if ok["value"].null_count:
+            raise ValueError(f"{ok['value'].null_count} ratings are ok but have no value")
+        for name in ("score", "outside_mass"):
+            if not pc.all(pc.is_finite(ok[name]), min_count=0).as_py():
+                raise ValueError(f"a rating is ok but its {name} is not a finite number")
+
+
+@dataclass
+class _Sums:
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, n: int, total: float | None, squares: float | None) -> None:
+        self.n += n
+        self.total += total or 0.0  # Arrow's sum of no numbers is null
+        self.squares += squares or 0.0
+
+    def estimate(self, *, interval: bool, reason: str) -> Estimate:
+        if not self.n:
+            return Estimate(None, 0, reason=reason)
+        mean = self.total / self.n
+        if not interval:
+            return Estimate(mean, self.n)
+        if self.n == 1:
+            return Estimate(mean, 1, reason="no interval: a single rating")
+        # Exact, because the difference of the two sums would cancel in floating point.
+        variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
+        if variance <= 0:
+            return Estimate(mean, self.n, reason="no interval: all scores are equal")
+        half = Z95 * math.sqrt(variance / self.n)
+        return Estimate(mean, self.n, mean - half, mean + half, NORMAL)
+
+
+def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
+    """Score interval of a binomial proportion (E. B. Wilson, JASA 22, 1927); at z = 1.96 of 95 %.
+
+    Args:
+        count: successes, 0 <= count <= n.
+        n: trials, at least 1.
+        z: quantile of the standard normal distribution.
+
+    Returns:
+        (low, high), in [0, 1] and with low <= count / n <= high.
+
+    Raises:
+        ValueError: count or n outside its range.
+    """
+    if not 0 <= count <= n or n < 1:
+        raise ValueError(f"no proportion of {count} in {n}; need 0 <= count <= n and n >= 1")
+    p, zz = count / n, z * z
+    middle, half = p + zz / (2 * n), z * math.sqrt(p * (1 - p) / n + zz / (4 * n * n))
+    # At 0 and n the bound is exactly 0 and 1; rounding would leave it a hair off.
+    low = 0.0 if count == 0 else (middle - half) / (1 + zz / n)
+    high = 1.0 if count == n else (middle + half) / (1 + zz / n)
+    return low, high
+
+
+def metrics_table(distributions: Iterable[Distribution]) -> pa.Table:
+    """The distributions as rows of the table `metrics`: share (one an answer), mean_score, outside_mass_mean, coverage.
+
+    Dims are the rater, rubric and question, the extra columns, and for a share the answer. A figure that is undefined
+    because nothing is ok has status `missing_input`; one that does not apply (the mean of categories), `skipped`.
+
+    Raises:
+        jobs.tables.TableError: a distribution stands twice, so that (metric, dims) is not unique.
+    """
+    rows = [row for distribution in distributions for row in _metric_rows(distribution)]
+    columns = table("metrics").schema()
+    return conform(pa.Table.from_pylist(rows, schema=columns), table("metrics"))
+
+
+def _metric_rows(of: Distribution) -> list[dict[str, Any]]:
+    def row(metric: str, at: Estimate, *, over: int, **more: str) -> dict[str, Any]:
+        undefined = Status.SKIPPED if of.ok else Status.MISSING_INPUT
+        return {
+            "metric": metric,
+            "dims": json.dumps(dims | more, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+            "definition": _DEFINITIONS[metric],
+            "value": at.value,
+            "low": at.low,
+            "high": at.high,
+            "interval_method": at.interval_method,
+            "n": at.n,
+            "coverage": over / of.asked,
+            "status": str(undefined if at.value is None else Status.OK),
+            "reason": at.reason,
+        }
+
+    dims = {"rater": of.rater, "rubric": of.rubric, "question": of.question, **dict(of.extra)}
+    rows = []
+    for share in of.answers:
+        method = None if share.share is None else WILSON
+        at = Estimate(share.share, of.ok, share.low, share.high, method, of.reason)
+        rows.append(row("share", at, over=of.ok, answer=share.answer))
+    rows.append(row("mean_score", of.mean_score, over=of.mean_score.n))
+    rows.append(row("outside_mass_mean", of.outside_mass, over=of.outside_mass.n))
+    rows.append(row("coverage", Estimate(of.coverage, of.asked), over=of.ok))
+    return rows
+
+
+def _grouped(rows: pa.Table, by: Sequence[str], aggregations: list[Any]) -> Iterable[tuple[Any, ...]]:
+    """The groups of `rows` as tuples: the keys, then the aggregates in their order."""
+    made = rows.group_by(list(by)).aggregate(aggregations)
+    names = [f"{column}_{function}" if column else function for column, function in aggregations]
+    return zip(*(made[name].to_pylist() for name in [*by, *names]), strict=True)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _joined(answers: pa.ChunkedArray) -> pa.ChunkedArray:
+    flat = pc.list_flatten(answers)
+    if pc.any(pc.match_substring(_plain(flat), _SEPARATOR), min_count=0).as_py():
+        raise ValueError("an answer contains U+001F (unit separator)")
+    return pc.binary_join(answers.cast(pa.list_(pa.string())), _SEPARATOR)
+
+
+def _none_ok(asked: int) -> str:
+    return f"none of the {asked:,} ratings is ok"

@@ -1,0 +1,145 @@
+"""Find the records of a corpus whose page title contains a search term -> table `records`.
+
+    python -m jobs.mine corpus=wit corpus.path='s3://b/wit/*.tsv.gz' terms.path=R/terms out=R/matches
+
+One work unit a file. It only matches: language, and the title contains a term without regard to case
+(Century, section 3.2 and appendix E). What needs the whole set is `curate`.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from actors.titles import TitleMatcher
+from jobs import cli, screen
+from jobs.config import Common, plain
+from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
+from jobs.corpora.wit import Hit, WitConfig, check_header, scan_file, split_of
+from jobs.progress import Reporter
+from jobs.store import locations
+from jobs.store.run import Plan, open_run
+from jobs.store.units import unit_of_file
+from jobs.store.writer import Task, UnitWriter
+from jobs.tables import TABLES, WIT_COLUMNS
+
+ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
+TERMS_COUNTED = 1000  # hits by term kept in a unit's footer, the most frequent
+HEADER_THREADS = 16
+
+
+@dataclass
+class MineConfig(Common):
+    """Keys of `mine`."""
+
+    corpus: WitConfig = field(default_factory=WitConfig)
+    terms: TermsConfig = field(default_factory=TermsConfig)
+
+
+def execute(cfg: MineConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    files = locations.find(cfg.corpus.path)
+    with ThreadPoolExecutor(HEADER_THREADS) as pool:
+        list(pool.map(check_header, [f.uri for f in files]))
+    terms = read_terms(cfg.terms)
+    plan = Plan(
+        out=cfg.out,
+        table="records",
+        identity={
+            "corpus": {"name": cfg.corpus.name, "language": cfg.corpus.language},
+            "match": "substring, str.lower",
+            "terms": fingerprint(terms),
+        },
+        units=[unit_of_file(f) for f in files],
+        config=plain(cfg),
+        metadata={},
+        derived=False,
+    )
+    if cfg.plan:
+        screen.show_plan("mine", plan, cfg.resources, ["mine"], note=f"{len(terms):,} terms")
+        return None
+    from jobs import flow, session
+
+    session.start(cfg.ray, cfg.resources)
+    flow.check(cfg.resources, ["mine"], write=False)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
+    kept = run.keep("terms.json", json.dumps(terms, ensure_ascii=False).encode())
+    stage = flow.Stage("mine", MineUnit, {"terms": kept, "language": cfg.corpus.language})
+    megabytes = sum(o.size for t in run.todo for o in t.unit.inputs) // 10**6
+    flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=megabytes, counted="MB")
+    manifest = run.finish()
+    screen.show_result("mine", manifest, run)
+    screen.show_tally("hits by term", manifest["counts"]["tallies"].get("term", {}))
+    return manifest
+
+
+class MineUnit:
+    """Reads one file and writes the records that match; the automaton is built once an actor."""
+
+    def __init__(self, *, terms: str, language: str | None) -> None:
+        self._sources: dict[str, list[str]] = json.loads(locations.read_bytes(terms))
+        self._matcher, self._language = TitleMatcher(self._sources), language
+
+    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+        uri = task.unit.inputs[0].uri
+        seen: Counter[str] = Counter()
+        hits: Counter[str] = Counter()
+        held: list[dict[str, Any]] = []
+        bytes_left = 0
+
+        def progress(read: int, rows: int) -> None:
+            nonlocal bytes_left
+            megabytes, bytes_left = divmod(read + bytes_left, 10**6)
+            report.add(megabytes, rows=rows)
+
+        scanned = scan_file(
+            uri,
+            language=self._language,
+            matcher=self._matcher,
+            counts=writer.counts,
+            reject=writer.reject,
+            progress=progress,
+        )
+        for hit in scanned:
+            held.append(record(uri, hit, self._sources, seen))
+            hits.update(hit.terms)
+            report.add(0, matched=1)
+            if len(held) >= ROWS_AT_A_TIME:
+                writer.write(_table(held))
+                held.clear()
+        if held:
+            writer.write(_table(held))
+        writer.counts.tallies["term"] = dict(hits.most_common(TERMS_COUNTED))
+
+
+def record(uri: str, hit: Hit, sources: Mapping[str, Sequence[str]], seen: Counter[str]) -> dict[str, Any]:
+    """A row of `records`. `seen` counts equal rows of the file, so that a repeated row has an id of its own."""
+    name = PurePosixPath(uri).name
+    content = content_id(name, *(hit.fields[c] or "" for c in WIT_COLUMNS))
+    seen[content] += 1
+    return {
+        "record_id": content if seen[content] == 1 else content_id(content, str(seen[content])),
+        "image_id": content_id(hit.fields["image_url"] or ""),
+        **hit.fields,
+        "split": split_of(uri),
+        "terms": hit.terms,
+        "methods": sorted({source for term in hit.terms for source in sources[term]}),
+    }
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=TABLES["records"].schema())
+
+
+JOB = cli.Job("mine", MineConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("mine"))

@@ -1,0 +1,207 @@
+"""Turns a `Page` into one HTML file that loads nothing, runs nothing and can be printed."""
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from jobs.metrics.distributions import Distribution, Share
+from jobs.page.model import Page, Picture, PictureRating, Step, Wording
+from jobs.page.thumbnails import Thumbnail
+
+_HERE = Path(__file__).parent
+_MIMES = {"image/webp", "image/jpeg", "image/png"}
+# Parameters of signed addresses (AWS, Google, Azure): a page must not carry credentials.
+_SECRETS = re.compile(r"x-amz-.*|x-goog-.*|awsaccesskeyid|signature|sig|.*token|.*secret.*|.*password|api_?key", re.I)
+# Not allowed in HTML, or (lone surrogates) not writable as UTF-8.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a question: code, label (may be empty), and its place among all of them, from 0 to 1."""
+
+    code: str
+    label: str
+    listed: bool
+    place: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rater's line in a question's block; `shares` follow the question's answers."""
+
+    letter: str
+    name: str
+    of: Distribution
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question's block: its words and all who answered it."""
+
+    title: str
+    text: str
+    answers: tuple[Answer, ...]
+    ordinal: bool
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """A rubric's questions."""
+
+    name: str
+    questions: tuple[Question, ...]
+
+
+def render(page: Page) -> str:
+    """The page as HTML: one file, UTF-8, without scripts or outside resources, everything in `page` escaped.
+
+    Raises:
+        ValueError: a thumbnail's MIME type is not WebP, JPEG or PNG.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
+    letters = _letters(page)
+    html = environment.get_template("page.html.j2").render(
+        page=page,
+        css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        letters=letters,
+        rubrics=_rubrics(page, letters),
+        kept=kept(page.steps),
+        totals=_totals(page.distributions),
+        grid=_grid,
+    )
+    return _UNWRITABLE.sub("\ufffd", html)
+
+
+def number(value: float | None, decimals: int = 0) -> str:
+    """With thousands separators, a true minus, and an em dash for what is undefined: 37,800,000; 3.14; —."""
+    return "—" if value is None else f"{value:,.{decimals}f}".replace("-", "−")
+
+
+def percent(share: float | None) -> str:
+    """A share in [0, 1] as a percentage with one decimal: 12.5%. What is not all is never shown as 100.0%, nor
+    what is not nothing as 0.0%."""
+    if share is None:
+        return "—"
+    if 0 < share < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
+
+
+def link(url: str | None) -> str | None:
+    """`url` if a page may link to it: http or https, with a host, no white space, no credentials; else None."""
+    if not url or any(ord(c) <= 0x20 or ord(c) == 0x7F for c in url):
+        return None
+    try:
+        parts = urlsplit(url)
+        secret = "@" in parts.netloc or any(_SECRETS.fullmatch(name) for name, _ in parse_qsl(parts.query))
+    except ValueError:
+        return None
+    return url if parts.scheme in {"http", "https"} and parts.hostname and not secret else None
+
+
+def kept(steps: Sequence[Step]) -> list[float | None]:
+    """For each step the share of the step before that it kept; None for the first, and where the unit changes,
+    the count grows or there was nothing to keep."""
+    shares: list[float | None] = [None] if steps else []
+    for before, step in pairwise(steps):
+        comparable = before.unit == step.unit and before.n > 0 and step.n <= before.n
+        shares.append(step.n / before.n if comparable else None)
+    return shares
+
+
+def _name(of: Distribution) -> str:
+    return " · ".join([of.rater, *(f"{column} {value}" for column, value in of.extra if value)])
+
+
+def _letters(page: Page) -> dict[str, str]:
+    """Rater -> A, B, …, Z, AA, …: short names that bars and cards have room for."""
+    names = sorted({_name(d) for d in page.distributions})
+    names += sorted({r.rater for p in page.pictures for r in p.ratings} - set(names))
+    return {name: _letter(position) for position, name in enumerate(names)}
+
+
+def _letter(position: int) -> str:
+    before, last = divmod(position, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def _rubrics(page: Page, letters: dict[str, str]) -> list[Rubric]:
+    worded = list(page.wording)
+    keys = sorted(
+        {(d.rubric, d.question) for d in page.distributions},
+        key=lambda key: (worded.index(key) if key in page.wording else len(worded), key),
+    )
+    return [
+        Rubric(name, tuple(_question(page, key, letters) for key in keys if key[0] == name))
+        for name in dict.fromkeys(rubric for rubric, _ in keys)
+    ]
+
+
+def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Question:
+    found = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
+    words = page.wording.get(key, Wording(title=key[1]))
+    ordinal = any(d.ordinal for d in found)
+    listed = dict.fromkeys(a.answer for d in found for a in d.answers if a.listed)
+    others = sorted({a.answer for d in found for a in d.answers} - set(listed))
+    codes = [*listed, *others]
+    rows = []
+    for of in found:
+        shares = {a.answer: a for a in of.answers}
+        # What another rater answered outside the rubric, this one answered 0 times.
+        none = 0.0 if of.ok and of.answers else None
+        cells = tuple(shares.get(code, Share(code, 0, none, None, None)) for code in codes)
+        rows.append(Row(letters[_name(of)], _name(of), of, cells))
+    return Question(
+        title=words.title,
+        text=words.text,
+        answers=tuple(
+            Answer(code, words.labels.get(code, ""), code in listed, place / max(1, len(codes) - 1))
+            for place, code in enumerate(codes)
+        ),
+        ordinal=ordinal,
+        rows=tuple(rows),
+    )
+
+
+def _totals(distributions: Sequence[Distribution]) -> dict[str, int]:
+    return {
+        "asked": sum(d.asked for d in distributions),
+        "ok": sum(d.ok for d in distributions),
+        "raters": len({_name(d) for d in distributions}),
+        "questions": len({(d.rubric, d.question) for d in distributions}),
+    }
+
+
+def _grid(picture: Picture, letters: dict[str, str]) -> tuple[list[str], list[tuple[str, list[PictureRating | None]]]]:
+    """A card's ratings as a table: its raters in the order of their letters, and for each question their answers."""
+    raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)
+    by = {(r.question, r.rater): r for r in picture.ratings}
+    questions = dict.fromkeys(r.question for r in picture.ratings)
+    return raters, [(question, [by.get((question, rater)) for rater in raters]) for question in questions]
+
+
+def _data_uri(picture: Thumbnail) -> str:
+    if picture.mime not in _MIMES:
+        raise ValueError(f"a thumbnail is {picture.mime!r}; a page takes {', '.join(sorted(_MIMES))}")
+    return f"data:{picture.mime};base64,{base64.b64encode(picture.data).decode()}"
+
+
+def _words(status: str) -> str:
+    return status.replace("_", " ")

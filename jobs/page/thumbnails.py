@@ -1,0 +1,39 @@
+"""Small copies of pictures, for pages."""
+
+import io
+from dataclasses import dataclass
+
+from PIL import Image
+
+from actors.pictures import PictureError, decode_rgb
+
+SIDE = 320  # pixels: the cards are at most 320 CSS pixels wide
+QUALITY = 72  # WebP: about 12 kB a picture, so that 500 make a page of 8 MB
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """An encoded picture, its MIME type and its size in pixels."""
+
+    data: bytes
+    mime: str
+    width: int
+    height: int
+
+
+def thumbnail(data: bytes, *, side: int = SIDE) -> tuple[Thumbnail | None, str | None]:
+    """A WebP copy of an encoded picture, at most `side` pixels wide and high and never larger than the picture.
+
+    It carries no metadata of the original (place, camera, comments).
+
+    Returns:
+        (thumbnail, None), or (None, the kind of error) if the picture cannot be decoded.
+    """
+    try:
+        picture = decode_rgb(data)
+    except PictureError as error:
+        return None, error.kind
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    picture.save(out, "WEBP", quality=QUALITY, exif=b"", xmp=b"", icc_profile=b"")
+    return Thumbnail(out.getvalue(), "image/webp", picture.width, picture.height), None

@@ -1,0 +1,91 @@
+"""What each stage may use, and the check before the start that the cluster has it.
+
+Resources come from the config (`resources=laptop|gpu-node|cluster`), never from the driver's own machine.
+CPUs are Ray's logical ones: they decide what runs at the same time, `threads` what a process really uses.
+"""
+
+from dataclasses import dataclass, field
+
+from jobs.errors import InputError
+
+
+@dataclass
+class TaskResources:
+    """A kind of task: logical CPUs each."""
+
+    num_cpus: float = 0.1
+
+
+@dataclass
+class StageResources:
+    """A pool of actors: how many, what each asks for, and how much it is given at a time."""
+
+    actors: int = 1  # size of the pool at the start; the size always, unless max_actors is larger
+    max_actors: int | None = None
+    num_cpus: float = 0.3
+    num_gpus: float = 0.0
+    memory_gb: float | None = None  # reserved for scheduling, null: not reserved
+    batch_size: int = 64  # rows an actor works on at a time
+    max_in_flight: int = 2  # units queued for one actor; more hides latency, costs object store memory
+    threads: int | None = None  # null: what the machine has
+
+
+@dataclass
+class Resources:
+    """All stages of all jobs; `object_store_memory_gb` and `wait_s` concern Ray itself."""
+
+    read: TaskResources = field(default_factory=TaskResources)
+    write: TaskResources = field(default_factory=TaskResources)
+    mine: StageResources = field(default_factory=StageResources)
+    fetch: StageResources = field(default_factory=StageResources)
+    decode: StageResources = field(default_factory=StageResources)
+    embed: StageResources = field(default_factory=StageResources)
+    judge: StageResources = field(default_factory=StageResources)
+    object_store_memory_gb: float | None = 1.0  # of a Ray started here; null: Ray's default, a third of the memory
+    wait_s: int = 60  # longest wait for the first actors of a pool
+    autoscaling: bool = False  # the cluster may grow: what is missing now is waited for, up to wait_s
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one pool or kind of task needs at the least to make progress."""
+
+    stage: str
+    count: int
+    num_cpus: float
+    num_gpus: float
+
+    def __str__(self) -> str:
+        parts = [f"{n:g} {what}" for n, what in ((self.num_cpus, "CPU"), (self.num_gpus, "GPU")) if n]
+        return f"{self.stage} {self.count} x {' + '.join(parts) or 'nothing'}"
+
+
+def demands(resources: Resources, stages: list[str], *, write: bool) -> list[Demand]:
+    """What the stages ask for: the pools, one read and one write task."""
+    asked = [Demand("read", 1, resources.read.num_cpus, 0)]
+    for stage in stages:
+        pool: StageResources = getattr(resources, stage)
+        asked.append(Demand(stage, pool.actors, pool.num_cpus, pool.num_gpus))
+    if write:
+        asked.append(Demand("write", 1, resources.write.num_cpus, 0))
+    return asked
+
+
+def preflight(asked: list[Demand], available: dict[str, float], *, autoscaling: bool) -> None:
+    """Refuse to start what could never run; Ray would wait in silence instead.
+
+    `available` is the cluster's total, as `ray.cluster_resources()` gives it (keys "CPU", "GPU").
+
+    Raises:
+        InputError: more CPUs or GPUs asked for than there are, with the sum written out.
+    """
+    if autoscaling:
+        return
+    for kind, need in (("CPU", [d.count * d.num_cpus for d in asked]), ("GPU", [d.count * d.num_gpus for d in asked])):
+        have = available.get(kind, 0.0)
+        if sum(need) > have + 1e-9:
+            listed = ", ".join(str(d) for d, n in zip(asked, need, strict=True) if n)
+            raise InputError(
+                f"the stages ask for {sum(need):g} {kind}s ({listed}), the cluster has {have:g}; "
+                f"use resources=laptop or lower resources.<stage>.actors or num_{kind.lower()}s"
+            )

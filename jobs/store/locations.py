@@ -1,0 +1,291 @@
+"""One way to name a place: a local path or `s3://bucket/key`.
+
+Bytes flow through pyarrow's filesystems: they are picklable, release the GIL and need no event loop on the
+workers. s3fs is used on the driver for the two things pyarrow does not offer: listings with ETags (a frozen
+input list must notice that an object was replaced) and conditional creation (`If-None-Match: *`, so that of
+two drivers that start in the same place only one claims it). Both take credentials, region and endpoint from
+the usual AWS chain; nothing here reads or stores a secret.
+"""
+
+import contextlib
+import glob as local_glob
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from jobs.errors import InputError
+
+S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
+S3_CONNECT_TIMEOUT_S = 5
+S3_READ_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Object:
+    """A file or object as listed: `uri`, bytes, and `etag` (S3's, or size and modification time locally)."""
+
+    uri: str
+    size: int
+    etag: str
+
+
+def is_s3(uri: str) -> bool:
+    """Whether `uri` names something on object storage."""
+    return uri.startswith("s3://")
+
+
+def join(uri: str, *parts: str) -> str:
+    """`uri` with `parts` below it."""
+    return "/".join([uri.rstrip("/"), *parts])
+
+
+def absolute(uri: str) -> str:
+    """A local path made absolute, so that a worker with another working directory finds it; S3 unchanged.
+
+    Raises:
+        InputError: another scheme than s3.
+    """
+    if is_s3(uri):
+        bucket = uri.removeprefix("s3://").split("/", 1)[0]
+        if not bucket:
+            raise InputError(f"{uri!r} names no bucket")
+        return uri.rstrip("/")
+    if "://" in uri:
+        raise InputError(f"{uri!r}: places are local paths or s3://bucket/key")
+    return os.path.abspath(Path(uri).expanduser())  # noqa: PTH100 (folds "..", follows no link)
+
+
+def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
+    """pyarrow's filesystem for `uri` and the path inside it."""
+    if is_s3(uri):
+        return _arrow_s3(), uri.removeprefix("s3://")
+    return pafs.LocalFileSystem(), uri
+
+
+@lru_cache(maxsize=1)
+def _aws_settings() -> dict[str, str]:
+    """Region and endpoint as botocore resolves them (environment, then profile)."""
+    import botocore.session
+
+    session = botocore.session.Session()
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = endpoint or session.get_scoped_config().get("endpoint_url") if session.profile else endpoint
+    region = session.get_config_variable("region")
+    return {"endpoint": endpoint or "", "region": region or ""}
+
+
+def _arrow_s3() -> pafs.S3FileSystem:
+    settings = _aws_settings()
+    options: dict[str, Any] = {"connect_timeout": S3_CONNECT_TIMEOUT_S, "request_timeout": S3_READ_TIMEOUT_S}
+    if settings["region"]:
+        options["region"] = settings["region"]
+    if settings["endpoint"]:
+        options["scheme"], _, options["endpoint_override"] = settings["endpoint"].rstrip("/").partition("://")
+    return pafs.S3FileSystem(retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=S3_ATTEMPTS), **options)
+
+
+def _s3fs() -> Any:
+    import s3fs
+
+    settings = _aws_settings()
+    client = {"region_name": settings["region"]} if settings["region"] else {}
+    return s3fs.S3FileSystem(
+        endpoint_url=settings["endpoint"] or None,
+        client_kwargs=client,
+        use_listings_cache=False,
+        config_kwargs={
+            "retries": {"max_attempts": S3_ATTEMPTS, "mode": "standard"},
+            "connect_timeout": S3_CONNECT_TIMEOUT_S,
+            "read_timeout": S3_READ_TIMEOUT_S,
+        },
+    )
+
+
+@contextlib.contextmanager
+def named_errors(uri: str) -> Any:
+    """Turn what a filesystem raises about `uri` into one sentence that names it."""
+    import botocore.exceptions as boto
+
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        what = f"bucket {_bucket(uri)!r} or the key does not exist" if is_s3(uri) else "does not exist"
+        raise InputError(f"{uri}: {what}") from error
+    except PermissionError as error:
+        raise InputError(f"{uri}: access denied ({_first_line(error)})") from error
+    except boto.NoCredentialsError as error:
+        raise InputError(f"{uri}: no AWS credentials in the environment, profile or instance role") from error
+    except (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ConnectionClosedError) as error:
+        raise InputError(f"{uri}: the storage endpoint cannot be reached ({_first_line(error)})") from error
+    except (boto.BotoCoreError, boto.ClientError, OSError) as error:
+        raise InputError(f"{uri}: {_first_line(error)}") from error
+
+
+def _bucket(uri: str) -> str:
+    return uri.removeprefix("s3://").split("/", 1)[0]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def find(pattern: str) -> list[Object]:
+    """The files that `pattern` names: a file, a glob, or a folder (everything below it), sorted by uri.
+
+    Raises:
+        InputError: nothing there, no access, or no such bucket; the sentence names `pattern`.
+    """
+    pattern = absolute(pattern)
+    with named_errors(pattern):
+        found = _find_s3(pattern) if is_s3(pattern) else _find_local(pattern)
+    if not found:
+        raise InputError(f"{pattern}: no file matches")
+    return sorted(found, key=lambda o: o.uri)
+
+
+def listing(folder: str) -> list[Object]:
+    """Everything below `folder`, sorted; empty if there is nothing. Raises InputError as `find` does."""
+    folder = absolute(folder)
+    with named_errors(folder):
+        if not is_s3(folder):
+            return sorted(_find_local(folder), key=lambda o: o.uri) if Path(folder).exists() else []
+        try:
+            return sorted(_find_s3(folder + "/"), key=lambda o: o.uri)
+        except FileNotFoundError:
+            if _bucket_exists(folder):
+                return []
+            raise
+
+
+def _bucket_exists(uri: str) -> bool:
+    import botocore.exceptions as boto
+
+    try:
+        _s3fs().call_s3("head_bucket", Bucket=_bucket(uri))
+    except (boto.ClientError, FileNotFoundError):
+        return False
+    return True
+
+
+def _find_s3(pattern: str) -> list[Object]:
+    fs = _s3fs()
+    path = pattern.removeprefix("s3://")
+    if local_glob.has_magic(path):
+        details = fs.glob(path, detail=True)
+        if not details and not _bucket_exists(pattern):
+            raise FileNotFoundError(pattern)
+    else:
+        details = fs.find(path, detail=True)
+        if not details and not _bucket_exists(pattern):
+            raise FileNotFoundError(pattern)
+    return [
+        Object(f"s3://{name}", int(info["size"]), str(info.get("ETag", "")).strip('"'))
+        for name, info in details.items()
+        if info["type"] == "file"
+    ]
+
+
+def _find_local(pattern: str) -> list[Object]:
+    path = Path(pattern)
+    if path.is_file():
+        names = [path]
+    elif path.is_dir():
+        names = [p for p in path.rglob("*") if p.is_file()]
+    elif local_glob.has_magic(pattern):
+        names = [p for p in map(Path, local_glob.glob(pattern, recursive=True)) if p.is_file()]
+    else:
+        raise FileNotFoundError(pattern)
+    return [_local_object(p) for p in names]
+
+
+def _local_object(path: Path) -> Object:
+    stat = path.stat()
+    if not os.access(path, os.R_OK):
+        raise PermissionError(f"{path} is not readable")
+    return Object(str(path), stat.st_size, f"{stat.st_size:x}-{stat.st_mtime_ns:x}")
+
+
+def read_bytes(uri: str) -> bytes:
+    """The whole object. Raises FileNotFoundError if there is none."""
+    fs, path = filesystem(uri)
+    with fs.open_input_stream(path) as stream:
+        data: bytes = stream.readall()
+    return data
+
+
+def create(uri: str, data: bytes) -> bool:
+    """Create `uri` only if nothing is there; of several who try at once one gets True.
+
+    On a store that ignores `If-None-Match` the last writer wins; callers compare what they read back.
+    """
+    if is_s3(uri):
+        try:
+            _s3fs().pipe_file(uri.removeprefix("s3://"), data, mode="create")
+        except FileExistsError:
+            return False
+        return True
+    target = Path(uri)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as aside:
+        aside.write(data)
+    try:
+        os.link(aside.name, target)  # fails if the target exists, and is never seen half-written
+    except FileExistsError:
+        return False
+    finally:
+        Path(aside.name).unlink()
+    return True
+
+
+def replace(uri: str, data: bytes) -> None:
+    """Write `uri` whole, replacing what was there."""
+    with tempfile.NamedTemporaryFile() as aside:
+        aside.write(data)
+        aside.flush()
+        publish(Path(aside.name), uri)
+
+
+def publish(source: Path, uri: str) -> None:
+    """Make the finished local file `source` appear at `uri` in one step.
+
+    Locally: a copy beside the target, then a rename. On S3: one PUT or a multipart upload, completed only
+    after every byte was sent. The source is complete before the upload begins because pyarrow completes,
+    rather than aborts, an upload whose stream is closed by an exception.
+    """
+    fs, path = filesystem(uri)
+    if isinstance(fs, pafs.LocalFileSystem):
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.parent / f".{target.name}.{os.getpid()}.tmp"
+        try:
+            with source.open("rb") as reader, aside.open("wb") as writer:
+                while chunk := reader.read(1 << 20):
+                    writer.write(chunk)
+                writer.flush()
+                os.fsync(writer.fileno())
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+        return
+    with source.open("rb") as reader, fs.open_output_stream(path) as stream:
+        while chunk := reader.read(8 << 20):
+            stream.write(chunk)
+
+
+def remove(uris: list[str]) -> None:
+    """Delete objects, those that are gone already included."""
+    if not uris:
+        return
+    if is_s3(uris[0]):
+        with contextlib.suppress(FileNotFoundError):
+            _s3fs().rm([uri.removeprefix("s3://") for uri in uris])
+        return
+    for uri in uris:
+        Path(uri).unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""Reading tables: their objects, footers and rows.
+
+Strings of long tables can be read as dictionaries (`read_unit(…, dictionaries=[…])`): 800 M ratings share a
+few dozen question, rater and rubric names.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs import tables
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.units import Unit, unit_of_file
+from jobs.store.writer import FOOTER_KEY, Counts
+
+FOOTER_THREADS = 16  # footers are small ranged reads; latency, not bandwidth
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a data object says of itself; `unit` and `counts` are None for a file that remine did not write."""
+
+    object: Object
+    rows: int
+    schema: pa.Schema
+    record: dict[str, Any] | None
+
+    @property
+    def counts(self) -> Counts:
+        return Counts.from_json(self.record["counts"]) if self.record else Counts(self.rows, self.rows)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.from_json(self.record["unit"]) if self.record else unit_of_file(self.object, rows=self.rows)
+
+
+def read_footer(source: Object) -> Footer | None:
+    """The footer of `source`; None if it is not a complete Parquet file."""
+    fs, path = locations.filesystem(source.uri)
+    try:
+        with fs.open_input_file(path) as stream:
+            meta = pq.read_metadata(stream)
+    except (pa.ArrowInvalid, FileNotFoundError):
+        return None
+    raw = (meta.metadata or {}).get(FOOTER_KEY)
+    return Footer(source, meta.num_rows, meta.schema.to_arrow_schema(), json.loads(raw) if raw else None)
+
+
+def read_footers(objects: Sequence[Object]) -> list[Footer | None]:
+    """`read_footer` of each, in order."""
+    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+        return list(pool.map(read_footer, objects))
+
+
+def data_objects(folder: str, listed: Sequence[Object] | None = None) -> list[Object]:
+    """The Parquet objects of the table at `folder`: nothing whose name below it begins with `_` or `.`."""
+    listed = locations.listing(folder) if listed is None else listed
+    base = locations.absolute(folder)
+    return [
+        o
+        for o in listed
+        if o.uri.endswith(".parquet") and not any(p[:1] in "_." for p in o.uri.removeprefix(base).strip("/").split("/"))
+    ]
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """One table to read: its place, name, metadata and footers in order of unit name."""
+
+    uri: str
+    name: str
+    metadata: dict[str, str]
+    footers: tuple[Footer, ...]
+    identity: str
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.footers)
+
+    def units(self) -> list[Unit]:
+        """Its objects as work units of a derived table, under their own names."""
+        return [Unit(f.unit.name, (f.object,), rows=f.rows) for f in self.footers]
+
+    def by_unit(self) -> dict[str, Object]:
+        return {f.unit.name: f.object for f in self.footers}
+
+    def counts(self) -> Counts:
+        total = Counts()
+        for footer in self.footers:
+            total += footer.counts
+        return total
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows a row group at a time, in order of unit name."""
+        for footer in self.footers:
+            fs, path = locations.filesystem(footer.object.uri)
+            with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+                for group in range(file.num_row_groups):
+                    yield file.read_row_group(group, columns=list(columns) if columns else None)
+
+
+def open_table(uri: str, *expected: str) -> TableSource:
+    """The table at `uri`, of one of the `expected` names.
+
+    Raises:
+        InputError: nothing there, not a remine table, another table than expected, a file that is no Parquet,
+            or a run that is not complete (the sentence says how to complete it).
+    """
+    uri = locations.absolute(uri)
+    listed = locations.listing(uri)
+    objects = data_objects(uri, listed)
+    if not objects:
+        raise InputError(f"{uri}: no table here (no .parquet objects)")
+    footers = read_footers(objects)
+    if broken := [o.uri for o, f in zip(objects, footers, strict=True) if f is None]:
+        raise InputError(f"{broken[0]}: not a readable Parquet file")
+    whole = [f for f in footers if f is not None]
+    names = {(f.schema.metadata or {}).get(b"remine.table", b"").decode() for f in whole}
+    if names == {""}:
+        raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {' or '.join(expected)}")
+    if len(names) > 1:
+        raise InputError(f"{uri}: several tables in one place: {', '.join(sorted(names))}")
+    (name,) = names
+    if expected and name not in expected:
+        raise InputError(f"{uri}: is a table {name!r}, expected {' or '.join(expected)}")
+    _check_version(uri, name, whole)
+    _check_complete(uri, listed, whole)
+    metadata = {k.decode(): v.decode() for k, v in (whole[0].schema.metadata or {}).items()}
+    identity = whole[0].record["identity"] if whole[0].record else ""
+    ordered = tuple(sorted(whole, key=lambda f: f.unit.name))
+    return TableSource(uri, name, metadata, ordered, identity)
+
+
+def _check_version(uri: str, name: str, footers: Sequence[Footer]) -> None:
+    current = str(tables.table(name).version)
+    for footer in footers:
+        version = (footer.schema.metadata or {}).get(b"remine.version", b"").decode()
+        if version != current:
+            raise InputError(f"{footer.object.uri}: version {version} of table {name!r}, this remine reads {current}")
+
+
+def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer]) -> None:
+    frozen = locations.join(uri, "_run", "inputs.json")
+    if not any(o.uri == frozen for o in listed):
+        return  # a table put together by hand: its files are all there is
+    asked = [u["name"] for u in json.loads(locations.read_bytes(frozen))["units"]]
+    there = {f.unit.name for f in footers}
+    if missing := [name for name in asked if name not in there]:
+        raise InputError(
+            f"{uri}: {len(missing)} of {len(asked)} units are not done yet; run the command that writes it again"
+        )
+
+
+def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: Sequence[str] = ()) -> pa.Table:
+    """All rows of one data object, with the schema's metadata dropped (it grows stale in transit)."""
+    fs, path = locations.filesystem(uri)
+    with fs.open_input_file(path) as stream:
+        read = pq.read_table(
+            stream, columns=list(columns) if columns else None, read_dictionary=list(dictionaries) or None
+        )
+    return read.replace_schema_metadata(None)

@@ -1,0 +1,255 @@
+"""One run that writes one table: claim the place, freeze the inputs, find what is left, close the books."""
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from actors.ids import content_id
+from actors.status import STATUSES
+from jobs.errors import InputError, RunError
+from jobs.store import locations
+from jobs.store.reading import Footer, data_objects, read_footers
+from jobs.store.units import Unit, check_distinct
+from jobs.store.writer import Counts, Target, Task
+
+PACKAGES = "remine ray torch torchvision transformers open_clip_torch accelerate pyarrow s3fs pillow".split()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a job wants to write: the table, what its rows depend on, and the units to be done."""
+
+    out: str
+    table: str
+    identity: dict[str, Any]  # JSON values; everything that changes the output and nothing else
+    units: Sequence[Unit]
+    config: dict[str, Any]
+    metadata: dict[str, str]
+    derived: bool  # units are a parent table's: a changed input is a new generation, not another corpus
+    dim: int | None = None
+    models: dict[str, str] | None = None
+
+
+class TableRun:
+    """A claimed place with a frozen list of units; `todo` is what is left to do."""
+
+    def __init__(self, plan: Plan, units: list[Unit], todo: list[Task], target: Target, done: int) -> None:
+        self.plan, self.units, self.todo, self.target = plan, units, todo, target
+        self.done_before = done
+        self._begun = time.time()
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Store `data` beside the manifest, as what this run was started with; returns its uri."""
+        uri = _run_uri(self.target.out, name)
+        locations.replace(uri, data)
+        return uri
+
+    def finish(self) -> dict[str, Any]:
+        """Derive the manifest from the footers, write it and return it.
+
+        Raises:
+            RunError: a unit is missing or the counts do not balance.
+        """
+        footers = _footers_by_unit(self.target.out)
+        missing = [u.name for u in self.units if u.name not in footers]
+        mine = [footers[u.name] for u in self.units if u.name in footers]
+        total = Counts()
+        for footer in mine:
+            total += footer.counts
+        manifest = _manifest(self.plan, self.target, mine, total, seconds=time.time() - self._begun)
+        manifest["complete"] = not missing
+        locations.replace(_run_uri(self.target.out, "manifest.json"), _json(manifest))
+        _sweep(self.target.out, before=self._begun)
+        if missing:
+            raise RunError(f"{self.target.out}: {len(missing)} of {len(self.units)} units were not written")
+        if not total.balances():
+            raise RunError(f"{self.target.out}: the run does not balance: {total}")
+        return manifest
+
+
+def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
+    """Claim `plan.out` and work out what is left.
+
+    Raises:
+        InputError: the place holds something else, another identity (the key that differs is named), inputs
+            that changed since they were frozen, or `retry` names no status.
+    """
+    if unknown := [word for word in retry if word not in STATUSES]:
+        raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
+    out = locations.absolute(plan.out)
+    check_distinct(plan.units)
+    identity = content_id(_json(plan.identity).decode())
+    target = Target(out, plan.table, plan.metadata, identity, versions(), plan.dim)
+    listed = locations.listing(out)
+    ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
+    if listed and not ours:
+        raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
+    if overwrite and ours:
+        locations.remove([o.uri for o in listed if not o.uri.endswith("/_run/identity.json")])
+        locations.remove([_run_uri(out, "identity.json")])  # last: an interrupted overwrite is still ours
+        ours = False
+    if ours and not resume:
+        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
+    _claim(out, plan)
+    units = _freeze(out, plan)
+    footers = _footers_by_unit(out) if ours else {}
+    todo = [task for unit in units if (task := _task(unit, footers.get(unit.name), retry))]
+    return TableRun(plan, units, todo, target, len(units) - len(todo))
+
+
+def survey(plan: Plan) -> dict[str, int]:
+    """How much of `plan` is there already, without writing anything: units, done, rows, bytes in."""
+    out = locations.absolute(plan.out)
+    footers = _footers_by_unit(out)
+    done = sum(1 for u in plan.units if u.name in footers)
+    sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
+    return {
+        "units": len(plan.units),
+        "done": done,
+        "rows_in": sum(u.rows or 0 for u in plan.units),
+        "bytes_in": sum(sizes.values()),
+    }
+
+
+def _task(unit: Unit, footer: Footer | None, retry: Sequence[str]) -> Task | None:
+    if footer is None or footer.record is None:
+        return Task(unit)
+    record = footer.record
+    summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
+    retired = (*record["retired"], summary)
+    following = record["generation"] + 1
+    if record["version"] != unit.version:
+        return Task(unit, following, retired)
+    if any(record["counts"]["status"].get(word) for word in retry):
+        return Task(unit, following, retired, tuple(retry))
+    return None
+
+
+def _claim(out: str, plan: Plan) -> None:
+    uri = _run_uri(out, "identity.json")
+    mine = {"table": plan.table, **plan.identity}
+    with locations.named_errors(out):
+        if locations.create(uri, _json(mine)):
+            return
+        theirs = json.loads(locations.read_bytes(uri))
+    flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
+    differing = sorted(k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k) != flat_theirs.get(k))
+    if differing:
+        first = differing[0]
+        raise InputError(
+            f"{out}: written with another configuration: {first} is {flat_theirs.get(first)!r} there and "
+            f"{flat_mine.get(first)!r} here (differing: {', '.join(differing)}); use another out= or overwrite=true"
+        )
+
+
+def _freeze(out: str, plan: Plan) -> list[Unit]:
+    uri = _run_uri(out, "inputs.json")
+    if locations.create(uri, _json({"units": [u.to_json() for u in plan.units]})):
+        return list(plan.units)
+    frozen = [Unit.from_json(u) for u in json.loads(locations.read_bytes(uri))["units"]]
+    now = {u.name: u for u in plan.units}
+    gone = [u for u in frozen if u.name not in now]
+    new = sorted(set(now) - {u.name for u in frozen})
+    if gone or new:
+        names = [o.uri for u in gone or [now[n] for n in new] for o in u.inputs]
+        what = "changed or is gone" if gone else "is new"
+        raise InputError(
+            f"{out}: the inputs are not those this run was started with: {names[0]} {what} "
+            f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
+        )
+    current = [now[u.name] for u in frozen]
+    if plan.derived and [u.version for u in current] != [u.version for u in frozen]:
+        locations.replace(uri, _json({"units": [u.to_json() for u in current]}))
+    return current
+
+
+def _footers_by_unit(out: str) -> dict[str, Footer]:
+    footers = [f for f in read_footers(data_objects(out)) if f is not None]
+    return {f.unit.name: f for f in footers if f.record is not None}
+
+
+def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, *, seconds: float) -> dict[str, Any]:
+    records = [f.record for f in footers if f.record]
+    return {
+        "table": plan.table,
+        "metadata": plan.metadata,
+        "identity": plan.identity,
+        "identity_hash": target.identity,
+        "config": plan.config,
+        "models": plan.models or {},
+        "versions": target.versions,
+        "counts": total.to_json(),
+        "seconds": round(seconds, 3),
+        "unit_seconds": round(sum(r["seconds"] for r in records), 3),
+        "units": [
+            {
+                "name": r["unit"]["name"],
+                "generation": r["generation"],
+                "rows": f.rows,
+                "bytes": f.object.size,
+                "counts": r["counts"],
+                "inputs": r["unit"]["inputs"],
+                "retired": r["retired"],
+            }
+            for f, r in zip(footers, records, strict=True)
+        ],
+    }
+
+
+def _sweep(out: str, *, before: float) -> None:
+    """Remove local temporary files that a killed run left behind; an upload to S3 leaves none."""
+    if not locations.is_s3(out):
+        for left in Path(out).rglob(".*.tmp"):
+            if left.stat().st_mtime < before:
+                left.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Versions of the code, of Python and of the packages that shape the output."""
+    found = {"python": platform.python_version(), "code": _code_hash()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _code_hash() -> str:
+    """Hash of the project's own source files: names a state of the code also outside a git checkout."""
+    root = Path(__file__).parents[2]
+    files = sorted(p for top in ("jobs", "actors") for p in (root / top).rglob("*.py"))
+    return content_id(*(part for p in files for part in (p.relative_to(root).as_posix(), p.read_text("utf-8"))))
+
+
+def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
+def _run_uri(out: str, name: str) -> str:
+    return locations.join(out, "_run", name)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
+
+
+def is_complete(out: str) -> bool:
+    """Whether the table at `out` has a manifest that says complete."""
+    try:
+        manifest = json.loads(locations.read_bytes(_run_uri(locations.absolute(out), "manifest.json")))
+    except (FileNotFoundError, OSError):
+        return False
+    return bool(manifest["complete"])

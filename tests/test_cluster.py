@@ -1,0 +1,223 @@
+"""The files that build a cluster and an environment agree with each other and with what Ray accepts."""
+
+import copy
+import itertools
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+KUBERNETES = ROOT / "conf" / "kubernetes"
+PIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][0-9A-Za-z.!]*")
+
+
+def load(path: Path) -> dict[str, Any]:
+    loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def pin_lines() -> list[str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def pins() -> dict[str, str]:
+    return {canonicalize_name(name): version for name, version in (line.split("==") for line in pin_lines())}
+
+
+def opening_comment(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
+
+
+@pytest.fixture
+def cluster() -> dict[str, Any]:
+    return load(ROOT / "cluster.yaml")
+
+
+@pytest.fixture
+def ray_cluster() -> dict[str, Any]:
+    return load(KUBERNETES / "raycluster.yaml")
+
+
+@pytest.fixture
+def ray_job() -> dict[str, Any]:
+    return load(KUBERNETES / "rayjob.yaml")
+
+
+def commands(config: dict[str, Any]) -> str:
+    return "\n".join(command for key, value in config.items() if key.endswith("_commands") for command in value)
+
+
+class TestClusterYaml:
+    def test_ray_accepts_it(self, cluster: dict[str, Any]) -> None:
+        from ray.autoscaler._private.util import prepare_config, validate_config
+
+        prepared = prepare_config(copy.deepcopy(cluster))
+        validate_config(prepared)
+        # Ray merges its defaults in: what is said here must have replaced them, not been added to them.
+        assert "nightly" not in commands(prepared)
+        assert ".whl" not in commands(prepared)
+        assert "://" not in commands(prepared)
+
+    def test_every_default_list_of_commands_is_overridden(self, cluster: dict[str, Any]) -> None:
+        from ray.autoscaler._private.util import prepare_config
+
+        defaults = prepare_config({"cluster_name": "defaults", "provider": {"type": "aws", "region": "nowhere"}})
+        assert {key for key in defaults if key.endswith("_commands")} <= cluster.keys()
+
+    def test_workers_scale_from_zero_and_gpus_are_there(self, cluster: dict[str, Any]) -> None:
+        kinds = cluster["available_node_types"]
+        workers = {name: kind for name, kind in kinds.items() if name != cluster["head_node_type"]}
+        assert all(kind["min_workers"] == 0 for kind in workers.values())
+        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == ["gpu"]
+        assert any("GPU" not in kind["resources"] for kind in workers.values())
+        # The autoscaler knows a kind it never started from these numbers only.
+        assert all(kind["resources"]["CPU"] > 0 for kind in workers.values())
+        assert cluster["max_workers"] >= max(kind["max_workers"] for kind in workers.values())
+
+    def test_head_takes_no_work(self, cluster: dict[str, Any]) -> None:
+        assert cluster["available_node_types"][cluster["head_node_type"]]["resources"] == {"CPU": 0}
+
+    def test_machines_share_an_image_and_have_credentials_by_profile(self, cluster: dict[str, Any]) -> None:
+        machines = [kind["node_config"] for kind in cluster["available_node_types"].values()]
+        assert len({machine["ImageId"] for machine in machines}) == 1
+        assert all(machine["IamInstanceProfile"]["Arn"] for machine in machines)
+        assert not re.search(r"AKIA|secret_access|aws_session", (ROOT / "cluster.yaml").read_text(encoding="utf-8"))
+
+    def test_environment_comes_from_the_constraints(self, cluster: dict[str, Any]) -> None:
+        installs = [
+            command for command in commands(cluster).splitlines() if "/pip" in command and " install " in command
+        ]
+        assert installs
+        assert all("-c constraints.txt" in command for command in installs)
+        mounted = cluster["file_mounts"].values()
+        assert {"constraints.txt", "pyproject.toml", "jobs", "actors", "conf"} <= set(mounted)
+        # Ray hashes every file of a mount, excluded or not: the whole tree would mean the environment as well.
+        assert not {".", "./", ".venv"} & set(mounted)
+        assert ".venv" in cluster["rsync_exclude"]
+
+    def test_mounted_files_exist(self, cluster: dict[str, Any]) -> None:
+        ours = [path for path in cluster["file_mounts"].values() if not path.startswith("~")]
+        missing = [path for path in ours if not (ROOT / path).exists()]
+        assert missing == []
+
+    def test_token_authentication_is_on_everywhere(self, cluster: dict[str, Any]) -> None:
+        starts = [*cluster["head_start_ray_commands"], *cluster["worker_start_ray_commands"]]
+        assert all("RAY_AUTH_MODE=token" in command for command in starts if "ray start" in command)
+        assert cluster["file_mounts"]["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
+        assert "--dashboard-host=127.0.0.1" in cluster["head_start_ray_commands"][-1]
+
+
+class TestConstraints:
+    def test_only_name_and_version(self) -> None:
+        assert [line for line in pin_lines() if not PIN.fullmatch(line)] == []
+
+    def test_sorted_and_each_once(self) -> None:
+        names = [canonicalize_name(line.split("==")[0]) for line in pin_lines()]
+        assert len(names) == len(set(names))
+        assert pin_lines() == sorted(pin_lines(), key=str.upper)
+
+    def test_tools_of_the_environment_are_not_pinned(self) -> None:
+        assert not {"pip", "setuptools", "wheel", "remine"} & pins().keys()
+
+    def test_every_dependency_is_pinned_inside_its_range(self) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        extras = project["optional-dependencies"].values()
+        wrong = []
+        for line in [*project["dependencies"], *(line for extra in extras for line in extra)]:
+            wanted = Requirement(line)
+            version = pins().get(canonicalize_name(wanted.name))
+            if version is None or not wanted.specifier.contains(version):
+                wrong.append(f"{line}: {version}")
+        assert wrong == []
+
+    def test_torch_fits_its_torchvision(self) -> None:
+        # torch 2.13.0 is the one release beside which no torchvision loads on some machines: its operators are missing.
+        assert pins()["torch"] != "2.13.0"
+        assert (pins()["torch"], pins()["torchvision"]) == ("2.15.0", "0.29.2")
+
+
+def pod_templates(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    return [group["template"]["spec"] for group in groups]
+
+
+class TestKubernetes:
+    def test_kinds(self, ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+        assert (ray_cluster["apiVersion"], ray_cluster["kind"]) == ("ray.io/v1", "RayCluster")
+        assert (ray_job["apiVersion"], ray_job["kind"]) == ("ray.io/v1", "RayJob")
+        assert ray_cluster["metadata"]["name"]
+        assert ray_job["metadata"]["name"]
+
+    def test_the_job_brings_the_same_cluster(self, ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+        assert ray_job["spec"]["rayClusterSpec"] == ray_cluster["spec"]
+        assert ray_job["metadata"]["annotations"] == ray_cluster["metadata"]["annotations"]
+
+    def test_the_job_runs_a_job_and_leaves_nothing(self, ray_job: dict[str, Any]) -> None:
+        spec = ray_job["spec"]
+        assert spec["entrypoint"].startswith("python -m jobs.mine ")
+        assert "'" not in spec["entrypoint"]
+        assert spec["shutdownAfterJobFinishes"] is True
+        assert set(yaml.safe_load(spec["runtimeEnvYAML"])) == {"working_dir"}
+
+    def test_ray_is_the_pinned_one_everywhere(self, ray_cluster: dict[str, Any]) -> None:
+        pinned = pins()["ray"]
+        spec = ray_cluster["spec"]
+        assert spec["rayVersion"] == pinned
+        images = [template["containers"][0]["image"] for template in pod_templates(spec)]
+        cpu, gpu = f"rayproject/ray:{pinned}-py311", f"rayproject/ray:{pinned}-py311-gpu"
+        assert images == [cpu, cpu, gpu]
+
+    def test_head_takes_no_work(self, ray_cluster: dict[str, Any]) -> None:
+        assert ray_cluster["spec"]["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+    def test_workers_scale_from_zero(self, ray_cluster: dict[str, Any]) -> None:
+        spec = ray_cluster["spec"]
+        assert spec["enableInTreeAutoscaling"] is True
+        groups = {group["groupName"]: group for group in spec["workerGroupSpecs"]}
+        assert groups.keys() == {"cpu", "gpu"}
+        for group in groups.values():
+            assert group["minReplicas"] == group["replicas"] == 0 < group["maxReplicas"]
+        limits = {name: group["template"]["spec"]["containers"][0]["resources"] for name, group in groups.items()}
+        assert limits["gpu"]["limits"]["nvidia.com/gpu"] == "1"
+        assert "nvidia.com/gpu" not in limits["cpu"]["limits"]
+
+    def test_every_pod_has_bucket_access_memory_and_pins(self, ray_cluster: dict[str, Any]) -> None:
+        for template in pod_templates(ray_cluster["spec"]):
+            assert template["serviceAccountName"] == "remine"
+            (container,) = template["containers"]
+            # Ray sizes itself by the limits; a pod that asks for less may be put where that memory is not.
+            assert container["resources"]["requests"] == container["resources"]["limits"]
+            volumes = {volume["name"] for volume in template["volumes"]}
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+    def test_pods_install_the_constraints_then_start_ray(self, ray_cluster: dict[str, Any]) -> None:
+        # Without the annotation the operator puts its own command in the place of this one.
+        assert ray_cluster["metadata"]["annotations"]["ray.io/overwrite-container-cmd"] == "true"
+        for template in pod_templates(ray_cluster["spec"]):
+            (script,) = template["containers"][0]["args"]
+            assert 0 < script.index("-c /pins/constraints.txt") < script.index("KUBERAY_GEN_RAY_START_CMD")
+
+    def test_token_authentication_is_on(self, ray_cluster: dict[str, Any]) -> None:
+        assert ray_cluster["spec"]["authOptions"] == {"mode": "token"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cluster.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
+        ("conf/kubernetes/raycluster.yaml", ["kubectl apply", "ray job submit", "python -m jobs.mine"]),
+        ("conf/kubernetes/rayjob.yaml", ["kubectl apply", "kubectl logs"]),
+    ],
+)
+def test_a_file_opens_with_the_commands_that_use_it(name: str, words: list[str]) -> None:
+    opening = opening_comment(ROOT / name)
+    assert [word for word in words if word not in opening] == []
