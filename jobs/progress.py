@@ -90,7 +90,7 @@ class Progress:
     def lines(self) -> list[str]:
         """One line a stage, as of the last reading."""
         seconds = max(time.monotonic() - self._begun, 1e-9)
-        return [f"{self._job} {line(stage, seconds)}" for stage in self._stages]
+        return [line(stage, seconds, job=self._job) for stage in self._stages]
 
     def _refresh(self) -> None:
         import ray
@@ -125,8 +125,8 @@ class Progress:
                 return
 
 
-def line(stage: StageProgress, seconds: float) -> str:
-    """A stage's line after `seconds` of running."""
+def line(stage: StageProgress, seconds: float, *, job: str) -> str:
+    """A stage's line after `seconds` of running, the start of Ray's actors included."""
     rate = stage.done / seconds
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = ""
@@ -134,7 +134,8 @@ def line(stage: StageProgress, seconds: float) -> str:
         left = f"  {_clock((stage.total - stage.done) / rate)} left"
     notes = "".join(f"  {n:,} {what}" for what, n in sorted(stage.notes.items()))
     errors = f"  {stage.errors:,} errors" if stage.errors else ""
-    return f"{stage.name:8} {stage.done:,}{total} {stage.unit}  {rate:,.1f} {stage.unit}/s{left}{notes}{errors}"
+    name = job if stage.name == job else f"{job} {stage.name}"
+    return f"{name:12} {stage.done:,}{total} {stage.unit}  {rate:,.1f} {stage.unit}/s{left}{notes}{errors}"
 
 
 def _clock(seconds: float) -> str:

@@ -1,8 +1,12 @@
 """Ray, started or joined once a process, quietly."""
 
+import contextlib
 import logging
 import os
+import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from jobs.config import RayConfig
@@ -24,22 +28,25 @@ def start(settings: RayConfig, resources: Resources) -> None:
 
     if not ray.is_initialized():
         address = settings.address or os.environ.get("RAY_ADDRESS")
+        quiet = contextlib.nullcontext() if settings.verbose else _native_stderr_aside()
         common: dict[str, Any] = {"log_to_driver": settings.verbose, "configure_logging": True}
         common["logging_level"] = logging.INFO if settings.verbose else logging.ERROR
         if address:
             try:
-                ray.init(address=address, **common)
+                with quiet:
+                    ray.init(address=address, **common)
             except (ConnectionError, ValueError) as error:
                 raise InputError(f"ray.address={address}: no cluster there ({_first_line(error)})") from error
         else:
             memory = resources.object_store_memory_gb
-            ray.init(
-                address="local",
-                num_cpus=settings.num_cpus,
-                include_dashboard=False,
-                object_store_memory=int(memory * 2**30) if memory else None,
-                **common,
-            )
+            with quiet:
+                ray.init(
+                    address="local",
+                    num_cpus=settings.num_cpus,
+                    include_dashboard=False,
+                    object_store_memory=int(memory * 2**30) if memory else None,
+                    **common,
+                )
     context = DataContext.get_current()
     context.enable_progress_bars = settings.verbose
     context.print_on_execution_start = settings.verbose
@@ -65,6 +72,25 @@ def _quiet(verbose: bool) -> None:
                 handler.setLevel(logging.CRITICAL)
     # map_batches has no named parameter for restarts before Ray 2.64.
     warnings.filterwarnings("ignore", message=r".*`ray_remote_args` is deprecated")
+
+
+@contextlib.contextmanager
+def _native_stderr_aside() -> Iterator[None]:
+    """Keep what Ray's C++ core writes to file descriptor 2 while it starts; show it only if the start fails."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as aside:
+        own = os.dup(2)
+        os.dup2(aside.fileno(), 2)
+        failed = True
+        try:
+            yield
+            failed = False
+        finally:
+            os.dup2(own, 2)
+            os.close(own)
+            if failed:
+                aside.seek(0)
+                sys.stderr.write(aside.read().decode("utf-8", "replace"))
 
 
 def _first_line(error: BaseException) -> str:

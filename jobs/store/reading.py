@@ -4,6 +4,8 @@ Strings of long tables can be read as dictionaries (`read_unit(…, dictionaries
 few dozen question, rater and rubric names.
 """
 
+import fnmatch
+import glob
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +106,24 @@ class TableSource:
             with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
                 for group in range(file.num_row_groups):
                     yield file.read_row_group(group, columns=list(columns) if columns else None)
+
+
+def tables_in(pattern: str) -> list[str]:
+    """The places of tables that `pattern` names: itself, or if it is a glob, the folders that match it.
+
+    Raises:
+        InputError: a glob that no folder matches.
+    """
+    if not glob.has_magic(pattern):
+        return [pattern]
+    base = locations.absolute(pattern)
+    while glob.has_magic(base):
+        base = base.rsplit("/", 1)[0]
+    depth = locations.absolute(pattern).count("/")
+    folders = {"/".join(o.uri.split("/")[: depth + 1]) for o in locations.listing(base) if o.uri.count("/") > depth}
+    if not (found := fnmatch.filter(sorted(folders), locations.absolute(pattern))):
+        raise InputError(f"{pattern}: no table matches")
+    return found
 
 
 def open_table(uri: str, *expected: str) -> TableSource:

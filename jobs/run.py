@@ -1,0 +1,124 @@
+"""Run a pipeline: a list of jobs, one after another, with one Ray.
+
+    python -m jobs.run pipeline=century profile=debug|full out=R pipeline.inputs.corpus=… …
+
+A pipeline (`conf/pipeline/`) names the jobs and how one's output is the next one's input; a profile
+(`conf/profile/`) changes keys of single jobs. A step that is done is found done: the same command goes on
+where it was interrupted.
+"""
+
+import sys
+import time
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs import cli, config
+from jobs.cli import say
+from jobs.config import RayConfig
+from jobs.errors import InputError
+
+
+@dataclass
+class Step:
+    """One job and its keys."""
+
+    job: str = MISSING
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class PipelineConfig:
+    """What comes in, and the steps; `inputs` are the pipeline's own keys."""
+
+    name: str = MISSING
+    inputs: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass
+class ProfileConfig:
+    """Keys to change, by job."""
+
+    name: str = MISSING
+    set: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class RunConfig:
+    """Keys of `run`."""
+
+    out: str = MISSING
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig)
+    profile: ProfileConfig = field(default_factory=ProfileConfig)
+    resources: str = "laptop"
+    resume: bool = True
+    overwrite: bool = False
+    ray: RayConfig = field(default_factory=RayConfig)
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """A step that ran: its job, what it returned, and its wall-clock seconds."""
+
+    job: str
+    returned: Any
+    seconds: float
+
+
+def execute(cfg: RunConfig) -> list[StepResult]:
+    """Run the steps in order; every step's keys are checked before the first one starts.
+
+    Raises:
+        InputError: a step names no job, or keys that its job does not have.
+    """
+    prepared = [(step.job, _overrides(cfg, step)) for step in cfg.pipeline.steps]
+    if unknown := [name for name, _ in prepared if name not in cli.JOBS or name in ("run", "demo")]:
+        raise InputError(f"pipeline {cfg.pipeline.name}: no job {unknown[0]}; there are {', '.join(cli.JOBS)}")
+    if strangers := [name for name in cfg.profile.set if name not in cli.JOBS]:
+        raise InputError(f"profile {cfg.profile.name}: no job {strangers[0]}; there are {', '.join(cli.JOBS)}")
+    for name, overrides in prepared:
+        config.load(name, cli.job(name).schema, overrides)
+    results = []
+    for number, (name, overrides) in enumerate(prepared, 1):
+        say(f"[{number}/{len(prepared)}] {name}")
+        begun = time.monotonic()
+        returned = cli.execute(name, overrides)
+        results.append(StepResult(name, returned, time.monotonic() - begun))
+    say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
+    for result in results:
+        say(f"  {result.job:8} {result.seconds:8.1f} s")
+    return results
+
+
+def _overrides(cfg: RunConfig, step: Step) -> list[str]:
+    keys = {**step.set, **cfg.profile.set.get(step.job, {})}
+    schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
+    common = {"resources": cfg.resources, "resume": cfg.resume, "overwrite": cfg.overwrite}
+    keys |= {k: v for k, v in common.items() if k in schema}
+    if "ray" in schema:
+        keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
+    return [f"{key}={_literal(value)}" for key, value in keys.items()]
+
+
+def _literal(value: Any) -> str:
+    """`value` in Hydra's override grammar."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(_literal(v) for v in value)}]"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    raise InputError(f"{value!r}: a step's key takes text, a number, true or false, null or a list")
+
+
+JOB = cli.Job("run", RunConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("run"))

@@ -1,0 +1,150 @@
+"""Check a table: units, footers, counts, schema, rejects, and that every key occurs once.
+
+    python -m jobs.verify input=R/records
+
+Reads everything, writes nothing; exits 1 and names each fault if there is one. Keys are compared by 64-bit
+hashes a part at a time, so memory is bounded; suspects are then compared themselves.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from omegaconf import MISSING
+
+from jobs import cli, screen, tables
+from jobs.cli import say
+from jobs.errors import RunError
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table
+from jobs.store.writer import Counts
+
+HASHES_AT_A_TIME = 50_000_000  # 400 MB of hashes
+FAULTS_SHOWN = 20
+
+
+@dataclass
+class VerifyConfig:
+    """Keys of `verify`."""
+
+    input: str = MISSING
+
+
+def execute(cfg: VerifyConfig) -> dict[str, int]:
+    """Run the job; see the module's docstring. Returns the number of units and rows.
+
+    Raises:
+        RunError: the table has a fault.
+    """
+    source = open_table(cfg.input)
+    faults = [*footer_faults(source), *run_faults(source), *row_faults(source)]
+    for fault in faults[:FAULTS_SHOWN]:
+        say(f"  fault: {fault}", err=True)
+    if faults:
+        raise RunError(f"{source.uri}: {len(faults)} faults")
+    say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no fault")
+    say(screen.reconciliation(source.counts().to_json()))
+    return {"units": len(source.footers), "rows": source.rows}
+
+
+def footer_faults(source: TableSource) -> Iterator[str]:
+    """Objects without a record, of another identity, or whose counts do not fit their rows."""
+    for footer in source.footers:
+        uri = footer.object.uri
+        if footer.record is None:
+            yield f"{uri}: not written by remine"
+            continue
+        if footer.record["identity"] != source.identity:
+            yield f"{uri}: written with another configuration than its neighbours"
+        if footer.counts.rows_out != footer.rows:
+            yield f"{uri}: {footer.rows} rows, its footer says {footer.counts.rows_out}"
+        if not footer.counts.balances():
+            yield f"{uri}: does not balance: {footer.counts}"
+        if not uri.endswith(f"/{footer.unit.name}.parquet"):
+            yield f"{uri}: holds unit {footer.unit.name}"
+        rejected = footer.counts.rejected.total()
+        kept = _rejects(source.uri, footer.unit.name, footer.record["generation"]) if rejected else 0
+        if kept != rejected:
+            yield f"{uri}: {rejected} rejected, {kept} kept in _rejects"
+
+
+def _rejects(table: str, unit: str, generation: int) -> int:
+    fs, path = locations.filesystem(locations.join(table, "_rejects", f"{unit}.{generation}.parquet"))
+    try:
+        with fs.open_input_file(path) as stream:
+            rows: int = pq.read_metadata(stream).num_rows
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return 0
+    return rows
+
+
+def run_faults(source: TableSource) -> Iterator[str]:
+    """A manifest or list of inputs that does not fit the objects."""
+    try:
+        frozen = json.loads(locations.read_bytes(locations.join(source.uri, "_run", "inputs.json")))
+        manifest = json.loads(locations.read_bytes(locations.join(source.uri, "_run", "manifest.json")))
+    except FileNotFoundError as error:
+        yield f"{source.uri}: no _run/inputs.json or manifest.json ({error})"
+        return
+    asked, there = {u["name"] for u in frozen["units"]}, {f.unit.name for f in source.footers}
+    for name in sorted(there - asked):
+        yield f"{source.uri}: unit {name} is not on the list of inputs"
+    if Counts.from_json(manifest["counts"]) != source.counts():
+        yield f"{source.uri}: the manifest's counts are not the sum of the footers'"
+    told = {u["name"]: (u["generation"], u["rows"]) for u in manifest["units"]}
+    if told != {f.unit.name: (f.record["generation"], f.rows) for f in source.footers if f.record}:
+        yield f"{source.uri}: the manifest lists other units or generations than there are"
+
+
+def row_faults(source: TableSource) -> Iterator[str]:
+    """Rows that are not of the table's schema, and keys that occur twice."""
+    width = None
+    if source.name == "embeddings":
+        width = source.footers[0].schema.field("embedding").type.list_size
+    definition = tables.table(source.name, dim=width)
+    wanted = definition.schema()
+    for footer in source.footers:
+        if not footer.schema.equals(wanted):
+            yield f"{footer.object.uri}: its schema is not that of table {source.name}"
+            return
+    doubles = double_keys(source, definition.key)
+    for key, count in doubles.items():
+        yield f"{source.uri}: key {dict(zip(definition.key, key, strict=True))} occurs {count} times"
+
+
+def double_keys(source: TableSource, key: Sequence[str]) -> dict[tuple[str, ...], int]:
+    """The keys that occur more than once, and how often."""
+    parts = -(-source.rows // HASHES_AT_A_TIME)
+    suspects: set[int] = set()
+    for part in range(parts):
+        hashes = [h[h % parts == part] for h in (_hashes(batch, key) for batch in source.batches(key))]
+        found, counts = np.unique(np.concatenate(hashes), return_counts=True)
+        suspects.update(found[counts > 1].tolist())
+    if not suspects:
+        return {}
+    wanted = np.array(sorted(suspects), np.uint64)
+    seen: Counter[tuple[str, ...]] = Counter()
+    for batch in source.batches(key):
+        rows = batch.filter(pa.array(np.isin(_hashes(batch, key), wanted)))
+        seen.update(zip(*(rows[name].to_pylist() for name in key), strict=True))
+    return {k: n for k, n in seen.items() if n > 1}
+
+
+def _hashes(batch: pa.Table, key: Sequence[str]) -> np.ndarray:
+    """uint64 hashes [rows] of the key columns, joined by a separator that ids and names do not hold."""
+    from pandas.util import hash_array
+
+    joined = pc.binary_join_element_wise(*(batch[name].cast(pa.string()) for name in key), "\x1f")
+    return hash_array(joined.to_numpy(zero_copy_only=False).astype(object), categorize=False)
+
+
+JOB = cli.Job("verify", VerifyConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("verify"))
