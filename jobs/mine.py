@@ -72,9 +72,10 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
     kept = run.keep("terms.json", json.dumps(terms, ensure_ascii=False).encode())
-    stage = flow.Stage("mine", MineUnit, {"terms": kept, "language": cfg.corpus.language})
-    megabytes = sum(o.size for t in run.todo for o in t.unit.inputs) // 10**6
-    flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=megabytes, counted="MB")
+    size = sum(o.size for t in run.todo for o in t.unit.inputs)
+    step, counted = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
+    stage = flow.Stage("mine", MineUnit, {"terms": kept, "language": cfg.corpus.language, "step": step})
+    flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
     manifest = run.finish()
     screen.show_result("mine", manifest, run)
     screen.show_tally("hits by term", manifest["counts"]["tallies"].get("term", {}))
@@ -84,9 +85,9 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
 class MineUnit:
     """Reads one file and writes the records that match; the automaton is built once an actor."""
 
-    def __init__(self, *, terms: str, language: str | None) -> None:
+    def __init__(self, *, terms: str, language: str | None, step: int) -> None:
         self._sources: dict[str, list[str]] = json.loads(locations.read_bytes(terms))
-        self._matcher, self._language = TitleMatcher(self._sources), language
+        self._matcher, self._language, self._step = TitleMatcher(self._sources), language, step
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
@@ -97,8 +98,8 @@ class MineUnit:
 
         def progress(read: int, rows: int) -> None:
             nonlocal bytes_left
-            megabytes, bytes_left = divmod(read + bytes_left, 10**6)
-            report.add(megabytes, rows=rows)
+            steps, bytes_left = divmod(read + bytes_left, self._step)
+            report.add(steps, rows=rows)
 
         scanned = scan_file(
             uri,

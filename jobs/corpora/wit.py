@@ -127,7 +127,10 @@ class RowReader:
         if first is None:
             raise InputError(f"{uri}: empty, a header is needed")
         text = first.text.removeprefix("\ufeff")
-        self.header = [name.strip() for name in next(csv.reader([text], delimiter="\t"), [])]
+        try:
+            self.header = [name.strip() for name in next(csv.reader([text], delimiter="\t"), [])]
+        except csv.Error as error:
+            raise InputError(f"{uri}: its first line is no header ({error})") from error
 
     def compressed_position(self) -> int:
         """Bytes of the file read so far."""

@@ -79,6 +79,11 @@ def _aws_settings() -> dict[str, str]:
     return {"endpoint": endpoint or "", "region": region or ""}
 
 
+def forget_settings() -> None:
+    """Look at the environment and profile again: they changed in this process."""
+    _aws_settings.cache_clear()
+
+
 def _arrow_s3() -> pafs.S3FileSystem:
     settings = _aws_settings()
     options: dict[str, Any] = {"connect_timeout": S3_CONNECT_TIMEOUT_S, "request_timeout": S3_READ_TIMEOUT_S}
@@ -213,9 +218,9 @@ def _local_object(path: Path) -> Object:
 
 
 def read_bytes(uri: str) -> bytes:
-    """The whole object. Raises FileNotFoundError if there is none."""
+    """The whole object, as it is: pyarrow would unpack a .gz by its name. FileNotFoundError if there is none."""
     fs, path = filesystem(uri)
-    with fs.open_input_stream(path) as stream:
+    with fs.open_input_stream(path, compression=None) as stream:
         data: bytes = stream.readall()
     return data
 
@@ -274,7 +279,7 @@ def publish(source: Path, uri: str) -> None:
         finally:
             aside.unlink(missing_ok=True)
         return
-    with source.open("rb") as reader, fs.open_output_stream(path) as stream:
+    with source.open("rb") as reader, fs.open_output_stream(path, compression=None) as stream:
         while chunk := reader.read(8 << 20):
             stream.write(chunk)
 

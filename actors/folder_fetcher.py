@@ -1,0 +1,120 @@
+"""Read pictures from a folder or bucket instead of the network."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
+from actors.status import Status
+
+DEFAULT_MAX_BYTES = 64 * 2**20
+RENDITION = "original"
+
+_SCHEMA = pa.schema(
+    {
+        "image_id": pa.string(),
+        "rendition": pa.string(),
+        "bytes": pa.large_binary(),
+        "format": pa.string(),
+        "width": pa.int32(),
+        "height": pa.int32(),
+        "sha256": pa.string(),
+        "phash": pa.string(),
+        "source_url": pa.string(),
+        "final_url": pa.string(),
+        "author": pa.string(),
+        "licence": pa.string(),
+        "http_status": pa.int32(),
+        "attempts": pa.int32(),
+        "status": pa.string(),
+        "error_kind": pa.string(),
+        "error_message": pa.string(),
+    }
+)
+
+
+class FolderFetcher:
+    """Turn paths into rows of the table `images`, the files' bytes untouched."""
+
+    def __init__(
+        self,
+        *,
+        open_filesystem: Callable[[], pyarrow.fs.FileSystem],
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+    ) -> None:
+        """Open the file system.
+
+        Args:
+            open_filesystem: called once, where the work is done, so that no connection has to travel.
+            max_bytes: a larger file is refused before it is read.
+            max_pixels: width x height allowed.
+
+        Raises:
+            ValueError: a bound that is not positive.
+        """
+        for name, bound in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
+            if bound < 1:
+                raise ValueError(f"{name} is {bound}; it must be at least 1")
+        self._files = open_filesystem()
+        self._max_bytes = max_bytes
+        self._max_pixels = max_pixels
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Read one batch.
+
+        Args:
+            batch: columns `image_id`, `source_url`, `path` (string); `path` lies inside the file system and is null
+                where the folder has no such picture.
+
+        Returns:
+            The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status
+            `ok` with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a
+            file); `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a kind of
+            `actors.pictures.PictureError`. `attempts` is 0 where there was no path to read, else 1.
+        """
+        rows = [
+            self._row(image_id, source_url, path)
+            for image_id, source_url, path in zip(
+                batch["image_id"].to_pylist(),
+                batch["source_url"].to_pylist(),
+                batch["path"].to_pylist(),
+                strict=True,
+            )
+        ]
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+    def _row(self, image_id: str, source_url: str, path: str | None) -> dict[str, Any]:
+        row = {
+            "image_id": image_id,
+            "rendition": RENDITION,
+            "source_url": source_url,
+            "final_url": source_url,
+            "attempts": 0 if path is None else 1,
+        }
+        if path is None:
+            return row | _failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
+        try:
+            data = self._read(path)
+            facts = inspect(data, max_pixels=self._max_pixels)
+        except PictureError as error:
+            return row | _failed(Status.ERROR, error.kind, str(error))
+        except FileNotFoundError:
+            return row | _failed(Status.MISSING, "vanished", "the file was listed and is no longer there")
+        except (OSError, ValueError) as error:  # pyarrow's errors are one or the other
+            said = (str(error).splitlines() or [""])[0][:300]
+            return row | _failed(Status.ERROR, "unreadable", f"the file cannot be read ({said})")
+        return row | {"bytes": data, **facts._asdict(), "status": Status.OK.value}
+
+    def _read(self, path: str) -> bytes:
+        with self._files.open_input_file(path) as file:  # a plain stream would unpack what is called .gz
+            size = file.size()
+            if size > self._max_bytes:
+                raise PictureError("too_many_bytes", f"{size} bytes, and {self._max_bytes} are allowed")
+            return file.read(size)
+
+
+def _failed(status: Status, kind: str, message: str) -> dict[str, str]:
+    return {"status": status.value, "error_kind": kind, "error_message": message}

@@ -1,0 +1,215 @@
+"""The only place where pictures are decoded: bytes in, an upright RGB picture or a `PictureError` out."""
+
+import hashlib
+import io
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
+
+# In the order they are tried. Left out on purpose: formats that call other programs (EPS, WMF), documents (PDF),
+# and formats without a signature, which would take any bytes for theirs (TGA).
+_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "AVIF", "JPEG2000", "PPM")
+# BMP and PPM begin with two letters, as a text may; AVIF shares its container with HEIC, which Pillow cannot read.
+_WEAK_SIGNATURES = ("BMP", "PPM", "AVIF")
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_ORIENTATION = 0x0112
+
+
+class PictureError(Exception):
+    """A picture that cannot be used.
+
+    `kind` says why: `empty` (no bytes), `not_an_image` (no allowed format), `truncated` (the file ends early),
+    `too_large` (more pixels than allowed) or `decode_failed` (damaged, or a pixel format without a meaning in RGB).
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type["PictureError"], tuple[str, str]]:
+        return type(self), (self.kind, str(self))
+
+
+class PictureFacts(NamedTuple):
+    """What a picture's bytes say of it."""
+
+    format: str  # Pillow's word, "JPEG", found in the bytes
+    width: int  # pixels as displayed: after the EXIF orientation, which may exchange the two
+    height: int
+    sha256: str  # of the bytes, 64 hexadecimal digits
+    phash: str  # imagehash.phash of the flattened picture, 16 hexadecimal digits
+
+
+def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
+    """Decode a whole picture to RGB, 8 bits a channel, as it is meant to be seen.
+
+    The format is found in the bytes. The EXIF orientation is applied; whatever is transparent is laid on white; of
+    an animation the first frame is taken. 16-bit grey is scaled to 8 bits; 32-bit grey counts as 16-bit where it
+    fits and is stretched from its lowest to its highest value where it does not; floating-point grey counts as
+    0 to 1, else as 0 to 255, else is stretched. Colour profiles are not applied, as in open_clip.
+
+    Args:
+        data: the encoded picture.
+        max_pixels: width x height allowed, looked up in the header before anything is decoded.
+
+    Raises:
+        PictureError: see its kinds. A file that ends early is never filled up with grey.
+        ValueError: `max_pixels` is not positive.
+    """
+    return _decode(data, max_pixels=max_pixels)[1]
+
+
+def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFacts:
+    """Decode a picture wholly, so that damage is found, and return what there is to know about it.
+
+    Raises:
+        PictureError, ValueError: as `decode_rgb`.
+    """
+    import imagehash
+
+    found, picture = _decode(data, max_pixels=max_pixels)
+    return PictureFacts(
+        format=found,
+        width=picture.width,
+        height=picture.height,
+        sha256=hashlib.sha256(data).hexdigest(),
+        phash=str(imagehash.phash(picture)),
+    )
+
+
+def _decode(data: bytes, *, max_pixels: int) -> tuple[str, Image.Image]:
+    if max_pixels < 1:
+        raise ValueError(f"max_pixels is {max_pixels}; it must be at least 1")
+    if not data:
+        raise PictureError("empty", "there are no bytes")
+    picture = _open(data)
+    found = picture.format or ""
+    width, height = picture.size
+    if width * height > max_pixels:
+        raise PictureError("too_large", f"{width} x {height} pixels, and {max_pixels} are allowed")
+    try:
+        picture.load()
+        return found, _upright(picture, _flatten(picture))
+    except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
+        raise _explained(error, data=data, found=found) from error
+
+
+def _open(data: bytes) -> Image.Image:
+    """Read the header with the plugins themselves: `Image.open` has a bound of its own, in a global variable."""
+    Image.init()
+    start = data[:16].ljust(16, b"\0")  # some plugins index into it
+    for name in _FORMATS:
+        factory, accept = Image.OPEN.get(name, (None, None))
+        if factory is None or accept is None or accept(start) is not True:  # a word: built without that codec
+            continue
+        try:
+            return factory(io.BytesIO(data), "")
+        except Exception as error:
+            explained = _explained(error, data=data, found=name)
+            if name in _WEAK_SIGNATURES and explained.kind == "decode_failed":
+                continue
+            raise explained from error
+    raise PictureError("not_an_image", f"the bytes are in none of the formats {', '.join(_FORMATS)}")
+
+
+def _explained(error: Exception, *, data: bytes, found: str) -> PictureError:
+    said = (str(error).splitlines() or [""])[0][:200]
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return PictureError("too_large", said)
+    says_so = isinstance(error, EOFError) or "truncated" in said.lower() or "EOF" in said
+    if says_so or _ends_early(data, found):
+        return PictureError("truncated", f"the {found} file ends early ({said})")
+    return PictureError("decode_failed", f"the {found} file cannot be decoded ({type(error).__name__}: {said})")
+
+
+def _ends_early(data: bytes, found: str) -> bool:
+    """Whether the file stops before the end that its own structure announces, as far as that is easily seen."""
+    last, body = data[-64:], data.rstrip(b"\0")
+    seen: dict[str, Callable[[], bool]] = {
+        "JPEG": lambda: b"\xff\xd9" not in last,
+        "MPO": lambda: b"\xff\xd9" not in last,
+        "PNG": lambda: b"IEND" not in last,
+        "GIF": lambda: not body.endswith(b";"),
+        "WEBP": lambda: int.from_bytes(data[4:8], "little") + 8 > len(data),
+        "TIFF": lambda: _tiff_ends_early(data),
+        "AVIF": lambda: _boxes_end_early(data),
+        "JPEG2000": lambda: not body.endswith(b"\xff\xd9") if data.startswith(b"\xff\x4f") else _boxes_end_early(data),
+    }
+    return seen[found]() if found in seen else False
+
+
+def _boxes_end_early(data: bytes) -> bool:
+    """Walk the boxes of an ISO media file: length (4 bytes), type (4), then 8 bytes of length where the first is 1."""
+    at = 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if length == 0:  # to the end of the file; a JPEG 2000 codestream then has an end of its own
+            return data[at + 4 : at + 8] == b"jp2c" and not data.rstrip(b"\0").endswith(b"\xff\xd9")
+        if length == 1:
+            length = int.from_bytes(data[at + 8 : at + 16], "big")
+        if length < 8:
+            return False
+        at += length
+    return at > len(data)
+
+
+def _tiff_ends_early(data: bytes) -> bool:
+    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
+    if int.from_bytes(data[4:8], order) + 2 > len(data):  # where the first directory starts
+        return True
+    try:
+        tags = Image.OPEN["TIFF"][0](io.BytesIO(data), "").tag_v2  # type: ignore[attr-defined]
+        starts, lengths = (tags.get(273) or tags[324]), (tags.get(279) or tags[325])
+        return any(start + length > len(data) for start, length in zip(starts, lengths, strict=True))
+    except Exception:  # a directory that cannot be read lies, most often, behind the end
+        return True
+
+
+def _flatten(picture: Image.Image) -> Image.Image:
+    """The loaded picture as RGB, on white where it is transparent."""
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return _from_wide_grey(picture)
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
+    if picture.mode == "La":  # premultiplied grey has no direct way to RGBA
+        picture = picture.convert("LA")
+    coloured = picture.convert("RGBA")
+    flat = Image.new("RGB", picture.size, "white")
+    flat.paste(coloured, mask=coloured.getchannel("A"))
+    return flat
+
+
+def _from_wide_grey(picture: Image.Image) -> Image.Image:
+    """Grey of 16 or 32 bits or in floating point, which Pillow's own conversion would clip at 255."""
+    values = np.nan_to_num(np.asarray(picture).astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = float(values.min()), float(values.max())
+    if picture.mode == "F":
+        ranges: tuple[float, ...] = (1.0, 255.0)
+    else:
+        ranges = (65535.0,)
+    white = next((top for top in ranges if low >= 0 and high <= top), None)
+    scaled = values / white if white else (values - low) / ((high - low) or 1.0)
+    grey = np.rint(np.nan_to_num(scaled) * 255).astype(np.uint8)
+    if isinstance(transparent := picture.info.get("transparency"), int):
+        grey[values == transparent] = 255
+    return Image.fromarray(grey).convert("RGB")
+
+
+def _upright(picture: Image.Image, flat: Image.Image) -> Image.Image:
+    try:
+        turn = _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
+    except Exception:  # unreadable EXIF says nothing about the picture itself
+        turn = None
+    return flat.transpose(turn) if turn is not None else flat

@@ -1,0 +1,82 @@
+"""Open-weight vision-language models, from a hub, a folder or `local:NAME`, and what is to be recorded of them."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.local_models import is_local, resolve
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class ModelFacts(NamedTuple):
+    """What table `raters` says about a model."""
+
+    rater: str  # model@revision
+    family: str  # the architecture: config.model_type
+    revision: str  # the commit of the weights where the hub told it, else the revision asked for, else empty
+    dtype: str
+    engine: str  # libraries, their versions, and the kind of device
+
+
+def rater_name(model: str, *, revision: str | None = None) -> str:
+    """`model@revision` for a hub model (`main` unless given); `local:NAME` and a folder's own name as they are."""
+    if is_local(model):
+        return model
+    if Path(model).is_dir():
+        return Path(model).resolve().name
+    return f"{model}@{revision or 'main'}"
+
+
+def load_vlm(
+    model: str, *, revision: str | None = None, dtype: str = "auto", device_map: str = "auto"
+) -> tuple[Any, Any]:
+    """Load a model and its processor, for inference, without running code that comes with the weights.
+
+    Args:
+        model: a hub name, a folder, or `local:NAME` (`actors.local_models`).
+        revision: commit, tag or branch of a hub model.
+        dtype: `auto` is bfloat16 on a GPU and float32 without one.
+        device_map: handled by accelerate; `auto` takes the GPUs there are, else the CPU.
+
+    Returns:
+        (model, processor) as AutoModelForImageTextToText and AutoProcessor make them; weights from safetensors only.
+
+    Raises:
+        ValueError: an unknown dtype, or a model that cannot be found or loaded.
+    """
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+    if dtype == "auto":
+        dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
+    source = resolve(model)
+    common = {"revision": revision or "main", "trust_remote_code": False}
+    try:
+        processor = AutoProcessor.from_pretrained(source, **common)
+        loaded = AutoModelForImageTextToText.from_pretrained(
+            source, dtype=getattr(torch, dtype), device_map=device_map, use_safetensors=True, **common
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"cannot load model {model!r} at revision {revision or 'main'!r} ({reason}); "
+            "name a vision-language model of the hub, a folder that holds one as safetensors, or local:NAME"
+        ) from error
+    return loaded.eval(), processor
+
+
+def model_facts(loaded: Any, *, model: str, revision: str | None = None) -> ModelFacts:
+    """The facts of a model that `load_vlm` loaded under the name `model`."""
+    import torch
+    import transformers
+
+    commit = getattr(loaded.config, "_commit_hash", None)
+    return ModelFacts(
+        rater=rater_name(model, revision=revision),
+        family=str(loaded.config.model_type),
+        revision=str(commit or revision or ""),
+        dtype=str(loaded.dtype).removeprefix("torch."),
+        engine=f"transformers {transformers.__version__} / torch {torch.__version__}, {loaded.device.type}",
+    )

@@ -1,0 +1,117 @@
+"""Prompts of a rubric: what the prompts of one picture share, and the tail in which each differs.
+
+Shared text ends in an empty line (or at the picture) and a tail begins with a letter or sign, so that the tokens
+of shared + tail are the tokens of the one followed by the tokens of the other.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jinja2
+
+from actors.vlm.rubric import PICTURE, Question, Rubric, environment
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture."""
+
+    before: str
+    after: str
+    tail: str
+
+    def messages(self, picture: Any) -> list[dict[str, Any]]:
+        """The chat: one turn of the user's with one picture, in the form that transformers' templates read."""
+        content: list[dict[str, Any]] = [{"type": "image", "image": picture}]
+        if self.before:
+            content.insert(0, {"type": "text", "text": self.before})
+        content.append({"type": "text", "text": self.after + self.tail})
+        return [{"role": "user", "content": content}]
+
+
+class Asked(NamedTuple):
+    """One question about one picture, against one target (empty if the rubric has none)."""
+
+    target: str
+    question: Question
+    prompt: Prompt
+
+
+class PromptBuilder:
+    """Renders the prompts of one rubric in one layout.
+
+    Raises:
+        ValueError: a layout that the rubric does not have.
+    """
+
+    def __init__(self, rubric: Rubric, *, layout: str | None = None) -> None:
+        self.rubric = rubric
+        self.layout = rubric.resolve_layout(layout)
+        order, split = rubric.layouts[self.layout], rubric.split(self.layout)
+        place = order.index(PICTURE)
+        self._before, self._after, self._tail = (
+            [self._template(entry) for entry in entries]
+            for entries in (order[:place], order[place + 1 : split], order[split:])
+        )
+
+    def _template(self, part: str) -> jinja2.Template:
+        return environment().from_string(self.rubric.parts[part])
+
+    def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[Asked]:
+        """Every question against every target about one picture: targets outside, questions inside.
+
+        Args:
+            context: text by context field; what is missing is empty. It is data and never read as a template.
+            targets: labels to judge against.
+
+        Raises:
+            jinja2.TemplateError: a part that cannot be rendered with this context.
+        """
+        texts = {field: context.get(field, "").strip() for field in self.rubric.context_fields}
+        first = self.rubric.questions[0]
+        before, after = (_render(parts, texts | _words(first, "")) for parts in (self._before, self._after))
+        return [
+            Asked(
+                target, question, Prompt(before, after, _render(self._tail, texts | _words(question, target)).rstrip())
+            )
+            for target in targets
+            for question in self.rubric.questions
+        ]
+
+
+def cut_context(
+    context: Mapping[str, str], *, rubric: Rubric, limit: int, count: Callable[[str], Sequence[int]]
+) -> tuple[dict[str, str], int, int]:
+    """Cut `context` to `limit` tokens, from the end of the fields named in the rubric's `context.cut`, in that order.
+
+    Fields that the rubric does not name follow, the last one first.
+
+    Args:
+        count: text -> for each of its tokens, the character at which it begins.
+
+    Returns:
+        (the context, tokens before, tokens kept).
+    """
+    kept = {field: context.get(field, "") for field in rubric.context_fields}
+    starts = {field: count(text) if text else () for field, text in kept.items()}
+    total = sum(map(len, starts.values()))
+    excess = max(0, total - limit)
+    rest = [field for field in reversed(rubric.context_fields) if field not in rubric.context_cut]
+    for field in [*rubric.context_cut, *rest]:
+        drop = min(excess, len(starts[field]))
+        if drop:
+            kept[field] = kept[field][: starts[field][-drop]]
+            excess -= drop
+    return kept, total, min(total, limit)
+
+
+def _words(question: Question, target: str) -> dict[str, str]:
+    lines = zip(question.codes, question.answers, strict=True)
+    options = "\n".join(f"{code} = {answer.label}" for code, answer in lines)
+    return {"question": question.text, "note": question.note, "options": options, "target": target}
+
+
+def _render(parts: Sequence[jinja2.Template], words: Mapping[str, str]) -> str:
+    blocks = (part.render(words).strip() for part in parts)
+    return "".join(block + "\n\n" for block in blocks if block)

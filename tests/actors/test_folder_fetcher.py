@@ -1,0 +1,154 @@
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+from PIL import Image
+
+from actors.folder_fetcher import FolderFetcher
+from jobs.tables import conform, table
+
+DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
+
+
+def encoded(form, size=(30, 20)):
+    values = np.random.default_rng(1).integers(0, 255, (size[1], size[0], 3), np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, form)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = {
+        "good.jpg": encoded("JPEG"),
+        "really.png.jpg": encoded("PNG"),  # the extension is wrong
+        "unpacked.gz": encoded("JPEG"),
+        "empty.jpg": b"",
+        "page.jpg": b"<html>not found</html>",
+        "cut.jpg": encoded("JPEG")[:-200],
+        "heavy.bmp": encoded("BMP", (60, 60)),
+        "wide.png": encoded("PNG", (200, 2)),
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder.jpg").mkdir()
+    return tmp_path
+
+
+def asked(*paths):
+    names = [f"id{number}" for number in range(len(paths))]
+    return pa.table(
+        {
+            "image_id": pa.array(names, pa.string()),
+            "source_url": pa.array([f"https://example.org/{name}" for name in names], pa.string()),
+            "path": pa.array(paths, pa.string()),
+        }
+    )
+
+
+def fetcher(folder, **options):
+    local = pyarrow.fs.LocalFileSystem()
+    return FolderFetcher(open_filesystem=lambda: pyarrow.fs.SubTreeFileSystem(str(folder), local), **options)
+
+
+def test_every_row_once_in_order_with_its_status(folder):
+    paths = [
+        "good.jpg",
+        None,
+        "gone.jpg",
+        "empty.jpg",
+        "really.png.jpg",
+        "page.jpg",
+        "cut.jpg",
+        "heavy.bmp",
+        "wide.png",
+    ]
+    paths += ["folder.jpg", "bad\0name.jpg", "unpacked.gz"]
+    out = fetcher(folder, max_bytes=5000, max_pixels=399)(asked(*paths[:1]))
+    assert out["error_kind"].to_pylist() == ["too_large"]
+    out = fetcher(folder, max_bytes=5000, max_pixels=600)(asked(*paths))
+    rows = out.to_pylist()
+    assert [row["image_id"] for row in rows] == [f"id{number}" for number in range(len(paths))]
+    assert [(row["status"], row["error_kind"]) for row in rows] == [
+        ("ok", None),
+        ("missing", "not_in_folder"),
+        ("missing", "vanished"),
+        ("error", "empty"),
+        ("ok", None),
+        ("error", "not_an_image"),
+        ("error", "truncated"),
+        ("error", "too_many_bytes"),
+        ("ok", None),
+        ("error", "unreadable"),
+        ("error", "unreadable"),
+        ("ok", None),
+    ]
+    assert [row["attempts"] for row in rows] == [0 if path is None else 1 for path in paths]
+    for row, path in zip(rows, paths, strict=True):
+        good = row["status"] == "ok"
+        facts = [row[name] for name in ("bytes", "format", "width", "height", "sha256", "phash")]
+        assert all(fact is not None for fact in facts) if good else facts == [None] * 6
+        assert (row["error_message"] is None) == good
+        assert (row["rendition"], row["http_status"], row["author"]) == ("original", None, None)
+        assert row["final_url"] == row["source_url"] == f"https://example.org/{row['image_id']}"
+        if good:
+            assert row["bytes"] == (folder / path).read_bytes()
+            assert row["sha256"] == hashlib.sha256(row["bytes"]).hexdigest()
+    assert [rows[0]["format"], rows[4]["format"]] == ["JPEG", "PNG"]
+    assert (rows[8]["width"], rows[8]["height"]) == (200, 2)
+
+
+def test_the_columns_are_those_of_the_table(folder):
+    for batch in (asked("good.jpg", None), asked().slice(0, 0)):
+        out = fetcher(folder)(batch)
+        expected = table("images").schema()
+        assert out.schema.names == expected.names
+        assert out.schema.types == expected.types
+        assert conform(out, table("images")).num_rows == batch.num_rows
+
+
+def test_a_heavy_file_is_not_read(folder):
+    reads = []
+
+    class File:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def size(self):
+            return 10**12
+
+        def read(self, *_):
+            reads.append(1)
+            return b""
+
+    class Files:
+        def open_input_file(self, path):
+            return File()
+
+    out = FolderFetcher(open_filesystem=Files)(asked("a.jpg"))
+    assert out["error_kind"].to_pylist() == ["too_many_bytes"]
+    assert not reads
+
+
+def test_bounds_are_checked(folder):
+    with pytest.raises(ValueError, match="max_bytes is 0"):
+        fetcher(folder, max_bytes=0)
+
+
+def test_real_pictures():
+    images = DATA / "stamps" / "images"
+    if not images.is_dir():
+        pytest.skip(f"no pictures in {images}")
+    names = sorted(path.name for path in images.iterdir())[:60:3]
+    out = fetcher(images)(asked(*names))
+    assert set(out["status"].to_pylist()) == {"ok"}
+    assert [len(data) for data in out["bytes"].to_pylist()] == [(images / name).stat().st_size for name in names]
+    assert len(set(out["phash"].to_pylist())) > len(names) // 2

@@ -1,0 +1,245 @@
+import hashlib
+import io
+import pickle
+import warnings
+
+import imagehash
+import numpy as np
+import pytest
+from PIL import Image, ImageOps, features
+
+from actors.pictures import PictureError, decode_rgb, inspect
+
+WHITE = (255, 255, 255)
+
+
+def encoded(picture, form="PNG", **options):
+    stream = io.BytesIO()
+    picture.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def textured(width=56, height=40):
+    y, x = np.mgrid[0:height, 0:width]
+    values = np.stack([x * 4, y * 6, x * y], -1).astype(np.uint8)
+    values[::3] = np.random.default_rng(0).integers(0, 255, values[::3].shape)
+    return Image.fromarray(values)
+
+
+def kind_of(data, **options):
+    with pytest.raises(PictureError) as caught:
+        decode_rgb(data, **options)
+    assert str(caught.value)
+    return caught.value.kind
+
+
+def encodings():
+    picture, palette = textured(), textured().quantize(16)
+    made = {
+        "jpeg": encoded(picture, "JPEG"),
+        "progressive": encoded(picture, "JPEG", progressive=True),
+        "png": encoded(picture),
+        "png palette": encoded(palette),
+        "gif": encoded(palette, "GIF"),
+        "gif interlaced": encoded(palette, "GIF", interlace=1),
+        "webp": encoded(picture, "WEBP"),
+        "webp lossless": encoded(picture, "WEBP", lossless=True),
+        "tiff": encoded(picture, "TIFF"),
+        "tiff deflate": encoded(picture, "TIFF", compression="tiff_adobe_deflate"),
+        "bmp": encoded(picture, "BMP"),
+        "ppm": encoded(picture, "PPM"),
+    }
+    if features.check("avif"):
+        made["avif"] = encoded(picture, "AVIF")
+    if features.check("jpg_2000"):
+        made |= {"jp2": encoded(picture, "JPEG2000"), "j2k": encoded(picture, "JPEG2000", no_jp2=True)}
+    return made
+
+
+ENCODINGS = encodings()
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_cut_file_is_whole_or_an_error_and_never_half(name):
+    data = ENCODINGS[name]
+    whole = np.asarray(decode_rgb(data))
+    kinds = set()
+    for length in {*range(0, len(data), 23), *range(len(data) - 40, len(data))}:
+        try:
+            picture = np.asarray(decode_rgb(data[:length]))
+        except PictureError as error:
+            kinds.add(error.kind)
+        else:
+            assert np.array_equal(picture, whole), f"cut at {length} of {len(data)} gave another picture"
+    assert kinds - {"decode_failed"} == {"empty", "truncated"}
+    assert kind_of(data[: len(data) // 2]) == "truncated"
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_rgb_pixels_are_pillows(name):
+    with Image.open(io.BytesIO(ENCODINGS[name])) as plain:
+        expected = plain.convert("RGB")
+    picture = decode_rgb(ENCODINGS[name])
+    assert picture.mode == "RGB"
+    assert np.array_equal(np.asarray(picture), np.asarray(expected))
+
+
+def test_what_is_no_picture():
+    assert kind_of(b"") == "empty"
+    for data in (
+        b"<html>",
+        b"%PDF-1.4",
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+        b"P6 is a road",
+        b"x" * 99,
+    ):
+        assert kind_of(data) == "not_an_image"
+    assert kind_of(b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic\0\0\0\x08mdat") == "not_an_image"  # HEIC
+    assert kind_of(encoded(textured(), "EPS")) == "not_an_image"
+    assert kind_of(encoded(textured(), "TGA")) == "not_an_image"
+
+
+def test_damage_in_the_middle():
+    data = bytearray(ENCODINGS["png"])
+    data[len(data) // 2] ^= 255
+    assert kind_of(bytes(data)) == "decode_failed"
+
+
+def test_bombs_are_refused_from_the_header(monkeypatch):
+    data = encoded(Image.new("1", (10_000, 10_000)))  # 100 million pixels in 12 kB
+    monkeypatch.setattr(Image.Image, "load", lambda self: pytest.fail("decoded"))
+    monkeypatch.setattr(Image.core, "new", lambda *a: pytest.fail("allocated"))
+    for bound in (None, 10, 10**12):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", bound)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert kind_of(data) == "too_large"
+
+
+def test_the_bound_is_ours_and_not_pillows(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    data = ENCODINGS["jpeg"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decode_rgb(data, max_pixels=56 * 40).size == (56, 40)
+    assert kind_of(data, max_pixels=56 * 40 - 1) == "too_large"
+    with pytest.raises(ValueError, match="max_pixels is 0"):
+        decode_rgb(data, max_pixels=0)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation(form, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(textured(), form, exif=exif)
+    with Image.open(io.BytesIO(data)) as plain:
+        expected = ImageOps.exif_transpose(plain).convert("RGB")
+    assert decode_rgb(data).size == ((56, 40) if orientation < 5 else (40, 56))
+    assert np.array_equal(np.asarray(decode_rgb(data)), np.asarray(expected))
+    assert inspect(data)[1:3] == expected.size
+
+
+def test_broken_exif_does_not_matter(monkeypatch):
+    def unreadable(self):
+        raise SyntaxError("not a TIFF file (header invalid)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "getexif", unreadable)
+        assert decode_rgb(ENCODINGS["jpeg"]).size == (56, 40)
+    data = encoded(textured(), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff nonsense")
+    assert np.array_equal(np.asarray(decode_rgb(data)), np.asarray(Image.open(io.BytesIO(data))))
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])
+def test_alpha_goes_on_white(mode):
+    clear = Image.new("RGBA", (4, 4), (200, 30, 40, 0)).convert(mode)
+    assert decode_rgb(encoded(clear, "TIFF")).getpixel((0, 0)) == WHITE
+
+
+def test_half_transparent_is_mixed_with_white():
+    assert decode_rgb(encoded(Image.new("RGBA", (4, 4), (0, 100, 0, 128)))).getpixel((1, 1)) == (127, 177, 127)
+
+
+def test_palettes_with_transparency():
+    palette = Image.new("P", (4, 4), 1)
+    palette.putpixel((0, 0), 0)
+    palette.putpalette([255, 0, 0, 0, 255, 0])
+    one = decode_rgb(encoded(palette, transparency=1))
+    assert (one.getpixel((0, 0)), one.getpixel((1, 1))) == ((255, 0, 0), WHITE)
+    several = decode_rgb(encoded(palette, transparency=bytes([0, 128])))
+    assert (several.getpixel((0, 0)), several.getpixel((1, 1))) == (WHITE, (127, 255, 127))
+    gif = decode_rgb(encoded(palette, "GIF", transparency=1))
+    assert gif.getpixel((1, 1)) == WHITE
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour"), [("1", 1), ("L", 9), ("RGB", (1, 2, 3)), ("I;16", 300)], ids=["1", "L", "RGB", "I;16"]
+)
+def test_a_transparent_colour_goes_on_white(mode, colour):
+    data = encoded(Image.new(mode, (4, 4), colour), transparency=colour)
+    assert decode_rgb(data).getpixel((0, 0)) == WHITE
+    assert decode_rgb(encoded(Image.new(mode, (4, 4), colour))).getpixel((0, 0)) != WHITE or mode == "1"
+
+
+RAMP = np.arange(256).reshape(16, 16)
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        ((RAMP * 257).astype(np.uint16), "PNG"),
+        ((RAMP * 257).astype(np.uint16), "TIFF"),
+        ((RAMP * 257).astype(np.int32), "TIFF"),
+        ((RAMP * 100_000 - 77).astype(np.int32), "TIFF"),
+        ((RAMP / 255).astype(np.float32), "TIFF"),
+        (RAMP.astype(np.float32), "TIFF"),
+        ((RAMP / 7 - 3).astype(np.float32), "TIFF"),
+    ],
+    ids=["16-bit", "16-bit TIFF", "32-bit as 16", "32-bit", "0..1", "0..255", "any float"],
+)
+def test_wide_grey_keeps_its_steps(values, form):
+    picture = np.asarray(decode_rgb(encoded(Image.fromarray(values), form)))
+    assert np.array_equal(picture, np.repeat(RAMP[..., None], 3, axis=2))
+
+
+def test_not_a_number_and_flat_pictures():
+    values = np.full((4, 4), np.nan, np.float32)
+    values[0, 0] = 1
+    assert np.asarray(decode_rgb(encoded(Image.fromarray(values), "TIFF")))[..., 0].sum() == 255
+    flat = np.full((4, 4), -5, np.int32)
+    assert not np.asarray(decode_rgb(encoded(Image.fromarray(flat), "TIFF"))).any()
+
+
+@pytest.mark.parametrize(
+    ("mode", "form"), [("1", "PNG"), ("L", "JPEG"), ("CMYK", "JPEG"), ("CMYK", "TIFF"), ("YCbCr", "TIFF")]
+)
+def test_other_modes_keep_their_colours(mode, form):
+    data = encoded(Image.new("RGB", (16, 16), (250, 250, 250)).convert(mode), form)
+    assert np.abs(np.asarray(decode_rgb(data)).astype(int) - 250).max() <= 6
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_first_frame(form):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    data = encoded(frames[0], form, save_all=True, append_images=frames[1:])
+    red, _, blue = np.asarray(decode_rgb(data))[4, 4]
+    assert red > 200
+    assert blue < 50
+
+
+def test_inspect():
+    data = ENCODINGS["jpeg"]
+    facts = inspect(data)
+    assert facts.format == "JPEG"
+    assert (facts.width, facts.height) == (56, 40)
+    assert facts.sha256 == hashlib.sha256(data).hexdigest()
+    assert facts.phash == str(imagehash.phash(Image.open(io.BytesIO(data))))
+    assert len(facts.phash) == 16
+    with pytest.raises(PictureError):
+        inspect(data[:-300])
+
+
+def test_errors_travel_between_processes():
+    error = pickle.loads(pickle.dumps(PictureError("truncated", "it ends")))
+    assert (error.kind, str(error)) == ("truncated", "it ends")

@@ -1,0 +1,87 @@
+"""One small model for all tests of the judging engines, with one thread of torch."""
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+CONF = Path(__file__).parents[3] / "conf"
+MODEL = "local:qwen2.5-vl-tiny"
+
+
+@pytest.fixture(scope="session")
+def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        if "REMINE_CACHE" not in os.environ:
+            patch.setenv("REMINE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def vlm(one_thread: None) -> tuple[Any, Any]:
+    from actors.vlm.loading import load_vlm
+
+    return load_vlm(MODEL, dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def century() -> dict[str, Any]:
+    return yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def small() -> dict[str, Any]:
+    """A rubric with targets and one question: the shape of culture rubrics."""
+    return {
+        "name": "relevance",
+        "version": 1,
+        "source": "made for a test",
+        "context": {"fields": ["title", "article"], "cut": ["article"]},
+        "parts": {
+            "context": "{% if title %}\nTitle: {{ title }}\n{% endif %}\n{% if article %}\n{{ article }}\n{% endif %}",
+            "scale": "{{ options }}",
+            "question": "{{ question }} The culture is {{ target }}.",
+        },
+        "layouts": {
+            "paper": ["picture", "context", "question", "scale"],
+            "fast": ["picture", "context", "scale", "question"],
+        },
+        "layout": "fast",
+        "targets": ["Melanesia", "Northern Africa"],
+        "questions": [
+            {
+                "name": "relevance",
+                "text": "How relevant is a culture to the picture?",
+                "scale": "ordinal",
+                "answers": [
+                    {"value": "low", "label": "Not relevant", "score": 1},
+                    {"value": "mid", "label": "Somewhat relevant", "score": 2},
+                    {"value": "high", "label": "Relevant", "score": 3},
+                ],
+            }
+        ],
+    }
+
+
+def picture(seed: int, *, width: int = 120, height: int = 90) -> Image.Image:
+    """Noise on a colour of its own: no two seeds look alike."""
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(0, 120, (height, width, 3)) + rng.integers(0, 135, 3)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def png(seed: int, *, width: int = 120, height: int = 90) -> bytes:
+    out = io.BytesIO()
+    picture(seed, width=width, height=height).save(out, "PNG")
+    return out.getvalue()

@@ -1,0 +1,90 @@
+"""What prompts share, what they differ in, and that context is data."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.vlm.prompts import PromptBuilder, cut_context
+from actors.vlm.rubric import Rubric
+
+
+def test_order_of_the_two_layouts(small: dict[str, Any]) -> None:
+    rubric = Rubric.from_dict(small)
+    scale = "1 = Not relevant\n2 = Somewhat relevant\n3 = Relevant"
+    question = "How relevant is a culture to the picture? The culture is Melanesia."
+    context = {"title": "Kula", "article": "Rings."}
+    paper = PromptBuilder(rubric, layout="paper").prompts(context, targets=rubric.targets)
+    fast = PromptBuilder(rubric).prompts(context, targets=rubric.targets)
+    assert [each.target for each in fast] == ["Melanesia", "Northern Africa"]
+    assert (paper[0].prompt.after, paper[0].prompt.tail) == ("Title: Kula\nRings.\n\n", f"{question}\n\n{scale}")
+    assert (fast[0].prompt.after, fast[0].prompt.tail) == (f"Title: Kula\nRings.\n\n{scale}\n\n", question)
+    assert fast[1].prompt.tail.endswith("The culture is Northern Africa.")
+    assert fast[0].prompt.messages("P") == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "image", "image": "P"},
+                {"type": "text", "text": f"Title: Kula\nRings.\n\n{scale}\n\n{question}"},
+            ],
+        }
+    ]
+
+
+def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any]) -> None:
+    rubric = Rubric.from_dict(century)
+    context = {"page_title": "Cry of Dolores", "caption_reference_description": "A statue"}
+    paper, fast = (PromptBuilder(rubric, layout=layout).prompts(context) for layout in ("paper", "fast"))
+    assert [each.question.name for each in fast] == [question.name for question in rubric.questions]
+    for each in paper:
+        assert "Title: Cry of Dolores" in each.prompt.before
+        assert each.prompt.after == ""
+        assert [piece["type"] for piece in each.prompt.messages("P")[0]["content"]] == ["text", "image", "text"]
+    for each in fast:
+        assert each.prompt.before == ""
+        assert "Caption: A statue" in each.prompt.after
+    assert [each.prompt.tail for each in fast] == [each.prompt.tail for each in paper]
+    assert "Note:" not in fast[0].prompt.tail
+    assert "Note:" in fast[5].prompt.tail
+
+
+def test_no_context_leaves_its_parts_out(century: dict[str, Any]) -> None:
+    for asked in PromptBuilder(Rubric.from_dict(century)).prompts({}):
+        assert asked.prompt.after.startswith("You label pictures")
+        assert "# The article" not in asked.prompt.after
+        assert "# What is said" not in asked.prompt.after
+        assert "\n\n\n" not in asked.prompt.after + asked.prompt.tail
+
+
+def test_context_is_data(small: dict[str, Any]) -> None:
+    attack = "{{ ''.__class__ }} {% raw %} {{ target }} {# gone #}"
+    for asked in PromptBuilder(Rubric.from_dict(small)).prompts({"article": attack}, targets=("Melanesia",)):
+        assert attack in asked.prompt.after
+
+
+def test_shared_and_tail_are_cut_between_tokens(century: dict[str, Any], vlm: tuple[Any, Any]) -> None:
+    tokenizer = vlm[1].tokenizer
+    context = {"page_title": "War...", "context_section_description": "It ended.\n\nThen (", "section_title": "\n"}
+    for layout in ("paper", "fast"):
+        for asked in PromptBuilder(Rubric.from_dict(century), layout=layout).prompts(context):
+            after, tail = asked.prompt.after, asked.prompt.tail
+            assert not after or after.endswith("\n")
+            assert tail == tail.strip()
+            apart = tokenizer(after)["input_ids"] + tokenizer(tail)["input_ids"]
+            assert tokenizer(after + tail)["input_ids"] == apart
+
+
+@settings(deadline=None, max_examples=60)
+@given(title=st.text("ab", max_size=6), article=st.text("cd", max_size=9), limit=st.integers(1, 20))
+def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) -> None:
+    rubric = Rubric(
+        name="r", version="1", source="s", parts={}, layouts={}, layout="fast", questions=(),
+        context_fields=("title", "article"), context_cut=("article",),
+    )  # fmt: skip
+    cut, given_, kept = cut_context(
+        {"title": title, "article": article}, rubric=rubric, limit=limit, count=lambda text: range(len(text))
+    )
+    assert (given_, kept) == (len(title + article), min(limit, len(title + article)))
+    # one letter is one token here: the title is touched only once the article is gone
+    assert cut["title"] == title[:limit]
+    assert cut["article"] == article[: max(0, limit - len(title))]

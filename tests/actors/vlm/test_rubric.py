@@ -1,0 +1,210 @@
+"""A rubric is checked when it is made, and every refusal names the value and what is allowed."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from actors.vlm.rubric import Rubric, identity
+from tests.actors.vlm.conftest import CONF
+
+Change = Callable[[dict[str, Any]], Any]
+QUESTION: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data["questions"][0]  # noqa: E731
+ANSWERS: Callable[[dict[str, Any]], list[dict[str, Any]]] = lambda data: QUESTION(data)["answers"]  # noqa: E731
+PEOPLE = {
+    "questions": {"relevance": {"options": [{"label": "yes", "value": "high"}, {"label": "skip", "value": None}]}}
+}
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "unknown key": (lambda d: d.update(colour=1), "unknown key 'colour'.*allowed are name, version"),
+    "missing key": (lambda d: d.pop("source"), "lacks 'source'"),
+    "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance' has unknown key 'hint'"),
+    "unknown key of an answer": (lambda d: ANSWERS(d)[0].update(text=1), "unknown key 'text'"),
+    "unknown key of the context": (lambda d: d["context"].update(limit=3), "unknown key 'limit'"),
+    "no questions": (lambda d: d.update(questions=[]), "no questions"),
+    "questions not a list": (lambda d: d.update(questions="x"), "must be a list"),
+    "question twice": (lambda d: d["questions"].append(QUESTION(d)), "question 'relevance' twice"),
+    "answer value twice": (lambda d: ANSWERS(d)[1].update(value="low"), "answer value 'low' twice"),
+    "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "answer label 'Relevant' twice"),
+    "empty label": (lambda d: ANSWERS(d)[1].update(label=" "), "label of answer 'mid' is ' '"),
+    "boolean value": (lambda d: ANSWERS(d)[1].update(value=True), "boolean True; put the word in quotes"),
+    "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "has 1 answers; .* 2 to 26"),
+    "27 answers": (
+        lambda d: QUESTION(d).update(
+            scale="nominal", answers=[{"value": f"v{n}", "label": f"l{n}"} for n in range(27)]
+        ),
+        "has 27 answers",
+    ),
+    "unknown scale": (lambda d: QUESTION(d).update(scale="interval"), "'interval'; scales are ordinal, nominal"),
+    "ordinal without a number": (lambda d: ANSWERS(d)[1].pop("score"), "'mid' has score None.*need a finite number"),
+    "ordinal with a word": (lambda d: ANSWERS(d)[1].update(score="2"), "'mid' has score '2'"),
+    "ordinal with infinity": (lambda d: ANSWERS(d)[1].update(score=float("inf")), "'mid' has score inf"),
+    "score twice": (lambda d: ANSWERS(d)[1].update(score=1), "answer score 1.0 twice"),
+    "nominal with a number": (lambda d: QUESTION(d).update(scale="nominal"), "only ordinal answers have scores"),
+    "no picture": (lambda d: d["layouts"].update(fast=["context", "scale", "question"]), "must have 'picture' before"),
+    "picture after what differs": (
+        lambda d: d["layouts"].update(fast=["context", "question", "picture", "scale"]),
+        "'fast' must have 'picture' before",
+    ),
+    "layout with an unknown part": (
+        lambda d: d["layouts"].update(fast=["picture", "preface", "question", "scale"]),
+        "names 'preface'; it may name picture, context, scale, question",
+    ),
+    "layout without the options": (
+        lambda d: d["layouts"].update(fast=["picture", "question"]),
+        "never says {{ options }}",
+    ),
+    "layout of another name": (lambda d: d["layouts"].update(quick=["picture", "question", "scale"]), "paper, fast"),
+    "default layout that is not there": (lambda d: d["layouts"].pop("fast"), "no layout 'fast'; it has paper"),
+    "target that one layout leaves out": (
+        lambda d: (
+            d["parts"].update(plain="{{ question }}"),
+            d["layouts"].update(fast=["picture", "context", "scale", "plain"]),
+        ),
+        "'fast' never says {{ target }}",
+    ),
+    "targets that no part names": (lambda d: d["parts"].update(question="{{ question }}"), "no part says {{ target }}"),
+    "target twice": (lambda d: d.update(targets=["a", "a"]), "entry 'a' twice"),
+    "undeclared context": (lambda d: d["parts"].update(context="{{ caption }}"), "uses 'caption'; it may use article"),
+    "a global of Jinja's": (lambda d: d["parts"].update(context="{{ range(9) }}"), "uses 'range'"),
+    "not a template": (lambda d: d["parts"].update(context="{% if %}"), "is not a template"),
+    "Python behind a string": (lambda d: d["parts"].update(context="{{ ''.__class__ }}"), "does not render"),
+    "Python behind a field": (
+        lambda d: d["parts"].update(context="{{ title.__class__.__mro__ }}"),
+        "does not render",
+    ),
+    "part named picture": (lambda d: d["parts"].update(picture="x"), "part named 'picture'"),
+    "field named as a word": (lambda d: d["context"].update(fields=["target"], cut=[]), "'target' is a word"),
+    "cut of a field that is not there": (lambda d: d["context"].update(cut=["body"]), "names 'body'; fields are title"),
+    "people asked something else": (
+        lambda d: d.update(people={"questions": {"mood": {"options": []}}}),
+        "asks 'mood'; the rubric's questions are relevance",
+    ),
+    "people's option without a meaning": (
+        lambda d: (
+            d.update(people=copy.deepcopy(PEOPLE)),
+            d["people"]["questions"]["relevance"]["options"][0].update(value="x"),
+        ),
+        "maps to 'x'; the question's values are low, mid, high",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(small: dict[str, Any], case: str) -> None:
+    Rubric.from_dict(small)  # valid until it is changed
+    change, message = REFUSED[case]
+    change(small)
+    with pytest.raises(ValueError, match=message):
+        Rubric.from_dict(small)
+
+
+def test_not_a_mapping() -> None:
+    with pytest.raises(ValueError, match="must be a mapping"):
+        Rubric.from_dict([])  # type: ignore[arg-type]
+
+
+def test_people_variant(small: dict[str, Any]) -> None:
+    people = Rubric.from_dict(small | {"people": PEOPLE}).people
+    assert people is not None
+    assert [(option.label, option.value) for option in people.questions["relevance"].options] == [
+        ("yes", "high"),
+        ("skip", None),
+    ]
+
+
+def test_codes(small: dict[str, Any]) -> None:
+    def codes() -> tuple[str, ...]:
+        return Rubric.from_dict(small).questions[0].codes
+
+    assert codes() == ("1", "2", "3")
+    ANSWERS(small)[0]["score"] = 3
+    ANSWERS(small)[2]["score"] = 1
+    assert codes() == ("3", "2", "1")  # the scale's own numbers, not places
+    ANSWERS(small)[0]["score"] = -1
+    assert codes() == ("A", "B", "C")
+
+
+def test_split_shares_all_that_is_the_same(small: dict[str, Any]) -> None:
+    rubric = Rubric.from_dict(small)
+    assert rubric.layouts["paper"][rubric.split("paper") :] == ("question", "scale")
+    assert rubric.layouts["fast"][rubric.split("fast") :] == ("question",)
+    second = copy.deepcopy(QUESTION(small)) | {"name": "other"}
+    several = Rubric.from_dict(small | {"questions": [QUESTION(small), second]})
+    assert several.layouts["fast"][several.split("fast") :] == ("scale", "question")
+
+
+def test_identity_is_of_what_changes_ratings(small: dict[str, Any]) -> None:
+    def hashed(chosen: str | None = None, **changes: Any) -> str:
+        return identity(Rubric.from_dict(copy.deepcopy(small) | changes), layout=chosen)
+
+    assert hashed() == hashed("fast") == hashed(source="elsewhere") == hashed(people=PEOPLE)
+    assert hashed() == hashed("fast", layout="paper")  # the default does not matter once a layout is chosen
+    reordered = [dict(QUESTION(small), answers=list(reversed(ANSWERS(small))))]
+    relabelled = [dict(QUESTION(small), note="Look twice.")]
+    others = [
+        hashed("paper"),
+        hashed(version=2),
+        hashed(targets=["Melanesia"]),
+        hashed(questions=reordered),
+        hashed(questions=relabelled),
+        hashed(parts=small["parts"] | {"scale": "Choose: {{ options }}"}),
+        hashed(context={"fields": ["title", "article"]}),
+    ]
+    assert len({hashed(), *others}) == len(others) + 1
+    with pytest.raises(ValueError, match="no layout 'slow'"):
+        hashed("slow")
+
+
+def test_century_has_the_papers_labels(century: dict[str, Any]) -> None:
+    """Akbulut et al. 2025, appendix I, figure 5."""
+    rubric = Rubric.from_dict(century)
+    labels = {question.name: [answer.label for answer in question.answers] for question in rubric.questions}
+    regions = (
+        "Northern Africa|Central Africa|Eastern Africa|Southern Africa|Western Africa|Central Asia|Eastern Asia|"
+        "Southern Asia|South-eastern Asia|Western Asia|Melanesia|Micronesia|Polynesia|Australia and New Zealand|"
+        "Caribbean|Northern Europe|Eastern Europe|Southern Europe|Western Europe|North America|Central America|"
+        "South America|unsure"
+    )
+    kinds = (
+        "photograph|artistic depiction, painting or cartoon|document, letter, or map|chart or infographic|"
+        "symbol, logo or sign|unsure"
+    )
+    expected = {
+        "image_type": kinds.split("|"),
+        "content_type": ["person", "organization", "event", "location", "unsure"],
+        "concept": ["conflict", "reform", "oppression", "discrimination", "unsure"],
+        "sub_region": regions.split("|"),
+        "time_period": ["yes", "no", "unsure"],
+    }
+    for word in ("sensitive", "controversial", "commemorative"):
+        graded = ["Not at all {}", "Not {}", "Somewhat {}", "{}", "Very {}"]
+        expected[word] = [label.format(word if "{} " in label or label != "{}" else word.title()) for label in graded]
+    assert labels == expected
+    assert list(labels) == list(expected)
+    for question in rubric.questions:
+        assert [answer.value for answer in question.answers if answer.score is None] in (labels[question.name], [])
+        if question.scale == "ordinal":
+            assert [answer.score for answer in question.answers] == [1, 2, 3, 4, 5]
+            assert question.codes == tuple(answer.value for answer in question.answers) == ("1", "2", "3", "4", "5")
+    assert [question.scale for question in rubric.questions] == ["nominal"] * 5 + ["ordinal"] * 3
+    assert rubric.people is not None
+    assert list(rubric.people.questions) == ["sensitive", "controversial", "commemorative"]
+
+
+def test_century_reads_columns_of_records(century: dict[str, Any]) -> None:
+    from jobs.tables import table
+
+    assert set(century["context"]["fields"]) <= set(table("records").columns)
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "judge").glob("*.yaml")), ids=lambda path: path.stem)
+def test_judge_files(path: Any) -> None:
+    text = path.read_text(encoding="utf-8")
+    data = yaml.safe_load(text)
+    assert list(data) == ["name", "model", "revision", "dtype", "device_map", "memory_gb", "licence"]
+    assert data["name"] == path.stem
+    assert text.startswith("#   python -m jobs.judge")
+    assert f"judge={path.stem} " in text

@@ -1,0 +1,54 @@
+"""The command: `python -m tests.benchmarks [NAME [SIZE]] [--out DIR] [--repeats N]`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.benchmarks import harness, machine, report
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """List the benchmarks or run one; 0 when its figures could be shown, 1 when not, 2 for a wrong command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure remine against peers.")
+    parser.add_argument("name", nargs="?", help="which benchmark; without it they are listed")
+    parser.add_argument("size", nargs="?", choices=harness.SIZES, default="default")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks-out"), help="where the .json and .md files go")
+    parser.add_argument("--cache", type=Path, help="where inputs are kept between runs (OUT/cache)")
+    parser.add_argument("--repeats", type=int, help="rounds, at least 1 (by size: 1, 3, 5 unless the benchmark says)")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the contenders")
+    asked = parser.parse_args(argv)
+    known = harness.benchmarks()
+    if asked.name is None:
+        for benchmark in known.values():
+            print(f"{benchmark.name:12} {benchmark.about}")
+        return 0
+    if asked.name not in known:
+        parser.error(f"no benchmark {asked.name!r}; there are {', '.join(known)}")
+    if asked.repeats is not None and asked.repeats < 1:
+        parser.error(f"--repeats is {asked.repeats}, at least 1 is needed")
+    benchmark = known[asked.name]
+    try:
+        outcome = harness.run(
+            benchmark,
+            asked.size,
+            cache=asked.cache or asked.out / "cache",
+            repeats=asked.repeats,
+            seed=asked.seed,
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+    except harness.BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 1
+    where = machine.describe(benchmark.packages)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    stem = asked.out / f"{benchmark.name}-{asked.size}"
+    shown = report.to_markdown(outcome, where)
+    stem.with_suffix(".json").write_text(report.to_json(outcome, where), encoding="utf-8")
+    stem.with_suffix(".md").write_text(shown, encoding="utf-8")
+    print(shown, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

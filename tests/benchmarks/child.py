@@ -1,0 +1,44 @@
+"""What runs in a contender's process. It imports next to nothing: its own cost is part of every figure."""
+
+import importlib
+import json
+import resource
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a contender found: how many rows, and a digest of them that does not depend on their order."""
+
+    rows: int
+    digest: str
+
+
+class SkippedError(Exception):
+    """Raised by a contender that cannot run here; the message is the reason shown."""
+
+
+def main(function: str, workdir: str, size: str, answer: str) -> None:
+    """Call `module:function` with (workdir, size) and write its result, or why it was skipped, to the file `answer`."""
+    module, _, name = function.partition(":")
+    told: dict[str, object]
+    try:
+        told = asdict(getattr(importlib.import_module(module), name)(Path(workdir), size))
+    except SkippedError as reason:
+        told = {"skipped": str(reason)}
+    told["peak_bytes"] = _own_peak_bytes()
+    Path(answer).write_text(json.dumps(told))
+
+
+def _own_peak_bytes() -> int:
+    """Peak resident memory of this process alone, moments between the parent's samples included."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # ru_maxrss would do, but on Linux it starts from the peak of whoever started this process
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,265 @@
+"""The harness: contenders are compared before they are timed, take turns, and are summed up as by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import __main__ as command
+from tests.benchmarks import harness, machine, measure
+from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.harness import Benchmark, Contender, MismatchError, Outcome, Size, Spread, Target
+from tests.benchmarks.measure import Measured
+
+
+def prepare(workdir: Path, size: Size) -> None:
+    (workdir / "input.txt").write_text("\n".join(map(str, range(100))))
+
+
+def one(workdir: Path, size: Size) -> Result:
+    return Result(rows=len((workdir / "input.txt").read_text().splitlines()), digest="same")
+
+
+def other(workdir: Path, size: Size) -> Result:
+    return one(workdir, size)
+
+
+def wrong(workdir: Path, size: Size) -> Result:
+    return Result(rows=99, digest="different")
+
+
+def absent(workdir: Path, size: Size) -> Result:
+    raise SkippedError("peer is not installed")
+
+
+def broken(workdir: Path, size: Size) -> Result:
+    raise OSError("the disk is gone")
+
+
+def greedy(workdir: Path, size: Size) -> Result:
+    """Holds 100 MB here and 100 MB in a child of its own, and works for half a second in each."""
+    import subprocess
+    import sys
+
+    code = "import time; held = bytes(range(256)) * 400_000; until = time.process_time() + 0.5\n"
+    code += "while time.process_time() < until: pass"
+    child = subprocess.Popen([sys.executable, "-c", code])
+    exec(code, {})
+    child.wait()
+    return Result(rows=0, digest="")
+
+
+def benchmark(*functions: str, targets: tuple[Target, ...] = (), reference: str = "one") -> Benchmark:
+    contenders = tuple(Contender(name=name, function=f"{__name__}:{name}") for name in functions)
+    return Benchmark(
+        name="toy",
+        about="Counts lines.",
+        prepare=prepare,
+        contenders=contenders,
+        reference=reference,
+        targets=targets,
+        packages=("psutil", "no-such-package"),
+    )
+
+
+def measured(*, cpu: float, wall: float = 1.0, peak: float = 10.0) -> Measured:
+    return Measured(rows=7, digest="d", cpu_s=cpu, wall_s=wall, peak_mb=peak)
+
+
+def outcome(
+    *, size: Size = "default", targets: tuple[Target, ...] = (), skipped: dict[str, str] | None = None
+) -> Outcome:
+    return Outcome(
+        benchmark=benchmark("one", "other", *(skipped or {}), targets=targets),
+        size=size,
+        order=[["one", "other"]] * 3,
+        rounds={
+            "one": [measured(cpu=2.0), measured(cpu=4.0), measured(cpu=10.0)],
+            "other": [measured(cpu=6.0), measured(cpu=6.0), measured(cpu=20.0)],
+        },
+        skipped=skipped or {},
+    )
+
+
+def run_command(monkeypatch: pytest.MonkeyPatch, out: Path, toy: Benchmark, *more: str) -> int:
+    monkeypatch.setattr(harness, "benchmarks", lambda: {"toy": toy})
+    return command.main(["toy", "smoke", "--out", str(out), *more])
+
+
+def test_a_mismatch_is_an_error_and_shows_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(monkeypatch, tmp_path, benchmark("one", "wrong")) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "one: 100 rows, same" in shown.err
+    assert "wrong: 99 rows, different" in shown.err
+    assert "no speed is shown" in shown.err
+    assert not list(tmp_path.glob("*.json")) + list(tmp_path.glob("*.md"))
+
+
+def test_a_contender_that_differs_in_a_later_round_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(["d", "d", "d", "e"])
+    monkeypatch.setattr(
+        measure,
+        "in_child",
+        lambda *a, **k: Measured(rows=1, digest=next(digests), cpu_s=1.0, wall_s=1.0, peak_mb=1.0),
+    )
+    with pytest.raises(MismatchError):
+        harness.run(benchmark("one", "other"), "default", cache=tmp_path, repeats=2)
+
+
+def test_contenders_take_turns_in_an_order_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def in_child(function: str, *, workdir: Path, size: str) -> Measured:
+        ran.append(function.rsplit(":", 1)[1])
+        return measured(cpu=1.0)
+
+    monkeypatch.setattr(measure, "in_child", in_child)
+    toy = benchmark("one", "other", "absent")
+    found = harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3)
+    rounds = [ran[start : start + 3] for start in range(0, 18, 3)]
+    assert rounds == found.order
+    assert all(sorted(turn) == ["absent", "one", "other"] for turn in rounds)
+    assert len({tuple(turn) for turn in rounds}) > 1
+    assert harness.run(toy, "default", cache=tmp_path, repeats=6, seed=3).order == found.order
+
+
+def test_medians_and_paired_ratios() -> None:
+    found = outcome()
+    # one: 2, 4, 10; other: 6, 6, 20
+    assert found.spread("one", "cpu_s") == Spread(4.0, 2.0, 10.0)
+    # 6/2 = 3, 6/4 = 1.5, 20/10 = 2: median 2, where the ratio of the medians would be 6/4 = 1.5
+    assert found.ratio("other", "one", "cpu_s") == Spread(2.0, 1.5, 3.0)
+    # of an even number of values: (2 + 4) / 2
+    assert Spread.of([4.0, 2.0]).median == 3.0
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "verdict"),
+    [
+        (Target(metric="cpu_s", contender="other", against="one", at_most=2.0), 2.0, "reached"),
+        (Target(metric="cpu_s", contender="other", against="one", at_most=1.9), 2.0, "missed"),
+        (Target(metric="cpu_s", contender="other", against="one", at_least=2.5), 2.0, "missed"),
+        (Target(metric="peak_mb", contender="one", at_most=10.0), 10.0, "reached"),
+        (Target(metric="cpu_s", contender="absent", against="one", at_most=1.0), None, "skipped"),
+    ],
+)
+def test_targets(target: Target, value: float | None, verdict: str) -> None:
+    skipped = {"absent": "peer is not installed"}
+    assert outcome(targets=(target,), skipped=skipped).verdict(target) == (value, verdict)
+    if value is not None:
+        assert outcome(targets=(target,), skipped=skipped, size="smoke").verdict(target) == (value, "not judged")
+
+
+def test_wrong_declarations_are_refused() -> None:
+    with pytest.raises(ValueError, match="metric 'speed'"):
+        Target(metric="speed", contender="one", at_most=1.0)
+    with pytest.raises(ValueError, match="either at_most or at_least"):
+        Target(metric="cpu_s", contender="one")
+    with pytest.raises(ValueError, match="no contender stranger"):
+        benchmark("one", reference="stranger")
+    with pytest.raises(ValueError, match="two contenders of one name"):
+        benchmark("one", "one")
+
+
+def test_the_command_end_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = Target(metric="cpu_s", contender="other", against="one", at_most=100.0)
+    toy = benchmark("one", "other", "absent", targets=(target,))
+    assert run_command(monkeypatch, tmp_path, toy, "--repeats", "2") == 0
+    shown = capsys.readouterr().out
+    assert shown == (tmp_path / "toy-smoke.md").read_text()
+    assert "| absent | skipped: peer is not installed |" in shown
+    assert "| one | 100 |" in shown
+    assert "| CPU seconds of other / one: at most 100 |" in shown
+    assert "not judged" in shown
+    told = json.loads((tmp_path / "toy-smoke.json").read_text())
+    assert [len(told["contenders"][name]["rounds"]) for name in ("one", "other")] == [2, 2]
+    assert told["contenders"]["one"]["ratio"]["cpu_s"]["median"] == 1.0
+    assert told["contenders"]["one"]["median"]["cpu_s"]["low"] > 0
+    assert told["skipped"] == {"absent": "peer is not installed"}
+    assert told["machine"]["no-such-package"] == "not installed"
+    widths = {line.count("|") for line in shown.splitlines() if line.startswith("|") and "target" not in line}
+    assert widths >= {9}
+
+
+def test_the_input_is_made_once_and_never_half(tmp_path: Path) -> None:
+    made = []
+
+    def fails_once(workdir: Path, size: Size) -> None:
+        made.append(size)
+        (workdir / "input.txt").write_text("x")
+        if len(made) == 1:
+            raise OSError("disk full")
+
+    toy = Benchmark(
+        name="toy", about="", prepare=fails_once, contenders=(Contender(name="one", function="x:y"),), reference="one"
+    )
+    with pytest.raises(OSError, match="disk full"):
+        harness.prepared(toy, "smoke", cache=tmp_path)
+    assert not list(tmp_path.iterdir())
+    first = harness.prepared(toy, "smoke", cache=tmp_path)
+    assert harness.prepared(toy, "smoke", cache=tmp_path) == first
+    assert harness.prepared(toy, "full", cache=tmp_path) != first
+    assert made == ["smoke", "smoke", "full"]
+
+
+def test_the_whole_process_tree_is_measured(tmp_path: Path) -> None:
+    found = measure.in_child(f"{__name__}:greedy", workdir=tmp_path, size="smoke")
+    assert found.cpu_s >= 1.0
+    assert found.peak_mb >= 200
+    assert found.wall_s >= 0.5
+
+
+def test_a_failure_says_which_contender_and_why(tmp_path: Path) -> None:
+    with pytest.raises(harness.BenchmarkError, match=r"(?s)contender broken failed: exit status 1.*the disk is gone"):
+        harness.run(benchmark("one", "broken"), "smoke", cache=tmp_path)
+
+
+def test_nothing_left_to_compare_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(harness.BenchmarkError, match="fewer than two"):
+        harness.run(benchmark("one", "absent"), "smoke", cache=tmp_path)
+
+
+def test_the_machine_is_described_without_its_name() -> None:
+    import platform
+
+    told = machine.describe(["pyarrow"])
+    assert {"CPU", "cores", "memory", "system", "Python", "pyarrow"} == set(told)
+    assert platform.node() not in " ".join(told.values()).split()
+
+
+def test_the_list_and_wrong_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 0
+    assert capsys.readouterr().out.startswith("mine ")
+    with pytest.raises(SystemExit):
+        command.main(["no-such"])
+    assert "no benchmark 'no-such'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["mine", "smoke", "--repeats", "0"])
+
+
+def test_wit_like_is_wit_like(tmp_path: Path) -> None:
+    pytest.importorskip("wordfreq")
+    import csv
+    import gzip
+
+    from tests.benchmarks.wit_like import make_terms, write_wit_like
+
+    terms = make_terms(200)
+    facts = write_wit_like(tmp_path / "a.tsv.gz", rows=3000, terms=terms)
+    with gzip.open(tmp_path / "a.tsv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    folded = [term.lower() for term in terms]
+    english = [row for row in rows if row["language"] == "en"]
+    matched = [row for row in english if any(term in row["page_title"].lower() for term in folded)]
+    assert len(terms) == len(set(folded)) == 200
+    assert len(rows) == facts.rows == 3000
+    assert 0.11 < len(english) / len(rows) < 0.18
+    assert len(matched) == facts.planted > 0
+    assert any("\nen\t" in cell for row in rows for cell in row.values())
+    assert 2.3 < facts.raw_bytes / facts.gz_bytes < 3.5
+    assert 1200 < facts.raw_bytes / facts.rows < 2500

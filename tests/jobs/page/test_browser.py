@@ -1,0 +1,126 @@
+"""The page in a real browser: what it shows, what it reveals and what it asks the network for."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from jobs.page.model import Page, Picture, PictureRating
+from jobs.page.render import render
+from tests.jobs.page import sample
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+
+
+@pytest.fixture(scope="module")
+def html():
+    return render(sample.page())
+
+
+@pytest.fixture
+def browse(tmp_path):
+    if CHROMIUM is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed, and CI is set")
+        pytest.skip("chromium is not installed")
+
+    def run(html: str, *options: str) -> str:
+        file = tmp_path / "page.html"
+        file.write_text(html, encoding="utf-8")
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, file.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    return run
+
+
+def shot(browse, tmp_path: Path, html: str, name: str, *, width: int, height: int, dark: bool = False) -> Image.Image:
+    file = tmp_path / f"{name}.png"
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    browse(html, f"--screenshot={file}", f"--window-size={width},{height}", *scheme)
+    with Image.open(file) as picture:
+        return picture.convert("RGB")
+
+
+def shown_all(html: str) -> str:
+    return html.replace('id="show-all"', 'id="show-all" checked')
+
+
+def test_the_browser_shows_the_counts(browse, html):
+    dom = browse(html, "--dump-dom")
+    text = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", "", dom, flags=re.S).split())
+    for expected in ("37,800,000", "1,488 ok", "ratings asked for384", "coverage 95.8%", "24 of 1,488 pictures"):
+        assert expected in text
+    assert dom.count("<img ") == 22
+    assert "<script" not in dom
+
+
+def test_scripts_in_the_page_would_not_run(browse, html):
+    # Control: the same script runs once the policy is gone, so the test can fail.
+    armed = html.replace("</main>", "<script>document.title = 'ran'</script></main>")
+    assert "<title>ran</title>" not in browse(armed, "--dump-dom")
+    assert "<title>ran</title>" in browse(re.sub(r"<meta http-equiv=.*?>", "", armed), "--dump-dom")
+
+
+def test_pictures_are_blurred_until_the_reader_shows_them(browse, tmp_path):
+    # A page of this one picture, so that it lies in the first screen.
+    full = render(Page(title="One", pictures=sample.pictures([sample.drawn(3)])))
+    small = re.sub(r"<header.*?(?=<section id=\"pictures\")", "<main>", full, flags=re.S)
+    hidden = shot(browse, tmp_path, small, "hidden", width=600, height=700)
+    revealed = shot(browse, tmp_path, shown_all(small), "revealed", width=600, height=700)
+    single = small.replace('class="reveal"', 'class="reveal" checked')
+    alone = shot(browse, tmp_path, single, "single", width=600, height=700)
+    assert edges(revealed) > 1000
+    assert edges(hidden) == 0
+    assert edges(alone) > 0.8 * edges(revealed)
+
+
+def edges(picture: Image.Image) -> int:
+    """Sum of the steps between neighbours, in the middle of the card's picture, that are too sharp for a blur."""
+    grey = picture.crop((40, 270, 280, 400)).convert("L")
+    width, height = grey.size
+    pixels = grey.tobytes()
+    steps = (abs(pixels[y * width + x] - pixels[y * width + x + 1]) for y in range(height) for x in range(width - 1))
+    return sum(step for step in steps if step > 8)
+
+
+def test_light_and_dark_differ(browse, tmp_path, html):
+    light = shot(browse, tmp_path, html, "light", width=1280, height=900)
+    dark = shot(browse, tmp_path, html, "dark", width=1280, height=900, dark=True)
+    assert light.convert("L").getpixel((4, 4)) == pytest.approx(252, abs=3)
+    assert dark.convert("L").getpixel((4, 4)) == pytest.approx(22, abs=3)
+
+
+@pytest.mark.parametrize("word", ["", "W" * 200], ids=["usual", "long words"])
+def test_a_phone_needs_no_sideways_scrolling(browse, word):
+    page = sample.page()
+    cards = [replace(card, title=card.title + word, caption=card.caption + word) for card in page.pictures[:2]]
+    cards.append(Picture(word, ratings=[PictureRating(f"{i}{word}", word, word) for i in range(5)]))
+    figures = [replace(figure, rater=figure.rater + word) for figure in page.distributions]
+    words = {key: replace(w, title=w.title + word, text=w.text + word) for key, w in page.wording.items()}
+    html = render(replace(page, title=word, pictures=cards, distributions=figures, wording=words, lede=word))
+    # Measured from outside, in a frame, without the policy: at 390 px nothing may be wider than the page.
+    free = escape(re.sub(r"<meta http-equiv=.*?>", "", html))
+    frame = f'<body><iframe style="width:390px;height:800px" srcdoc="{free}"></iframe>'
+    measure = (
+        "<script>onload = () => { const d = document.querySelector('iframe').contentDocument.documentElement;"
+        "document.body.dataset.width = d.scrollWidth }</script>"
+    )
+    assert 'data-width="390"' in browse(frame + measure, "--dump-dom")

@@ -1,0 +1,314 @@
+"""The page's promises: everything escaped, nothing loaded, the numbers there, empty pages sensible."""
+
+import dataclasses
+import io
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from PIL import Image
+
+from jobs.metrics.distributions import Share
+from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
+from jobs.page.render import kept, link, number, percent, render
+from jobs.page.thumbnails import Thumbnail, thumbnail
+from tests.jobs.page import sample
+
+HOSTILE = (
+    "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(1)> {{ 7 * 7 }} </style></title>-->"
+)
+VOID = {"meta", "link", "img", "input", "br", "hr"}
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, its text, and whether every element is closed in order."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"<{tag}> has an attribute twice"
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += data
+
+    def all(self, name):
+        return [attrs for tag, attrs in self.found if tag == name]
+
+
+@pytest.fixture(scope="module")
+def html():
+    return render(sample.page())
+
+
+@pytest.fixture(scope="module")
+def elements(html):
+    return Elements(html)
+
+
+def hostile_page():
+    rows = sample.ratings(raters=[HOSTILE], pictures=2)
+    for row in rows:
+        row |= {"question": HOSTILE, "answers": [HOSTILE], "score": None, "rubric": HOSTILE}
+        row["value"] = HOSTILE if row["status"] == "ok" else None
+    small = Thumbnail(b"RIFF", "image/webp", 3, 2)
+    facts = [(HOSTILE, HOSTILE)]
+    return Page(
+        title=HOSTILE,
+        lede=HOSTILE,
+        provenance=facts,
+        notices=[HOSTILE],
+        steps=[Step(HOSTILE, 1, HOSTILE, HOSTILE)],
+        tables=[TableSummary(HOSTILE, 1, 1, {HOSTILE: 1})],
+        distributions=sample.distributions(rows),
+        wording={(HOSTILE, HOSTILE): Wording(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})},
+        pictures=[
+            Picture(
+                title=HOSTILE,
+                caption=HOSTILE,
+                alt=HOSTILE,
+                thumbnail=shown,
+                status=HOSTILE,
+                error_kind=HOSTILE,
+                facts=facts,
+                ratings=[PictureRating(rater, HOSTILE, HOSTILE, status) for rater, status in raters],
+                source_url=url,
+            )
+            for shown in (small, None)
+            for raters in ([(HOSTILE, "ok"), ("x", HOSTILE)], [(f"{HOSTILE}{i}", "ok") for i in range(5)])
+            for url in ("javascript:alert(1)", f"https://a.example/{HOSTILE.replace(' ', '')}")
+        ],
+    )
+
+
+def test_hostile_text_stays_text():
+    html = render(hostile_page())
+    elements = Elements(html)
+    assert {tag for tag, _ in elements.found}.isdisjoint({"script", "iframe", "object", "embed", "form", "base"})
+    assert len(elements.all("style")) == len(elements.all("title")) == 1
+    assert not [name for _, attrs in elements.found for name in attrs if name.startswith("on")]
+    assert all(attrs["src"].startswith("data:image/webp;base64,") for attrs in elements.all("img"))
+    assert {attrs["alt"] for attrs in elements.all("img")} == {HOSTILE}
+    assert "{{ 7 * 7 }}" in elements.text
+    assert elements.text.count("<script>alert(1)</script>") > 20
+
+
+def test_links_are_only_http_addresses_or_places_on_the_page():
+    hrefs = [attrs["href"] for attrs in Elements(render(hostile_page())).all("a")]
+    assert all(href.startswith(("https://a.example/", "#")) for href in hrefs)
+    assert sum(href.startswith("https") for href in hrefs) == 4
+
+
+def test_outside_links_tell_nobody_where_the_reader_came_from(elements):
+    outside = [attrs for attrs in elements.all("a") if attrs["href"].startswith("http")]
+    assert len(outside) == 24
+    assert all("noopener" in attrs["rel"] and "noreferrer" in attrs["rel"] for attrs in outside)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        None,
+        "",
+        "javascript:alert(1)",
+        "JAVASCRIPT:alert(1)",
+        " javascript:alert(1)",
+        "java\nscript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "s3://bucket/key",
+        "//evil.example/x",
+        "https:",
+        "https:///x",
+        "http://[::1",
+        "https://user:pass@host.example/x",
+        "https://b.example/x?X-Amz-Credential=AKIA&X-Amz-Signature=1",
+        "https://b.example/x?sv=1&sig=abc",
+        "https://b.example/x?access_token=abc",
+        "https://a.example/a b",
+    ],
+)
+def test_what_is_not_linked(url):
+    assert link(url) is None
+
+
+@pytest.mark.parametrize("url", ["http://a.example/x", "https://upload.wikimedia.org/a/b/Müller_%28x%29.jpg?width=3"])
+def test_what_is_linked(url):
+    assert link(url) == url
+
+
+def test_the_policy_is_strict_and_comes_before_anything_it_governs(elements):
+    tags = [(tag, attrs) for tag, attrs in elements.found if tag not in {"html", "head"}]
+    assert tags[0] == ("meta", {"charset": "utf-8"})
+    assert tags[1][1]["http-equiv"] == "Content-Security-Policy"
+    policy = dict(part.strip().split(" ", 1) for part in tags[1][1]["content"].split(";"))
+    assert policy == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "style-src": "'unsafe-inline'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_nothing_is_loaded(html, elements):
+    assert not re.search(r"@import|url\(|srcset|<script|<iframe|<object|http-equiv=\"refresh", html, re.I)
+    assert all(attrs["href"] == "data:," for attrs in elements.all("link"))
+    assert all(attrs["src"].startswith("data:") for _, attrs in elements.found if "src" in attrs)
+
+
+def test_the_numbers_are_there(html, elements):
+    text = " ".join(elements.text.split())
+    for expected in ("37,800,000", "1,214,530", "3.2%", "1,488 ok", "9 missing", "24 of 1,488 pictures"):
+        assert expected in text
+    for distribution in sample.page().distributions:
+        assert f"n {distribution.ok} coverage {distribution.coverage:.1%}" in text
+        for share in distribution.answers:
+            assert share.share is not None
+            assert f"{share.share:.1%}" in text
+    assert "not_an_image" in text or "truncated" in text
+    assert "random weights: its answers mean nothing" in text
+
+
+def test_pictures_are_blurred_until_asked_for_and_lazy(elements):
+    assert len(elements.all("img")) == 22
+    assert all(attrs["loading"] == "lazy" and attrs["alt"] for attrs in elements.all("img"))
+    boxes = [attrs for attrs in elements.all("input") if attrs["type"] == "checkbox"]
+    assert len(boxes) == 22 + 1
+    assert not [attrs for attrs in boxes if "checked" in attrs]
+
+
+def test_headings_do_not_skip_a_level_and_ids_are_unique(elements):
+    levels = [int(tag[1]) for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = [attrs["id"] for _, attrs in elements.found if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {attrs["href"][1:] for attrs in elements.all("a") if attrs["href"].startswith("#")} <= set(ids)
+    assert len(elements.all("caption")) == len(elements.all("table"))
+
+
+def test_a_page_of_nothing_still_speaks():
+    text = Elements(render(Page(title="Nothing yet"))).text
+    for sentence in ("No steps were recorded", "was given no ratings", "shows no pictures", "Nothing was recorded"):
+        assert sentence in text
+    assert "%" not in text
+
+
+def test_a_rater_with_nothing_ok_shows_dashes_and_the_reason():
+    rows = sample.ratings()
+    for row in rows:
+        if row["rater"] == sample.RATERS[1]:
+            row |= {"status": "error", "value": None, "score": None}
+    text = Elements(render(dataclasses.replace(sample.page(), distributions=sample.distributions(rows)))).text
+    assert "none of the 24 ratings is ok" in text
+    assert "24 error" in text
+    assert "—" in text
+
+
+def test_an_answer_outside_the_rubric_is_named():
+    rows = sample.ratings()
+    next(r for r in rows if r["status"] == "ok").update(value="6", score=6.0)
+    text = Elements(render(Page(title="t", distributions=sample.distributions(rows)))).text
+    assert text.count("not in the rubric") == 1
+
+
+def test_an_open_question_shows_its_counts_and_why_there_are_no_shares():
+    (one, *_) = sample.distributions(sample.ratings())
+    closed = dataclasses.replace(one, answers=(), reason="more than 512 different answers: not a closed question")
+    text = Elements(render(Page(title="t", distributions=[closed]))).text
+    assert "not a closed question" in text
+
+
+def test_questions_stand_in_the_order_of_the_wording_then_by_name():
+    words = dict(reversed(sample.wording().items()))
+    words.pop(("century_labels", "concept"))
+    elements = render(dataclasses.replace(sample.page(), wording=words, pictures=[]))
+    titles = re.findall(r"<h4 dir=\"auto\">(.*?)</h4>", elements)
+    assert titles == [words[key].title for key in words] + ["concept"]
+
+
+def test_text_that_no_file_can_hold_is_replaced():
+    html = render(Page(title="a\x00b\ud800c\x1b[31m"))
+    assert html.encode("utf-8")
+    assert "a\ufffdb\ufffdc\ufffd[31m" in html
+
+
+def test_the_same_page_renders_the_same(html):
+    assert render(sample.page()) == html
+
+
+def test_thumbnails_of_other_types_are_refused():
+    picture = Picture("x", thumbnail=Thumbnail(b"<svg/>", "image/svg+xml", 1, 1))
+    with pytest.raises(ValueError, match="image/svg"):
+        render(Page(title="t", pictures=[picture]))
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "—"), (0.0, "0.0%"), (0.0001, "<0.1%"), (0.125, "12.5%"), (0.99999, ">99.9%"), (1.0, "100.0%")],
+)
+def test_percent(share, text):
+    assert percent(share) == text
+
+
+def test_number():
+    assert [number(37_800_000), number(-3.14159, 2), number(None)] == ["37,800,000", "−3.14", "—"]
+
+
+def test_kept_is_of_the_step_before_and_only_of_the_same_unit():
+    steps = [Step("a", 200, "x"), Step("b", 50, "x"), Step("c", 50, "y"), Step("d", 60, "y"), Step("e", 0, "y")]
+    # 50 / 200; another unit; more than before; 0 / 60
+    assert kept(steps) == [None, 0.25, None, None, 0.0]
+    assert kept([Step("a", 0), Step("b", 0)]) == [None, None]
+    assert kept([]) == []
+
+
+def test_thumbnails_are_small_and_carry_no_metadata():
+    out = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x010E] = "SECRET PLACE"
+    Image.new("RGB", (1000, 500), "red").save(out, "JPEG", exif=exif, comment=b"SECRET COMMENT")
+    made, error_kind = thumbnail(out.getvalue())
+    assert made is not None
+    assert (made.mime, made.width, made.height, error_kind) == ("image/webp", 320, 160, None)
+    assert b"SECRET" not in made.data
+    with Image.open(io.BytesIO(made.data)) as opened:
+        assert (opened.format, opened.size) == ("WEBP", (320, 160))
+
+
+def test_small_pictures_are_not_blown_up():
+    made, _ = thumbnail(sample.drawn(1), side=4000)
+    assert made is not None
+    assert (made.width, made.height) == (480, 360)
+
+
+@pytest.mark.parametrize("data", [b"", b"no picture", sample.drawn(1)[:400]])
+def test_what_is_no_picture_has_a_kind_of_error(data):
+    made, error_kind = thumbnail(data)
+    assert made is None
+    assert error_kind
+
+
+def test_shares_of_a_rater_follow_the_answers_of_the_question():
+    one, two = (d for d in sample.distributions(sample.ratings()) if d.question == "sensitive")
+    more = dataclasses.replace(one, answers=(*one.answers, Share("x", 1, 0.04, 0.01, 0.2, listed=False)))
+    table = re.search(r'<table class="scale">.*?</table>', render(Page(title="t", distributions=[more, two])), re.S)
+    assert table
+    cells = [re.findall("<td>", row) for row in re.findall(r'<tr class="shares">.*?</tr>', table[0], re.S)]
+    assert [len(row) for row in cells] == [6, 6]
