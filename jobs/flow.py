@@ -9,6 +9,7 @@ whole units and refuses anything else. Two shapes:
   (a 2.5 GB gzip file), which it streams to the unit's object itself.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -155,8 +156,12 @@ class _StageRunner:
     """Holds a plain actor; keeps the unit columns aside and checks that every row comes out once."""
 
     def __init__(self, *, stage: Stage, board: Any) -> None:
+        kwargs = dict(stage.kwargs)
+        if "threads" in kwargs and kwargs["threads"] is None:
+            # Ray sets OMP_NUM_THREADS to the logical CPUs asked for, which say nothing about the machine's.
+            kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
-        self._actor = stage.actor(**stage.kwargs)
+        self._actor = stage.actor(**kwargs)
         self._report = Reporter(board, stage.pool)
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -1,0 +1,60 @@
+"""What several tests share: real data if it is there, one Ray, one S3 server, one cache of local models."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Local models are built once a session, away from the user's cache."""
+    if os.environ.get("REMINE_CACHE"):
+        yield
+        return
+    os.environ["REMINE_CACHE"] = str(tmp_path_factory.mktemp("models"))
+    yield
+    del os.environ["REMINE_CACHE"]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data; the test is skipped where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip(f"no real data at {DATA} (REMINE_DATA names another place)")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real S3 server in the environment of this process and of what it starts; the uri of an empty bucket."""
+    from jobs.loopback_s3 import LoopbackS3
+    from jobs.store import locations
+
+    with LoopbackS3(tmp_path_factory.mktemp("s3")) as server:
+        before = dict(os.environ)
+        os.environ.update(server.environment())
+        locations.forget_settings()
+        server.create_bucket("remine-tests")
+        yield "s3://remine-tests"
+        os.environ.clear()
+        os.environ.update(before)
+        locations.forget_settings()
+
+
+@pytest.fixture(scope="session")
+def ray_session(s3: str) -> Iterator[None]:
+    """One Ray for the session, started after the S3 server so that its workers have the credentials."""
+    import ray
+
+    from jobs import session
+    from jobs.config import RayConfig
+    from jobs.resources import Resources
+
+    session.start(RayConfig(num_cpus=2), Resources())
+    yield
+    ray.shutdown()
