@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors import local_models
+from actors.hub import check_reachable
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
 
@@ -97,6 +98,28 @@ def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
         dim=int(source.config["embed_dim"]),
         preprocessing=str(source.preprocessing),
     )
+
+
+def check_weights(model: str, *, pretrained: str | None) -> None:
+    """Ask, without a download, whether the weights can be had: cached, in a folder, or on the hub.
+
+    Raises:
+        ValueError, FileNotFoundError: as `encoder_facts`; ValueError if the hub cannot be reached or refuses.
+    """
+    import open_clip
+
+    source = _source(model, pretrained)
+    if source.model.startswith(LOCAL_DIR):
+        return
+    names = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
+    if source.model.startswith(HF_HUB):
+        check_reachable(source.model.removeprefix(HF_HUB), files=names)
+        return
+    repository = open_clip.get_pretrained_cfg(source.model, source.pretrained or "").get("hf_hub", "")
+    if repository:  # else an address of its own, which open_clip downloads from
+        owner, _, rest = repository.partition("/")
+        name, _, file = rest.partition("/")
+        check_reachable(f"{owner}/{name}", files=(file,) if file else names)
 
 
 class PictureDecoder:

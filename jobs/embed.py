@@ -45,11 +45,13 @@ class EmbedConfig(Common):
 
 def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.embedder import Embedder, PictureDecoder, encoder_facts
+    from actors.embedder import Embedder, PictureDecoder, check_weights, encoder_facts
 
     source = open_table(cfg.input, "images")
     try:
         facts = encoder_facts(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
+        if not cfg.plan:
+            check_weights(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
     except (ValueError, OSError) as error:
         raise InputError(f"embedder.model={cfg.embedder.model}: {str(error).splitlines()[0]}") from error
     plan = Plan(

@@ -54,12 +54,14 @@ class JudgeConfig(Common):
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     from actors.judge import Judge
-    from actors.vlm.loading import rater_name
+    from actors.vlm.loading import check_vlm, rater_name
 
     try:
         rubric = Rubric.from_dict(cfg.rubric)
         rows_per_item = Judge.rows_per_item(cfg.rubric)
         layout = rubric.resolve_layout(cfg.layout)
+        if not cfg.plan:
+            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
     except ValueError as error:
         raise InputError(f"judge: {error}") from error
     images = open_table(cfg.input, "images")

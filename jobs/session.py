@@ -47,6 +47,8 @@ def start(settings: RayConfig, resources: Resources) -> None:
                     object_store_memory=int(memory * 2**30) if memory else None,
                     **common,
                 )
+        if not settings.verbose:
+            _silence_error_messages()
     context = DataContext.get_current()
     context.enable_progress_bars = settings.verbose
     context.print_on_execution_start = settings.verbose
@@ -72,6 +74,17 @@ def _quiet(verbose: bool) -> None:
                 handler.setLevel(logging.CRITICAL)
     # map_batches has no named parameter for restarts before Ray 2.64.
     warnings.filterwarnings("ignore", message=r".*`ray_remote_args` is deprecated")
+
+
+def _silence_error_messages() -> None:
+    """Ray prints each failing task's whole trace, retries included, even with log_to_driver=False.
+
+    The error that ends a run is raised and shown by us in one sentence; these copies are dropped.
+    """
+    from ray._private import worker
+
+    if hasattr(worker, "print_to_stdstream"):  # private: without it the traces are merely shown
+        worker.print_to_stdstream = lambda *_, **__: None
 
 
 @contextlib.contextmanager

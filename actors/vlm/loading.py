@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.hub import check_reachable
 from actors.local_models import is_local, resolve
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -25,6 +26,18 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
     if Path(model).is_dir():
         return Path(model).resolve().name
     return f"{model}@{revision or 'main'}"
+
+
+def check_vlm(model: str, *, revision: str | None = None) -> None:
+    """Ask, without loading anything, whether `model` can be had.
+
+    Raises:
+        ValueError: no such local model, or neither cached nor to be had from the hub.
+    """
+    if is_local(model):
+        resolve(model)
+    else:
+        check_reachable(model, files=("config.json",), revision=revision)
 
 
 def load_vlm(

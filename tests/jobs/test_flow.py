@@ -1,0 +1,269 @@
+"""Work units through the real Ray Data, with plain actors of a few lines: every row once, whatever goes wrong."""
+
+import dataclasses
+import os
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from jobs import cli, flow
+from jobs.errors import InputError, RunError
+from jobs.resources import Resources, StageResources
+from jobs.store import locations
+from jobs.store.reading import open_table
+from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import Task
+from jobs.tables import TABLES
+
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
+SCHEMA = TABLES["images"].schema()
+
+
+class Double:
+    """First stage: twice the number; keeps a file a call that names the items it was given."""
+
+    def __init__(self, *, log: str) -> None:
+        self._log = Path(log)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        (self._log / uuid4().hex).write_text("\n".join(batch["item"].to_pylist()))
+        return batch.set_column(1, "number", pc.multiply(batch["number"], 2))
+
+
+class Finish:
+    """Second stage: rows of `images`. `faults` says what befalls an item."""
+
+    def __init__(self, *, faults: dict[str, str], copies: int = 1, note: str = "") -> None:
+        self._faults, self._copies, self._note = faults, copies, note
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        faults = {self._faults.get(item) for item in batch["item"].to_pylist()}
+        if "raise" in faults:
+            raise ValueError("this picture is cursed")
+        if "exit" in faults:
+            os._exit(7)
+        rows = [
+            self._row(item, number, copy)
+            for item, number in zip(batch["item"].to_pylist(), batch["number"].to_pylist(), strict=True)
+            for copy in range(self._copies)
+        ]
+        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=SCHEMA)
+
+    def _row(self, item: str, number: int, copy: int) -> dict[str, Any]:
+        failed = self._faults.get(item) == "error"
+        return {
+            "image_id": item,
+            "rendition": f"copy {copy}",
+            "attempts": number,
+            "author": self._note,
+            "bytes": None if failed else f"{item} {number} {self._note}".encode(),
+            "status": "error" if failed else "ok",
+        }
+
+
+def numbered(task: Task) -> pa.Table:
+    """A unit's items: `unit-row`, and the row's number."""
+    rows = range(task.unit.rows or 0)
+    names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
+    return pa.table({"item": names, "number": pa.array(list(rows), pa.int32())})
+
+
+READ = flow.Read(numbered, item="item", output_item="image_id")
+
+
+def opened(out: Path, sizes: list[int], retry: list[str] | None = None) -> TableRun:
+    """A run of units of these sizes, named u000, u001, …"""
+    units = [Unit(f"u{number:03}", (), rows=rows) for number, rows in enumerate(sizes)]
+    plan = Plan(str(out), "images", {"test": "flow"}, units, {}, {}, derived=True)
+    return open_run(plan, resume=True, overwrite=False, retry=retry or [])
+
+
+def go(
+    run: TableRun, log: Path, faults: dict[str, str] | None = None, *, resources: Resources | None = None, **finish: Any
+) -> None:
+    log.mkdir(exist_ok=True)
+    copies = finish.get("copies", 1)
+    stages = [
+        flow.Stage("decode", Double, {"log": str(log)}),
+        flow.Stage("embed", Finish, {"faults": faults or {}, **finish}, rows_out=copies),
+    ]
+    flow.stream(run, name="test", read=READ, stages=stages, resources=resources or Resources())
+
+
+def given(log: Path) -> Counter[str]:
+    """How often each item was given to the first stage."""
+    return Counter(item for call in log.iterdir() for item in call.read_text().split("\n"))
+
+
+def units_there(out: Path) -> set[str]:
+    return {path.stem for path in out.glob("*.parquet")}
+
+
+def test_every_row_passes_two_stages_once_and_empty_units_are_written(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [5, 0, 1, 150, 0]  # smaller and larger than a batch of 64, and nothing at all
+    run = opened(out, sizes)
+    go(run, tmp_path / "log", copies=2)
+    manifest = run.finish()
+
+    assert manifest["complete"]
+    assert manifest["counts"]["rows_out"] == 2 * sum(sizes)
+    assert manifest["counts"]["status"] == {"ok": 2 * sum(sizes)}
+    assert set(given(tmp_path / "log").values()) == {1}
+    for number, rows in enumerate(sizes):
+        table = pq.read_table(out / f"u{number:03}.parquet")
+        asked = [(f"u{number:03}-{row:03}", f"copy {copy}", 2 * row) for row in range(rows) for copy in range(2)]
+        got = zip(*(table[name].to_pylist() for name in ("image_id", "rendition", "attempts")), strict=True)
+        assert list(got) == asked
+
+
+def test_many_units_smaller_than_a_batch(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [number % 5 for number in range(200)]
+    resources = Resources(decode=StageResources(batch_size=1000), embed=StageResources(batch_size=7, actors=2))
+    run = opened(out, sizes)
+    go(run, tmp_path / "log", resources=resources)
+    run.finish()
+
+    assert units_there(out) == {f"u{number:03}" for number in range(200)}
+    rows = {name: n for name, n in given(tmp_path / "log").items() if n != 1}
+    assert not rows
+    table = open_table(str(out))
+    assert {f.unit.name: f.rows for f in table.footers} == {f"u{n:03}": size for n, size in enumerate(sizes)}
+
+
+def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = opened(out, [64, 64])
+    with pytest.raises(RunError, match=r"Finish made 63 rows of 64, not 1 each") as caught:
+        go(run, tmp_path / "log", {"u001-005": "drop"})
+    assert caught.value.exit_code == 1
+    assert "u001" not in units_there(out)
+    with pytest.raises(RunError, match="units were not written"):
+        run.finish()
+
+
+def test_a_second_run_redoes_only_what_an_error_left(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [64] * 8
+    one_at_a_time = StageResources(max_in_flight=1)
+    resources = Resources(decode=one_at_a_time, embed=one_at_a_time)
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: this picture is cursed") as caught:
+        go(opened(out, sizes), tmp_path / "first", {"u007-000": "raise"}, resources=resources)
+    assert "\n" not in str(caught.value)
+    done = units_there(out)
+    assert "u007" not in done
+    assert done, "what was finished before the error must stay"
+    before = {name: (out / f"{name}.parquet").read_bytes() for name in done}
+
+    run = opened(out, sizes)
+    assert {task.unit.name for task in run.todo} == {f"u{n:03}" for n in range(8)} - done
+    go(run, tmp_path / "second", resources=resources)
+    assert run.finish()["complete"]
+    again = given(tmp_path / "second")
+    assert {item[:4] for item in again} == {f"u{n:03}" for n in range(8)} - done
+    assert set(again.values()) == {1}
+    assert {name: (out / f"{name}.parquet").read_bytes() for name in done} == before
+
+
+def test_retry_redoes_rows_of_that_status_and_keeps_the_others(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [70, 3, 3]
+    run = opened(out, sizes)
+    go(run, tmp_path / "first", {"u000-001": "error", "u000-066": "error", "u001-002": "error"}, note="first")
+    assert run.finish()["counts"]["status"] == {"ok": 73, "error": 3}
+    before = {name: pq.read_table(out / f"{name}.parquet") for name in units_there(out)}
+    third = (out / "u002.parquet").read_bytes()
+
+    run = opened(out, sizes, retry=["error"])
+    go(run, tmp_path / "second", {"u001-002": "error"}, note="second")
+    manifest = run.finish()
+
+    assert given(tmp_path / "second") == Counter(["u000-001", "u000-066", "u001-002"])
+    assert manifest["counts"]["status"] == {"ok": 75, "error": 1}
+    assert manifest["counts"]["rows_in"] == 76
+    assert (out / "u002.parquet").read_bytes() == third
+    after = {name: pq.read_table(out / f"{name}.parquet") for name in units_there(out)}
+    for name, table in after.items():
+        assert table["image_id"].equals(before[name]["image_id"])
+        kept = pa.array([status == "ok" for status in before[name]["status"].to_pylist()])
+        assert table.filter(kept).equals(before[name].filter(kept))
+        assert set(table.filter(pc.invert(kept))["author"].to_pylist()) <= {"second"}
+    units = {unit["name"]: unit for unit in manifest["units"]}
+    assert {name: unit["generation"] for name, unit in units.items()} == {"u000": 1, "u001": 1, "u002": 0}
+    (retired,) = units["u000"]["retired"]
+    assert retired["generation"] == 0
+    assert retired["counts"]["status"] == {"ok": 68, "error": 2}
+
+    run = opened(out, sizes, retry=["error"])
+    go(run, tmp_path / "third", note="third")
+    units = {unit["name"]: unit for unit in run.finish()["units"]}
+    assert units["u001"]["generation"] == 2
+    assert [old["generation"] for old in units["u001"]["retired"]] == [0, 1]
+    assert units["u000"]["generation"] == 1
+
+
+def test_a_row_that_always_kills_its_process_ends_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    begun = time.monotonic()
+    with pytest.raises(RunError, match=r"^a worker failed: ") as caught:
+        go(opened(out, [64, 64, 64]), tmp_path / "log", {"u002-010": "exit"})
+    assert time.monotonic() - begun < 90
+    assert "\n" not in str(caught.value)
+    assert "u002" not in units_there(out)
+    run = opened(out, [64, 64, 64])
+    go(run, tmp_path / "again")
+    assert run.finish()["complete"]
+
+
+def test_progress_without_a_terminal_is_a_line_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = opened(tmp_path / "out", [40, 30])
+    go(run, tmp_path / "log", {"u000-003": "error"})
+    run.finish()
+    last = dict(re.findall(r"^(test \w+) +(.*)$", capsys.readouterr().err, re.M))
+    assert re.fullmatch(r"70/70 rows  [\d,]+\.\d rows/s", last["test decode"])
+    assert re.fullmatch(r"70/70 rows  [\d,]+\.\d rows/s  1 errors", last["test embed"])
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("resources.mine.num_gpus=1", r"2 GPUs \(mine 2 x 0.4 CPU \+ 1 GPU\), the cluster has 0;"),
+        ("resources.mine.actors=40", r"16.1 CPUs \(read 1 x 0.1 CPU, mine 40 x 0.4 CPU\), the cluster has 2;"),
+    ],
+)
+def test_stages_that_do_not_fit_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str, sentence: str
+) -> None:
+    (tmp_path / "part.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
+    (tmp_path / "terms.txt").write_text("riot\n")
+    out = tmp_path / "out"
+    begun = time.monotonic()
+    wanted = [f"corpus.path={tmp_path}/part.tsv", f"terms.path={tmp_path}/terms.txt", f"out={out}", override]
+    assert cli.main("mine", wanted) == InputError.exit_code == 2
+    assert time.monotonic() - begun < 10
+    assert re.search(sentence, capsys.readouterr().err)
+    assert not out.exists()
+
+
+def test_two_stages_of_a_stream_are_counted_together() -> None:
+    wide = dataclasses.replace(Resources(), decode=StageResources(num_cpus=1), embed=StageResources(num_cpus=1))
+    with pytest.raises(InputError, match="the stages ask for 2.2 CPUs"):
+        flow.check(wide, ["decode", "embed"])
+    flow.check(Resources(), ["decode", "embed"])
+
+
+def test_a_stream_writes_to_object_storage(tmp_path: Path, s3: str) -> None:
+    out = locations.join(s3, "flow", "out")
+    units = [Unit(f"u{number:03}", (), rows=3) for number in range(3)]
+    plan = Plan(out, "images", {"test": "flow"}, units, {}, {}, derived=True)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    go(run, tmp_path / "log")
+    assert run.finish()["complete"]
+    rows = pa.concat_tables(open_table(out, "images").batches(["image_id"]))["image_id"].to_pylist()
+    assert rows == [f"u{unit:03}-{row:03}" for unit in range(3) for row in range(3)]
