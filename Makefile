@@ -44,7 +44,7 @@ torture: $(STAMP) ## the long attacks: kills, faults, races
 	$(PY) -m pytest -m torture $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size
-	$(PY) -m tests.benchmarks $(ARGS)
+	$(PY) -m tests.benchmarks all $(ARGS)
 
 clean: ## remove what demo, bench and the tools leave; the environment stays (rm -r .venv starts afresh)
 	rm -rf demo-out benchmarks-out build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -67,26 +67,28 @@ class FolderFetcher:
 
         Args:
             batch: columns `image_id`, `source_url`, `path` (string); `path` lies inside the file system and is null
-                where the folder has no such picture.
+                where the folder has no such picture. A row whose column `status`, if there is one, is `reported`
+                is not read.
 
         Returns:
             The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status
             `ok` with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a
-            file); `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a kind of
-            `actors.pictures.PictureError`. `attempts` is 0 where there was no path to read, else 1.
+            file); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a
+            kind of `actors.pictures.PictureError`. `attempts` is 0 where there was no path to read, else 1.
         """
         rows = [
-            self._row(image_id, source_url, path)
-            for image_id, source_url, path in zip(
+            self._row(image_id, source_url, path, status)
+            for image_id, source_url, path, status in zip(
                 batch["image_id"].to_pylist(),
                 batch["source_url"].to_pylist(),
                 batch["path"].to_pylist(),
+                batch["status"].to_pylist() if "status" in batch.column_names else [None] * batch.num_rows,
                 strict=True,
             )
         ]
         return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
-    def _row(self, image_id: str, source_url: str, path: str | None) -> dict[str, Any]:
+    def _row(self, image_id: str, source_url: str, path: str | None, status: str | None) -> dict[str, Any]:
         row = {
             "image_id": image_id,
             "rendition": RENDITION,
@@ -94,6 +96,8 @@ class FolderFetcher:
             "final_url": source_url,
             "attempts": 0 if path is None else 1,
         }
+        if status == Status.REPORTED:
+            return row | _failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
         if path is None:
             return row | _failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:

@@ -103,6 +103,8 @@ class Judge:
 
     def _item(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         if item["status"] != Status.OK or item["bytes"] is None:
+            if item["status"] == Status.REPORTED:
+                return self._all_failed(item, Status.REPORTED, ScoringError("excluded", "the picture may not be used"))
             reason = ScoringError("no_picture", f"the picture's status is {item['status']}")
             if item["status"] == Status.OK:
                 reason = ScoringError("no_picture", "the picture has no bytes")

@@ -6,14 +6,16 @@ that names the key and what is allowed.
 
 import difflib
 import re
-from dataclasses import dataclass, field
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -41,6 +43,7 @@ class Common:
     overwrite: bool = False
     retry: list[str] = field(default_factory=list)
     plan: bool = False
+    exclusions: str | None = None  # file of image_ids or URLs that must not be used (jobs.exclusions)
     ray: RayConfig = field(default_factory=RayConfig)
     resources: Resources = field(default_factory=Resources)
 
@@ -53,7 +56,7 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     Raises:
         InputError: an unknown or mistyped key or option, or a required key that is not given.
     """
-    composed = _compose(job, schema, [_quoted(o) for o in overrides])
+    composed = _compose(job, schema, _checked(job, schema, overrides))
     try:
         if missing := sorted(OmegaConf.missing_keys(composed)):
             raise InputError(f"{job}: required and not given: {', '.join(f'{key}=' for key in missing)}")
@@ -64,7 +67,7 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
 
 def shown(job: str, schema: type, overrides: list[str]) -> str:
     """The composed configuration as YAML, required keys as ???."""
-    return OmegaConf.to_yaml(_compose(job, schema, [_quoted(o) for o in overrides]))
+    return OmegaConf.to_yaml(_compose(job, schema, _checked(job, schema, overrides)))
 
 
 def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
@@ -72,25 +75,75 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
     try:
         with initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
             return compose(job, overrides=overrides)
-    except OverrideParseException as error:
-        raise InputError(f"{job}: {error.override!r} is not key=value") from error
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise InputError(f"{job}: {_explain(job, schema, overrides, error)}") from error
 
 
-def _quoted(override: str) -> str:
-    """`override`, its value quoted if Hydra's grammar would not take it bare (a path with a comma, say)."""
-    key, equals, value = override.partition("=")
-    if not equals or value[:1] in ("'", '"'):
+_UNKNOWN = object()
+
+
+def _checked(job: str, schema: type, overrides: list[str]) -> list[str]:
+    """`overrides` as Hydra takes them, once each names a key that `schema` has."""
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        if not equals or not key or key.startswith("~"):
+            raise InputError(f"{job}: {override!r} is not key=value")
+        if _type_of(schema, key.lstrip("+")) is _UNKNOWN:
+            raise InputError(f"{job}: {_unknown_key(job, schema, [], key.lstrip('+'), '')}")
+        if get_origin(_type_of(schema, key)) is list and override[len(key) + 1 :][:1] != "[":
+            raise InputError(f"{job}: {override}: a list is needed, as in {key}=[a,b]")
+        if is_dataclass(_type_of(schema, key)) and override == f"{key}=null":
+            raise InputError(f"{job}: {override}: it cannot be left out")
+    return [_quoted(o, _type_of(schema, o.partition("=")[0].lstrip("+"))) for o in overrides]
+
+
+def _type_of(schema: Any, key: str) -> Any:
+    """The annotated type of the dotted `key`; Any inside a dict; _UNKNOWN if there is no such key."""
+    for name in key.split("."):
+        inner = next((t for t in _alternatives(schema) if is_dataclass(t)), None)
+        if inner is None:
+            return Any if schema is Any or get_origin(schema) is dict else _UNKNOWN
+        hints = get_type_hints(inner)
+        if name not in hints:
+            return _UNKNOWN
+        schema = hints[name]
+    return schema
+
+
+def _alternatives(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) in (Union, types.UnionType):
+        yield from get_args(kind)
+    else:
+        yield kind
+
+
+def _quoted(override: str, kind: Any) -> str:
+    """`override`, its value quoted where Hydra's grammar would not take it as it stands (a path with a comma, say)."""
+    key, _, value = override.partition("=")
+    alternatives = set(_alternatives(kind))
+    if value[:1] in ("'", '"') and _parses(override):
         return override
+    if str in alternatives:
+        return override if value == "null" and type(None) in alternatives else f"{key}={quoted(value)}"
+    if get_origin(kind) is list and value[:1] == "[" and value[-1:] == "]" and not _parses(override):
+        return f"{key}=[{','.join(quoted(part.strip()) for part in value[1:-1].split(','))}]"
+    if not _parses(override) or re.search(r"^[^\[{(]*,", value):
+        return f"{key}={quoted(value)}"
+    return override
+
+
+def _parses(override: str) -> bool:
     try:
         OverridesParser.create().parse_override(override)
-        if not re.search(r"^[^\[{(]*,", value):
-            return override
-    except OverrideParseException:
-        pass
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{key}='{escaped}'"
+    except HydraException:
+        return False
+    return True
+
+
+def quoted(value: str) -> str:
+    """`value` in quotes; backslashes count as such only before a quote."""
+    escaped = re.sub(r"(\\*)('|$)", lambda m: m.group(1) * 2 + ("\\'" if m.group(2) else ""), value)
+    return f"'{escaped}'"
 
 
 def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> str:
@@ -98,7 +151,9 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
     text = "\n".join(str(c) for c in causes if c)
     if found := re.search(r"Could not find '([^']+)'.*?Available options in '([^']+)':\s*(.*)", text, re.S):
         group, option = found.group(2), found.group(1).rsplit("/", 1)[-1]
-        options = [line.strip() for line in found.group(3).split("\n") if line.strip()]
+        options = [
+            line.strip() for line in found.group(3).partition("Config search path")[0].split("\n") if line.strip()
+        ]
         return f"{group}={option}: no such option; there are {', '.join(dict.fromkeys(options))}"
     if found := re.search(r"Could not override '([^']+)'", text):
         return _unknown_key(job, schema, overrides, found.group(1), text)
@@ -119,9 +174,9 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str, text: s
         if not isinstance(node, DictConfig) or name not in node:
             allowed = list(map(str, node)) if isinstance(node, DictConfig) else []
             near = difflib.get_close_matches(name, allowed, n=1)
-            hint = f"; did you mean {'.'.join([*path[:depth], near[0]])}?" if near else ""
+            hint = f" (did you mean {'.'.join([*path[:depth], near[0]])}?)" if near else ""
             where = f" in {'.'.join(path[:depth])}" if depth else ""
-            return f"{key}: no such key{hint} Allowed{where}: {', '.join(sorted(allowed)) or 'nothing below it'}"
+            return f"{key}: no such key{hint}; allowed{where}: {', '.join(sorted(allowed)) or 'nothing below it'}"
         node = node[name] if not OmegaConf.is_missing(node, name) else None
     return f"{key}={value}: {text.splitlines()[0]}"
 

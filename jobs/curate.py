@@ -10,7 +10,7 @@ time, in their parent's order.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, screen
+from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.errors import InputError
 from jobs.store.reading import TableSource, open_table, read_unit
@@ -56,10 +56,11 @@ class Decision:
     steps: dict[str, int]
 
 
-def decide(rows: Iterable[Row], not_main: Iterable[str]) -> Decision:
+def decide(rows: Iterable[Row], not_main: Iterable[str], excluded: Collection[str] = ()) -> Decision:
     """Apply the rules that follow `is_main_image` to its survivors `rows`; `not_main` are the others' ids.
 
-    Does not depend on the order of the rows.
+    Last, pictures on the list of exclusions (`excluded`, image_ids) are dropped. Does not depend on the order of
+    the rows.
     """
     dropped = dict.fromkeys(not_main, "is_main_image")
     left = list(rows)
@@ -76,7 +77,9 @@ def decide(rows: Iterable[Row], not_main: Iterable[str]) -> Decision:
         here = best.get(row.image_url)
         if here is None or _rank(row) < _rank(here):
             best[row.image_url] = row
-    _keep(left, lambda row: best[row.image_url] is row, "one_row_an_image", dropped, steps)
+    left = _keep(left, lambda row: best[row.image_url] is row, "one_row_an_image", dropped, steps)
+    if excluded:
+        _keep(left, lambda row: content_id(row.image_url) not in excluded, "excluded", dropped, steps)
     return Decision(dropped, steps)
 
 
@@ -97,11 +100,20 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
     source = open_table(cfg.input, "records")
     rows, not_main = main_images(source)
-    decision = decide(rows, not_main)
+    ids = [*(row.record_id for row in rows), *not_main]
+    if twice := len(ids) - len(set(ids)):
+        raise InputError(f"{source.uri}: {twice:,} record_ids occur twice, so that a rule could not tell them apart")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    decision = decide(rows, not_main, excluded)
     plan = Plan(
         out=cfg.out,
         table="records",
-        identity={"input": source.identity, "rules": list(RULES), "unit_rows": cfg.unit_rows},
+        identity={
+            "input": source.identity,
+            "rules": list(RULES),
+            "unit_rows": cfg.unit_rows,
+            **exclusions.identity(excluded),
+        },
         units=list(pieces(source, decision, cfg.unit_rows)),
         config=plain(cfg),
         metadata={},

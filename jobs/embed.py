@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from omegaconf import MISSING
 
-from jobs import cli, screen
+from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.errors import InputError
 from jobs.store.reading import open_table, read_unit
@@ -48,6 +48,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     from actors.embedder import Embedder, PictureDecoder, check_weights, encoder_facts
 
     source = open_table(cfg.input, "images")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
     try:
         facts = encoder_facts(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
         if not cfg.plan:
@@ -62,6 +63,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
             "preprocessing": facts.preprocessing,
             "dtype": cfg.embedder.dtype,
             "input": source.identity,
+            **exclusions.identity(excluded),
         },
         units=source.units(),
         config=plain(cfg),
@@ -89,7 +91,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     flow.stream(
         run,
         name="embed",
-        read=flow.Read(pictures, item="image_id", output_item="item_id"),
+        read=flow.Read(pictures, item="image_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
         stages=[flow.Stage("decode", PictureDecoder, model), flow.Stage("embed", Embedder, encode)],
         resources=cfg.resources,
     )

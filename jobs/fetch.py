@@ -21,7 +21,7 @@ from omegaconf import MISSING
 
 from actors.folder_fetcher import DEFAULT_MAX_BYTES, FolderFetcher
 from actors.ids import content_id
-from jobs import cli, screen
+from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.errors import InputError
 from jobs.store import locations
@@ -55,6 +55,7 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
     folder = locations.absolute(cfg.source.path)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
     files = [o for o in locations.find(folder) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
     if cfg.input:
         records = open_table(cfg.input, "records")
@@ -68,6 +69,7 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         identity={
             "source": {"name": cfg.source.name, "path": folder, "max_bytes": cfg.source.max_bytes},
             "input": records.identity if cfg.input else None,
+            **exclusions.identity(excluded),
         },
         units=units,
         config=plain(cfg),
@@ -86,7 +88,7 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     flow.stream(
         run,
         name="fetch",
-        read=flow.Read(rows, item="image_id", output_item="image_id"),
+        read=flow.Read(rows, item="image_id", output_item="image_id", excluded=exclusions.keep(run, excluded)),
         stages=[flow.Stage("fetch", FolderFetcher, kwargs)],
         resources=cfg.resources,
     )

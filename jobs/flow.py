@@ -22,6 +22,7 @@ import ray.data
 from ray.data import ActorPoolStrategy, Datasink, Datasource, ReadTask
 from ray.data.block import Block, BlockAccessor, BlockMetadata
 
+from jobs import exclusions
 from jobs import resources as res
 from jobs.errors import InputError, RunError
 from jobs.progress import Progress, Reporter, StageProgress
@@ -52,12 +53,13 @@ class Read:
     """How a unit's rows are read: `rows(task)` gives the table that the first stage takes.
 
     `item` names the column by which a row is found again in the output (`output_item` there), which is what
-    lets a retry redo single rows.
+    lets a retry redo single rows. `excluded` is the list of `jobs.exclusions.keep`.
     """
 
     rows: Callable[[Task], pa.Table]
     item: str
     output_item: str
+    excluded: str | None = None
 
 
 def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: res.Resources) -> None:
@@ -211,7 +213,7 @@ def _descriptor(task: Task) -> pa.Table:
 
 
 def _rows(task: Task, read: Read, target: Target, factor: int) -> pa.Table:
-    rows = read.rows(task)
+    rows = exclusions.withhold(read.rows(task), item=read.item, excluded=exclusions.kept(read.excluded))
     if task.retry:
         kept = read_unit(target.data_uri(task.unit.name), columns=[read.output_item, "status"])
         again = kept.filter(pc.is_in(kept["status"], pa.array(task.retry)))
@@ -292,6 +294,17 @@ def _ray_errors() -> Iterator[None]:
     except (KeyboardInterrupt, InputError, RunError):
         raise
     except Exception as error:
-        named = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit)): (.+)$", str(error), re.M)
-        kind, message = named[-1] if named else (type(error).__name__, str(error).strip().splitlines()[-1])
-        raise RunError(f"a worker failed: {kind}: {message} (ray.verbose=true shows its trace)") from error
+        raise RunError(f"a worker failed: {_sentence(str(error))} (ray.verbose=true shows its trace)") from error
+
+
+def _sentence(trace: str) -> str:
+    wrapping = ("UserCodeException", "ActorDiedError")
+    named = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit)): (.+)$", trace, re.M)
+    if own := [(kind, message) for kind, message in named if kind not in wrapping]:
+        return ": ".join(own[-1])
+    if died := re.search(r"class_name: MapWorker\(MapBatches\((\w+)\)\)", trace):
+        return (
+            f"the process of {died.group(1)} ended {RESTARTS + 1} times; either there is too little memory, "
+            "or a row in its hands makes a library crash"
+        )
+    return (trace.strip() or "Ray gave no reason").splitlines()[-1]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.vlm.rubric import Rubric, identity
-from jobs import cli, screen
+from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.errors import InputError
 from jobs.store.reading import TableSource, open_table, read_unit
@@ -65,6 +65,7 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
     except ValueError as error:
         raise InputError(f"judge: {error}") from error
     images = open_table(cfg.input, "images")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
     records = open_table(cfg.records, "records") if cfg.records else None
     if records and (unknown := [f for f in rubric.context_fields if f not in TABLES["records"].columns]):
         raise InputError(f"rubric {rubric.name}: context field {unknown[0]} is no column of records")
@@ -78,6 +79,7 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
             "max_context_tokens": cfg.max_context_tokens,
             "input": images.identity,
             "records": records.identity if records else None,
+            **exclusions.identity(excluded),
         },
         units=joined(images, records),
         config=plain(cfg),
@@ -109,7 +111,10 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
         run,
         name="judge",
         read=flow.Read(
-            partial(items, context=rubric.context_fields if records else ()), item="item_id", output_item="item_id"
+            partial(items, context=rubric.context_fields if records else ()),
+            item="item_id",
+            output_item="item_id",
+            excluded=exclusions.keep(run, excluded),
         ),
         stages=[flow.Stage("judge", Judge, kwargs, rows_out=rows_per_item)],
         resources=cfg.resources,

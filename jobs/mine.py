@@ -19,12 +19,14 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.titles import TitleMatcher
-from jobs import cli, screen
+from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
 from jobs.corpora.wit import Hit, WitConfig, check_header, scan_file, split_of
+from jobs.errors import InputError
 from jobs.progress import Reporter
 from jobs.store import locations
+from jobs.store.locations import Object
 from jobs.store.run import Plan, open_run
 from jobs.store.units import unit_of_file
 from jobs.store.writer import Task, UnitWriter
@@ -48,7 +50,9 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     files = locations.find(cfg.corpus.path)
     with ThreadPoolExecutor(HEADER_THREADS) as pool:
         list(pool.map(check_header, [f.uri for f in files]))
+    _check_names(files)
     terms = read_terms(cfg.terms)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = Plan(
         out=cfg.out,
         table="records",
@@ -56,6 +60,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
             "corpus": {"name": cfg.corpus.name, "language": cfg.corpus.language},
             "match": "substring, str.lower",
             "terms": fingerprint(terms),
+            **exclusions.identity(excluded),
         },
         units=[unit_of_file(f) for f in files],
         config=plain(cfg),
@@ -74,7 +79,8 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     kept = run.keep("terms.json", json.dumps(terms, ensure_ascii=False).encode())
     size = sum(o.size for t in run.todo for o in t.unit.inputs)
     step, counted = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
-    stage = flow.Stage("mine", MineUnit, {"terms": kept, "language": cfg.corpus.language, "step": step})
+    known = {"terms": kept, "excluded": exclusions.keep(run, excluded)}
+    stage = flow.Stage("mine", MineUnit, {**known, "language": cfg.corpus.language, "step": step})
     flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
     manifest = run.finish()
     screen.show_result("mine", manifest, run)
@@ -82,11 +88,21 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     return manifest
 
 
+def _check_names(files: Iterable[Object]) -> None:
+    """Refuse two files of one name: record_ids are made from it, so that a moved corpus keeps them."""
+    seen: dict[str, str] = {}
+    for file in files:
+        other = seen.setdefault(PurePosixPath(file.uri).name, file.uri)
+        if other != file.uri:
+            raise InputError(f"corpus.path: {other} and {file.uri} have one name; record ids could not be told apart")
+
+
 class MineUnit:
     """Reads one file and writes the records that match; the automaton is built once an actor."""
 
-    def __init__(self, *, terms: str, language: str | None, step: int) -> None:
+    def __init__(self, *, terms: str, excluded: str | None, language: str | None, step: int) -> None:
         self._sources: dict[str, list[str]] = json.loads(locations.read_bytes(terms))
+        self._excluded = exclusions.kept(excluded)
         self._matcher, self._language, self._step = TitleMatcher(self._sources), language, step
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
@@ -110,7 +126,11 @@ class MineUnit:
             progress=progress,
         )
         for hit in scanned:
-            held.append(record(uri, hit, self._sources, seen))
+            row = record(uri, hit, self._sources, seen)
+            if row["image_id"] in self._excluded:
+                writer.counts.filtered["excluded"] += 1
+                continue
+            held.append(row)
             hits.update(hit.terms)
             report.add(0, matched=1)
             if len(held) >= ROWS_AT_A_TIME:

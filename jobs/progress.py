@@ -26,6 +26,7 @@ class StageProgress:
     done: int = 0
     errors: int = 0
     notes: Counter[str] = field(default_factory=Counter)
+    since: float = 0.0  # monotonic seconds: the last look at which nothing was done yet
 
 
 class Board:
@@ -89,8 +90,8 @@ class Progress:
 
     def lines(self) -> list[str]:
         """One line a stage, as of the last reading."""
-        seconds = max(time.monotonic() - self._begun, 1e-9)
-        return [line(stage, seconds, job=self._job) for stage in self._stages]
+        now = time.monotonic()
+        return [line(stage, now - (stage.since or self._begun), job=self._job) for stage in self._stages]
 
     def _refresh(self) -> None:
         import ray
@@ -101,6 +102,8 @@ class Progress:
             return
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
+            if not stage.done:
+                stage.since = time.monotonic()
 
     def _draw(self) -> None:
         if self._live:
@@ -126,8 +129,8 @@ class Progress:
 
 
 def line(stage: StageProgress, seconds: float, *, job: str) -> str:
-    """A stage's line after `seconds` of running, the start of Ray's actors included."""
-    rate = stage.done / seconds
+    """A stage's line `seconds` after its first rows could have come."""
+    rate = stage.done / max(seconds, 1e-9)
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = ""
     if stage.total is not None and 0 < stage.done < stage.total:

@@ -20,7 +20,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.local_models import is_local
-from jobs import cli, config
+from jobs import cli, config, exclusions
 from jobs.cli import say
 from jobs.errors import InputError
 from jobs.metrics.distributions import Distributions, metrics_table
@@ -53,6 +53,7 @@ class ReportConfig:
     embeddings: str | None = None
     title: str = "Report"
     gallery: int = 48  # pictures shown: a sample that depends on their ids alone
+    exclusions: str | None = None  # file of pictures that must not be used (jobs.exclusions)
     rubric_dir: str | None = None  # more rubrics, for the words of questions; conf/rubric is always read
 
 
@@ -67,8 +68,9 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     if not sources:
         raise InputError("report: nothing to report on; give ratings=, images=, records= or matches=")
 
-    chosen = sample(read["images"], cfg.gallery) if "images" in read else set()
-    distributions, of_chosen = reduce(ratings, chosen)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    chosen = sample(read["images"], cfg.gallery, excluded) if "images" in read else set()
+    distributions, of_chosen = reduce(ratings, chosen, excluded)
     manifest = _write_metrics(cfg, sources, metrics_table(distributions.result()))
     words = wording(cfg.rubric_dir)
     page = Page(
@@ -91,22 +93,25 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     return manifest
 
 
-def sample(images: TableSource, size: int) -> set[str]:
-    """`size` image_ids: the smallest. Ids are hashes, so this is a sample that no order of reading changes."""
+def sample(images: TableSource, size: int, excluded: frozenset[str]) -> set[str]:
+    """`size` image_ids that are not excluded: the smallest. Ids are hashes, so no order of reading changes them."""
     smallest: list[str] = []
     for batch in images.batches(["image_id"]):
-        smallest = sorted({*smallest, *batch["image_id"].to_pylist()})[:size]
+        smallest = sorted({*smallest, *batch["image_id"].to_pylist()} - excluded)[:size]
     return set(smallest)
 
 
-def reduce(ratings: Sequence[TableSource], chosen: set[str]) -> tuple[Distributions, dict[str, list[dict[str, Any]]]]:
-    """One pass over all ratings: their distributions, and the rows about the `chosen` items."""
+def reduce(
+    ratings: Sequence[TableSource], chosen: set[str], excluded: frozenset[str]
+) -> tuple[Distributions, dict[str, list[dict[str, Any]]]]:
+    """One pass over all ratings but those of excluded items: their distributions, and the rows about `chosen`."""
     distributions = Distributions()
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, "item_id", "target"})
-    wanted = pa.array(sorted(chosen), pa.string())
+    wanted, barred = pa.array(sorted(chosen), pa.string()), pa.array(sorted(excluded), pa.string())
     for source in ratings:
-        for batch in source.batches(columns):
+        for rows_read in source.batches(columns):
+            batch = rows_read.filter(pc.invert(pc.is_in(rows_read["item_id"], barred)))
             distributions.add(batch)
             for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
                 rows[row["item_id"]].append(row)

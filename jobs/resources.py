@@ -77,8 +77,10 @@ def preflight(asked: list[Demand], available: dict[str, float], *, autoscaling: 
     `available` is the cluster's total, as `ray.cluster_resources()` gives it (keys "CPU", "GPU").
 
     Raises:
-        InputError: more CPUs or GPUs asked for than there are, with the sum written out.
+        InputError: a pool of no actors, or more CPUs or GPUs asked for than there are, with the sum written out.
     """
+    if nobody := next((d for d in asked if d.count < 1), None):
+        raise InputError(f"resources.{nobody.stage}.actors={nobody.count}: at least 1")
     if autoscaling:
         return
     for kind, need in (("CPU", [d.count * d.num_cpus for d in asked]), ("GPU", [d.count * d.num_gpus for d in asked])):

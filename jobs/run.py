@@ -113,8 +113,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        return config.quoted(value)
     raise InputError(f"{value!r}: a step's key takes text, a number, true or false, null or a list")
 
 

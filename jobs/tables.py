@@ -6,7 +6,7 @@ a primary key and a version; `conform` casts and checks every batch before it is
 Ids are content hashes (`actors.ids`), never positions.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -236,11 +236,11 @@ def table(name: str, *, dim: int | None = None) -> Table:
     if name not in TABLES:
         raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
     found = TABLES[name]
-    if dim is None:
+    if dim is None or "embedding" not in found.columns:
         return found
     kind = pa.list_(pa.float16(), dim)
     columns = {**found.columns, "embedding": (kind, found.columns["embedding"][1])}
-    return Table(found.name, found.key, columns, found.version)
+    return replace(found, columns=columns)
 
 
 def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = None) -> pa.Table:
@@ -251,7 +251,7 @@ def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = Non
     """
     schema = to.schema(**(metadata or {}))
     faults = []
-    if unknown := [name for name in batch.column_names if name not in to.columns]:
+    if unknown := [name for name in dict.fromkeys(batch.column_names) if name not in to.columns]:
         faults.append(f"unknown columns {', '.join(unknown)}")
     if missing := [name for name in to.columns if name not in batch.column_names]:
         faults.append(f"missing columns {', '.join(missing)}")

@@ -2,8 +2,8 @@
 
     python -m jobs.verify input=R/records
 
-Reads everything, writes nothing; exits 1 and names each fault if there is one. Keys are compared by 64-bit
-hashes a part at a time, so memory is bounded; suspects are then compared themselves.
+Reads footers, keys and statuses, writes nothing; exits 1 and names each fault if there is one. Keys are
+compared by 64-bit hashes a part at a time, so memory is bounded; suspects are then compared themselves.
 """
 
 import json
@@ -22,7 +22,7 @@ from jobs import cli, screen, tables
 from jobs.cli import say
 from jobs.errors import RunError
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.writer import Counts
 
 HASHES_AT_A_TIME = 50_000_000  # 400 MB of hashes
@@ -43,7 +43,11 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
         RunError: the table has a fault.
     """
     source = open_table(cfg.input)
-    faults = [*footer_faults(source), *run_faults(source), *row_faults(source)]
+    faults = [*footer_faults(source), *run_faults(source)]
+    try:
+        faults += row_faults(source)
+    except (pa.ArrowException, OSError) as error:
+        faults.append(f"{source.uri}: its rows cannot be read ({str(error).splitlines()[0]})")
     for fault in faults[:FAULTS_SHOWN]:
         say(f"  fault: {fault}", err=True)
     if faults:
@@ -106,16 +110,27 @@ def row_faults(source: TableSource) -> Iterator[str]:
     """Rows that are not of the table's schema, and keys that occur twice."""
     width = None
     if source.name == "embeddings":
-        width = source.footers[0].schema.field("embedding").type.list_size
+        width = next((f.type.list_size for f in source.footers[0].schema if pa.types.is_fixed_size_list(f.type)), None)
     definition = tables.table(source.name, dim=width)
     wanted = definition.schema()
     for footer in source.footers:
         if not footer.schema.equals(wanted):
             yield f"{footer.object.uri}: its schema is not that of table {source.name}"
             return
+    if "status" in definition.columns:
+        yield from status_faults(source)
     doubles = double_keys(source, definition.key)
     for key, count in doubles.items():
         yield f"{source.uri}: key {dict(zip(definition.key, key, strict=True))} occurs {count} times"
+
+
+def status_faults(source: TableSource) -> Iterator[str]:
+    """Objects whose rows have other statuses than their footer counts."""
+    for footer in source.footers:
+        rows = read_unit(footer.object.uri, columns=["status"])
+        there = Counter(rows["status"].to_pylist())
+        if footer.record is not None and there != footer.counts.status:
+            yield f"{footer.object.uri}: statuses {dict(there)}, its footer says {dict(footer.counts.status)}"
 
 
 def double_keys(source: TableSource, key: Sequence[str]) -> dict[tuple[str, ...], int]:

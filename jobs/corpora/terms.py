@@ -66,18 +66,28 @@ def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str
     with locations.named_errors(uri):
         if name.endswith(".parquet"):
             with fs.open_input_file(path) as stream:
-                table = pq.read_table(stream)
+                try:
+                    table = pq.read_table(stream)
+                except pa.ArrowException as error:
+                    raise InputError(f"{uri}: not a readable Parquet file") from error
             return _columns(uri, {c: table[c].to_pylist() for c in table.column_names}, column)
-        text = locations.read_bytes(uri).decode("utf-8-sig", "replace")
+        try:
+            text = locations.read_bytes(uri).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
     if name.endswith(".txt"):
         lines: list[str | None] = list(text.splitlines())
         return lines, [None] * len(lines)
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","))
+    except csv.Error as error:
+        raise InputError(f"{uri}: cannot be read as CSV ({error})") from error
     if not rows:
         raise InputError(f"{uri}: empty, a header is needed")
     header = [c.strip() for c in rows[0]]
     by_column = dict(zip(header, zip_longest(*rows[1:]), strict=False))
-    return _columns(uri, {name: list(by_column.get(name, ())) for name in header}, column)
+    absent = [None] * (len(rows) - 1)  # of a column that stands in the header alone
+    return _columns(uri, {name: list(by_column.get(name, absent)) for name in header}, column)
 
 
 def _columns(
@@ -89,4 +99,6 @@ def _columns(
         named = wanted or " or ".join(COLUMNS)
         raise InputError(f"{uri}: no column {named}; there are {', '.join(columns)} (choose with terms.column=)")
     phrases = columns[known[0]]
+    if strange := next((p for p in phrases if not isinstance(p, str | None)), None):
+        raise InputError(f"{uri}: column {known[0]} holds {type(strange).__name__}, not text")
     return phrases, columns.get("source", [None] * len(phrases))

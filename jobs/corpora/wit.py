@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
-from isal import igzip, isal_zlib
+from isal import igzip_lib
 from omegaconf import MISSING
 
 from jobs.errors import InputError
@@ -24,9 +24,13 @@ from jobs.tables import WIT_COLUMNS
 
 NEEDED = ("language", "page_url", "image_url", "page_title", "is_main_image")
 CHUNK = 1 << 20
+BLOCK = 1 << 18  # compressed bytes read at a time
 MAX_FIELD = 16 << 20  # characters; the longest article section in WIT is far below
+MAX_LINE = 4 * MAX_FIELD  # bytes without a newline that are held before they count as a line
 RAW_KEPT = 200  # characters of a rejected line that are kept
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+_BREAKS: tuple[Any, ...] = (EOFError, OSError, ValueError, igzip_lib.IsalError)  # what decompressors raise
 
 
 @dataclass
@@ -68,9 +72,7 @@ def check_header(uri: str) -> None:
         try:
             with open_rows(uri) as file:
                 header = file.header
-        except (EOFError, OSError, ValueError, UnicodeDecodeError) as error:
-            if isinstance(error, InputError | FileNotFoundError | PermissionError):
-                raise
+        except pa.ArrowInvalid as error:
             raise InputError(f"{uri}: cannot be read as WIT ({error})") from error
     if missing := [c for c in NEEDED if c not in header]:
         raise InputError(f"{uri}: no column {', '.join(missing)} in its header")
@@ -119,13 +121,14 @@ def scan_file(
 class RowReader:
     """The header and rows of one opened file."""
 
-    def __init__(self, uri: str, source: Any, stream: Any) -> None:
+    def __init__(self, uri: str, source: "_Source", stream: Any) -> None:
         csv.field_size_limit(MAX_FIELD)
         self._uri, self._source = uri, source
         self._lines = _Lines(stream)
         first = next(self._lines, None)
         if first is None:
-            raise InputError(f"{uri}: empty, a header is needed")
+            why = self._lines.broke[1] if self._lines.broke else "empty"
+            raise InputError(f"{uri}: {why}; a header is needed")
         text = first.text.removeprefix("\ufeff")
         try:
             self.header = [name.strip() for name in next(csv.reader([text], delimiter="\t"), [])]
@@ -134,7 +137,7 @@ class RowReader:
 
     def compressed_position(self) -> int:
         """Bytes of the file read so far."""
-        return int(self._source.tell()) if not self._source.closed else 0
+        return self._source.tell()
 
     def rows(self) -> Iterator[list[str] | Reject]:
         """Each row's fields, or a Reject in place of what is none; then one Reject if the file broke off."""
@@ -214,13 +217,10 @@ class _Lines:
         self._pending.extendleft(reversed(lines))
 
     def _fill(self) -> None:
-        read = getattr(self._stream, "read1", self._stream.read)  # read1 gives what precedes a break first
         try:
-            chunk = read(CHUNK)
-        except EOFError:
-            self.broke, chunk = ("truncated", "the compressed file ends before its end-of-stream mark"), b""
-        except (OSError, ValueError, isal_zlib.error) as error:  # type: ignore[misc]
-            self.broke, chunk = ("corrupt", f"the compressed data is damaged ({error})"), b""
+            chunk = self._stream.read(CHUNK)
+        except _BrokenOffError as broken:
+            self.broke, chunk = (broken.reason, broken.message), b""
         if not chunk:
             self._ended = True
             # What stands before a break may be half a row; before a regular end it is a line without its newline.
@@ -231,6 +231,9 @@ class _Lines:
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
             self._give(line + b"\n")
+        if len(self._rest) > MAX_LINE:
+            self._give(self._rest)
+            self._rest = b""
 
     def _give(self, raw: bytes) -> None:
         try:
@@ -240,16 +243,136 @@ class _Lines:
         self.offset += len(raw)
 
 
+class _BrokenOffError(Exception):
+    """The compressed data ends or breaks here; everything before was given out."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class _Source:
+    """The bytes of the file as they lie there. Remembers its own failure: a lost connection is no damaged file."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self.failure: BaseException | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            data: bytes = self._file.read(size if size >= 0 else None)
+        except Exception as error:
+            self.failure = error
+            raise
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The file belongs to who opened it."""
+
+
+class _Gunzip:
+    """A gzip file of one or more members. isal's own file object loses a whole buffer where the file breaks."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._member: Any = None
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._member is None or self._member.eof:
+                rest = self._member.unused_data if self._member else b""
+                while not rest.lstrip(b"\0"):  # members may be padded with zeros
+                    if not (rest := self._source.read(BLOCK)):
+                        return b""
+                rest = rest.lstrip(b"\0")
+                if rest[:2] != GZIP[: len(rest)]:
+                    raise ValueError("what follows a gzip member is none")
+                self._member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+                data = self._member.decompress(rest, size)
+            elif self._member.needs_input:
+                if not (more := self._source.read(BLOCK)):
+                    raise EOFError
+                data = self._member.decompress(more, size)
+            else:
+                data = self._member.decompress(b"", size)
+            if data:
+                return bytes(data)
+
+
+class _Decompressed:
+    """A compressed stream, given out to the last byte before a break; `begin` makes the stream from the start.
+
+    A decompressor that fails keeps the bytes of the call in which it failed. They are fetched by a second one
+    that begins again and goes byte by byte where the first one broke off.
+    """
+
+    def __init__(self, source: _Source, begin: Callable[[_Source], Any]) -> None:
+        self._source, self._begin = source, begin
+        self._stream = begin(source)
+        self._given = 0
+        self._broken: _BrokenOffError | None = None
+
+    def read(self, size: int) -> bytes:
+        if self._broken:
+            raise self._broken
+        try:
+            data: bytes = self._stream.read(size)
+        except _BREAKS as error:
+            self._broken = self._verdict(error)
+            if not (data := self._rescued(size)):
+                raise self._broken from error
+        self._given += len(data)
+        return data
+
+    def _verdict(self, error: Exception) -> _BrokenOffError:
+        if self._source.failure is not None:
+            raise self._source.failure
+        if isinstance(error, EOFError) or "truncated" in str(error).lower():
+            return _BrokenOffError("truncated", "the compressed file ends before its end-of-stream mark")
+        return _BrokenOffError("corrupt", f"the compressed data is damaged ({error})")
+
+    def _rescued(self, size: int) -> bytes:
+        self._source.seek(0)
+        stream = self._begin(self._source)
+        saved = bytearray()
+        try:
+            left = self._given
+            while left and (skipped := stream.read(min(left, CHUNK))):
+                left -= len(skipped)
+            while len(saved) < size and (byte := stream.read(1)):
+                saved += byte
+        except _BREAKS:
+            if self._source.failure is not None:
+                raise self._source.failure from None
+        return bytes(saved)
+
+
+def _zstd(source: _Source) -> pa.NativeFile:
+    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
+
+
 @contextmanager
 def open_rows(uri: str) -> Iterator[RowReader]:
     """Open `uri` by what its first bytes are, not by its name."""
     fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as source:
+    with fs.open_input_file(path) as file:
+        source = _Source(file)
         magic = source.read(4)
         source.seek(0)
         if magic[:2] == GZIP:
-            yield RowReader(uri, source, igzip.IGzipFile(fileobj=source))
+            yield RowReader(uri, source, _Decompressed(source, _Gunzip))
         elif magic == ZSTD:
-            yield RowReader(uri, source, pa.CompressedInputStream(source, "zstd"))
+            yield RowReader(uri, source, _Decompressed(source, _zstd))
         else:
             yield RowReader(uri, source, source)

@@ -10,11 +10,15 @@ the usual AWS chain; nothing here reads or stores a secret.
 import contextlib
 import glob as local_glob
 import os
+import re
+import socket
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
@@ -23,6 +27,9 @@ from jobs.errors import InputError
 S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
 S3_CONNECT_TIMEOUT_S = 5
 S3_READ_TIMEOUT_S = 60
+S3_DELETE_AT_ONCE = 1000  # the protocol's limit
+REACH_ATTEMPTS = 3  # a configured endpoint that nobody listens at is told in seconds, not after all retries
+CLAIM_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,15 @@ def join(uri: str, *parts: str) -> str:
 def absolute(uri: str) -> str:
     """A local path made absolute, so that a worker with another working directory finds it; S3 unchanged.
 
+    Doubled slashes of an S3 uri become one (`R/` + `/matches`): pyarrow takes no empty part of a key.
+
     Raises:
-        InputError: another scheme than s3.
+        InputError: empty, another scheme than s3, or no bucket.
     """
+    if not uri.strip():
+        raise InputError("a path is empty; places are local paths or s3://bucket/key")
     if is_s3(uri):
+        uri = "s3://" + re.sub("/{2,}", "/", uri.removeprefix("s3://"))
         bucket = uri.removeprefix("s3://").split("/", 1)[0]
         if not bucket:
             raise InputError(f"{uri!r} names no bucket")
@@ -74,14 +86,18 @@ def _aws_settings() -> dict[str, str]:
 
     session = botocore.session.Session()
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = endpoint or session.get_scoped_config().get("endpoint_url") if session.profile else endpoint
+    endpoint = endpoint or session.get_scoped_config().get("endpoint_url")
     region = session.get_config_variable("region")
     return {"endpoint": endpoint or "", "region": region or ""}
 
 
 def forget_settings() -> None:
     """Look at the environment and profile again: they changed in this process."""
+    import s3fs
+
     _aws_settings.cache_clear()
+    _check_reachable.cache_clear()
+    s3fs.S3FileSystem.clear_instance_cache()  # it keeps the credentials it was made with
 
 
 def _arrow_s3() -> pafs.S3FileSystem:
@@ -98,6 +114,8 @@ def _s3fs() -> Any:
     import s3fs
 
     settings = _aws_settings()
+    if settings["endpoint"]:
+        _check_reachable(settings["endpoint"])
     client = {"region_name": settings["region"]} if settings["region"] else {}
     return s3fs.S3FileSystem(
         endpoint_url=settings["endpoint"] or None,
@@ -109,6 +127,24 @@ def _s3fs() -> Any:
             "read_timeout": S3_READ_TIMEOUT_S,
         },
     )
+
+
+@lru_cache(maxsize=4)
+def _check_reachable(endpoint: str) -> None:
+    import botocore.exceptions as boto
+
+    parts = urlsplit(endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if not parts.hostname or any(os.environ.get(name) for name in ("HTTP_PROXY", "HTTPS_PROXY", "https_proxy")):
+        return  # behind a proxy, only the real request tells
+    for attempt in range(1, REACH_ATTEMPTS + 1):
+        try:
+            socket.create_connection((parts.hostname, port), timeout=S3_CONNECT_TIMEOUT_S).close()
+            return
+        except OSError as error:
+            if attempt == REACH_ATTEMPTS:
+                raise boto.EndpointConnectionError(endpoint_url=endpoint) from error
+            time.sleep(attempt * 0.5)
 
 
 @contextlib.contextmanager
@@ -138,7 +174,8 @@ def _bucket(uri: str) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def find(pattern: str) -> list[Object]:
@@ -162,7 +199,7 @@ def listing(folder: str) -> list[Object]:
         if not is_s3(folder):
             return sorted(_find_local(folder), key=lambda o: o.uri) if Path(folder).exists() else []
         try:
-            return sorted(_find_s3(folder + "/"), key=lambda o: o.uri)
+            return sorted(_below_s3(folder), key=lambda o: o.uri)
         except FileNotFoundError:
             if _bucket_exists(folder):
                 return []
@@ -180,16 +217,21 @@ def _bucket_exists(uri: str) -> bool:
 
 
 def _find_s3(pattern: str) -> list[Object]:
-    fs = _s3fs()
-    path = pattern.removeprefix("s3://")
-    if local_glob.has_magic(path):
-        details = fs.glob(path, detail=True)
-        if not details and not _bucket_exists(pattern):
-            raise FileNotFoundError(pattern)
-    else:
-        details = fs.find(path, detail=True)
-        if not details and not _bucket_exists(pattern):
-            raise FileNotFoundError(pattern)
+    if not local_glob.has_magic(pattern):
+        return _below_s3(pattern)
+    if literal := _below_s3(pattern):  # a key may hold `?`, `*` or `[`; what is there under that very name wins
+        return literal
+    return _objects_s3(_s3fs().glob(pattern.removeprefix("s3://"), detail=True))
+
+
+def _below_s3(uri: str) -> list[Object]:
+    details = _s3fs().find(uri.removeprefix("s3://"), detail=True)
+    if not details and not _bucket_exists(uri):
+        raise FileNotFoundError(uri)
+    return _objects_s3(details)
+
+
+def _objects_s3(details: dict[str, dict[str, Any]]) -> list[Object]:
     return [
         Object(f"s3://{name}", int(info["size"]), str(info.get("ETag", "")).strip('"'))
         for name, info in details.items()
@@ -231,14 +273,10 @@ def create(uri: str, data: bytes) -> bool:
     On a store that ignores `If-None-Match` the last writer wins; callers compare what they read back.
     """
     if is_s3(uri):
-        try:
-            _s3fs().pipe_file(uri.removeprefix("s3://"), data, mode="create")
-        except FileExistsError:
-            return False
-        return True
+        return _create_s3(uri, data)
     target = Path(uri)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as aside:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".tmp", delete=False) as aside:
         aside.write(data)
     try:
         os.link(aside.name, target)  # fails if the target exists, and is never seen half-written
@@ -247,6 +285,25 @@ def create(uri: str, data: bytes) -> bool:
     finally:
         Path(aside.name).unlink()
     return True
+
+
+def _create_s3(uri: str, data: bytes) -> bool:
+    for attempt in range(1, CLAIM_ATTEMPTS + 1):
+        try:
+            _s3fs().pipe_file(uri.removeprefix("s3://"), data, mode="create")
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            # s3fs translates the refusal of a condition into a plain OSError; the answer is in its cause.
+            answer = getattr(error.__cause__, "response", {})
+            status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == 412:
+                return False
+            if status != 409 or attempt == CLAIM_ATTEMPTS:  # 409: another one is writing it at this moment
+                raise
+        time.sleep(attempt * 0.1)
+    raise AssertionError("unreachable")
 
 
 def replace(uri: str, data: bytes) -> None:
@@ -289,8 +346,18 @@ def remove(uris: list[str]) -> None:
     if not uris:
         return
     if is_s3(uris[0]):
-        with contextlib.suppress(FileNotFoundError):
-            _s3fs().rm([uri.removeprefix("s3://") for uri in uris])
+        for first in range(0, len(uris), S3_DELETE_AT_ONCE):
+            _remove_s3(uris[first : first + S3_DELETE_AT_ONCE])
         return
     for uri in uris:
         Path(uri).unlink(missing_ok=True)
+
+
+def _remove_s3(uris: list[str]) -> None:
+    # Not s3fs's rm: it takes `?`, `*` and `[` in a key for a pattern, and tells nothing of what it could not delete.
+    keys = [uri.removeprefix("s3://").split("/", 1)[1] for uri in uris]
+    answer = _s3fs().call_s3(
+        "delete_objects", Bucket=_bucket(uris[0]), Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    )
+    if failed := answer.get("Errors"):
+        raise OSError(f"s3://{_bucket(uris[0])}/{failed[0].get('Key')} was not deleted ({failed[0].get('Message')})")

@@ -51,6 +51,10 @@ def read_footer(source: Object) -> Footer | None:
             meta = pq.read_metadata(stream)
     except (pa.ArrowInvalid, FileNotFoundError):
         return None
+    except OSError as error:
+        if "thrift" in str(error):  # how pyarrow says that a footer is no footer
+            return None
+        raise
     raw = (meta.metadata or {}).get(FOOTER_KEY)
     return Footer(source, meta.num_rows, meta.schema.to_arrow_schema(), json.loads(raw) if raw else None)
 
@@ -145,9 +149,14 @@ def open_table(uri: str, *expected: str) -> TableSource:
     names = {(f.schema.metadata or {}).get(b"remine.table", b"").decode() for f in whole}
     if names == {""}:
         raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {' or '.join(expected)}")
+    if "" in names:
+        foreign = next(f for f in whole if b"remine.table" not in (f.schema.metadata or {}))
+        raise InputError(f"{foreign.object.uri}: does not belong to the table it lies in (not written by remine)")
     if len(names) > 1:
         raise InputError(f"{uri}: several tables in one place: {', '.join(sorted(names))}")
     (name,) = names
+    if name not in tables.TABLES:
+        raise InputError(f"{uri}: is a table {name!r}, which this remine does not know")
     if expected and name not in expected:
         raise InputError(f"{uri}: is a table {name!r}, expected {' or '.join(expected)}")
     _check_version(uri, name, whole)
@@ -170,9 +179,9 @@ def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer
     frozen = locations.join(uri, "_run", "inputs.json")
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
-    asked = [u["name"] for u in json.loads(locations.read_bytes(frozen))["units"]]
-    there = {f.unit.name for f in footers}
-    if missing := [name for name in asked if name not in there]:
+    asked = [Unit.from_json(u) for u in json.loads(locations.read_bytes(frozen))["units"]]
+    there = {(f.record["unit"]["name"], f.record["version"]) for f in footers if f.record}
+    if missing := [u.name for u in asked if (u.name, u.version) not in there]:  # of another version: to be redone
         raise InputError(
             f"{uri}: {len(missing)} of {len(asked)} units are not done yet; run the command that writes it again"
         )

@@ -18,6 +18,7 @@ from jobs.store.reading import Footer, data_objects, read_footers
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Counts, Target, Task
 
+_ABSENT = object()
 PACKAGES = "remine ray torch torchvision transformers open_clip_torch accelerate pyarrow s3fs pillow".split()
 
 
@@ -57,7 +58,7 @@ class TableRun:
             RunError: a unit is missing or the counts do not balance.
         """
         footers = _footers_by_unit(self.target.out)
-        missing = [u.name for u in self.units if u.name not in footers]
+        missing = [u.name for u in self.units if not _is_current(u, footers.get(u.name))]
         mine = [footers[u.name] for u in self.units if u.name in footers]
         total = Counts()
         for footer in mine:
@@ -86,18 +87,20 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
     check_distinct(plan.units)
     identity = content_id(_json(plan.identity).decode())
     target = Target(out, plan.table, plan.metadata, identity, versions(), plan.dim)
-    listed = locations.listing(out)
+    listed = [o for o in locations.listing(out) if not _left_over(o.uri)]
     ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
     if listed and not ours:
         raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
     if overwrite and ours:
-        locations.remove([o.uri for o in listed if not o.uri.endswith("/_run/identity.json")])
-        locations.remove([_run_uri(out, "identity.json")])  # last: an interrupted overwrite is still ours
+        identity_uri = _run_uri(out, "identity.json")
+        locations.remove([o.uri for o in listed if _is_own(out, o.uri) and o.uri != identity_uri])
+        locations.remove([identity_uri])  # last: an interrupted overwrite is still ours
         ours = False
     if ours and not resume:
         raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
-    _claim(out, plan)
-    units = _freeze(out, plan)
+    _claim(out, plan, there=ours)
+    frozen = ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed)
+    units = _freeze(out, plan, there=frozen)
     footers = _footers_by_unit(out) if ours else {}
     todo = [task for unit in units if (task := _task(unit, footers.get(unit.name), retry))]
     return TableRun(plan, units, todo, target, len(units) - len(todo))
@@ -107,7 +110,7 @@ def survey(plan: Plan) -> dict[str, int]:
     """How much of `plan` is there already, without writing anything: units, done, rows, bytes in."""
     out = locations.absolute(plan.out)
     footers = _footers_by_unit(out)
-    done = sum(1 for u in plan.units if u.name in footers)
+    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name)))
     sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
     return {
         "units": len(plan.units),
@@ -115,6 +118,22 @@ def survey(plan: Plan) -> dict[str, int]:
         "rows_in": sum(u.rows or 0 for u in plan.units),
         "bytes_in": sum(sizes.values()),
     }
+
+
+def _is_current(unit: Unit, footer: Footer | None) -> bool:
+    return footer is not None and footer.record is not None and footer.record["version"] == unit.version
+
+
+def _is_own(out: str, uri: str) -> bool:
+    """Whether a run writes things of this name: an object of the table, or something in its own folders."""
+    first, _, rest = uri.removeprefix(out).lstrip("/").partition("/")
+    return first in ("_run", "_rejects") if rest else first.endswith(".parquet")
+
+
+def _left_over(uri: str) -> bool:
+    """Whether this is what a killed run was writing; such a file makes no place foreign."""
+    name = uri.rsplit("/", 1)[-1]
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _task(unit: Unit, footer: Footer | None, retry: Sequence[str]) -> Task | None:
@@ -131,15 +150,18 @@ def _task(unit: Unit, footer: Footer | None, retry: Sequence[str]) -> Task | Non
     return None
 
 
-def _claim(out: str, plan: Plan) -> None:
+def _claim(out: str, plan: Plan, *, there: bool) -> None:
     uri = _run_uri(out, "identity.json")
-    mine = {"table": plan.table, **plan.identity}
+    mine = json.loads(_json({"table": plan.table, **plan.identity}))
     with locations.named_errors(out):
-        if locations.create(uri, _json(mine)):
-            return
+        if not there:
+            locations.create(uri, _json(mine))
+        # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
         theirs = json.loads(locations.read_bytes(uri))
     flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
-    differing = sorted(k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k) != flat_theirs.get(k))
+    differing = sorted(
+        k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
+    )
     if differing:
         first = differing[0]
         raise InputError(
@@ -148,10 +170,10 @@ def _claim(out: str, plan: Plan) -> None:
         )
 
 
-def _freeze(out: str, plan: Plan) -> list[Unit]:
+def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
     uri = _run_uri(out, "inputs.json")
-    if locations.create(uri, _json({"units": [u.to_json() for u in plan.units]})):
-        return list(plan.units)
+    if not there:
+        locations.create(uri, _json({"units": [u.to_json() for u in plan.units]}))
     frozen = [Unit.from_json(u) for u in json.loads(locations.read_bytes(uri))["units"]]
     now = {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
@@ -230,7 +252,7 @@ def _code_hash() -> str:
 
 
 def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value:
         return {prefix: value}
     flat: dict[str, Any] = {}
     for key, inner in value.items():

@@ -19,6 +19,7 @@ from jobs.store import locations
 from jobs.store.units import Unit
 
 FOOTER_KEY = b"remine.unit"
+REJECTS_HELD = 5000  # before they are spooled: a file of nothing but damage must not fill the memory
 ROW_GROUP_BYTES = 64 << 20  # a reader of one row group needs about this much memory
 REJECTS = pa.schema([
     pa.field("file", pa.string(), metadata={"description": "the input file"}),
@@ -139,11 +140,13 @@ class UnitWriter:
         self._definition = target.definition()
         self._schema = self._definition.schema(**target.metadata)
         self._rejects: list[Reject] = []
+        self._rejects_writer: pq.ParquetWriter | None = None
         self._begun = time.time()
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="remine-")
         self._spool = Path(self._folder.name) / "data.parquet"
+        self._rejects_spool = Path(self._folder.name) / "rejects.parquet"
         self._writer = pq.ParquetWriter(self._spool, self._schema, compression="zstd")
         return self
 
@@ -166,6 +169,14 @@ class UnitWriter:
         """Keep what could not become a row; counted under its reason."""
         self.counts.rejected[reject.reason] += 1
         self._rejects.append(reject)
+        if len(self._rejects) >= REJECTS_HELD:
+            self._spool_rejects()
+
+    def _spool_rejects(self) -> None:
+        if self._rejects_writer is None:
+            self._rejects_writer = pq.ParquetWriter(self._rejects_spool, REJECTS, compression="zstd")
+        self._rejects_writer.write_table(pa.Table.from_pylist([asdict(r) for r in self._rejects], schema=REJECTS))
+        self._rejects.clear()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
@@ -174,6 +185,8 @@ class UnitWriter:
             else:
                 self._writer.close()
         finally:
+            if self._rejects_writer is not None:
+                self._rejects_writer.close()
             self._folder.cleanup()
 
     def _publish(self) -> None:
@@ -194,8 +207,8 @@ class UnitWriter:
         self._writer.close()
         name = self._task.unit.name
         if self._rejects:
-            rejects = pa.Table.from_pylist([asdict(r) for r in self._rejects], schema=REJECTS)
-            spool = Path(self._folder.name) / "rejects.parquet"
-            pq.write_table(rejects, spool, compression="zstd")
-            locations.publish(spool, self._target.rejects_uri(name, self._task.generation))
+            self._spool_rejects()
+        if self._rejects_writer is not None:
+            self._rejects_writer.close()
+            locations.publish(self._rejects_spool, self._target.rejects_uri(name, self._task.generation))
         locations.publish(self._spool, self._target.data_uri(name))

@@ -11,7 +11,7 @@ from tests.benchmarks import harness, machine, report
 def main(argv: Sequence[str] | None = None) -> int:
     """List the benchmarks or run one; 0 when its figures could be shown, 1 when not, 2 for a wrong command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure remine against peers.")
-    parser.add_argument("name", nargs="?", help="which benchmark; without it they are listed")
+    parser.add_argument("name", nargs="?", help="which benchmark, or all; without it they are listed")
     parser.add_argument("size", nargs="?", choices=harness.SIZES, default="default")
     parser.add_argument("--out", type=Path, default=Path("benchmarks-out"), help="where the .json and .md files go")
     parser.add_argument("--cache", type=Path, help="where inputs are kept between runs (OUT/cache)")
@@ -23,11 +23,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for benchmark in known.values():
             print(f"{benchmark.name:12} {benchmark.about}")
         return 0
-    if asked.name not in known:
+    if asked.name not in (*known, "all"):
         parser.error(f"no benchmark {asked.name!r}; there are {', '.join(known)}")
     if asked.repeats is not None and asked.repeats < 1:
         parser.error(f"--repeats is {asked.repeats}, at least 1 is needed")
-    benchmark = known[asked.name]
+    chosen = known.values() if asked.name == "all" else [known[asked.name]]
+    return max([_run(benchmark, asked) for benchmark in chosen])
+
+
+def _run(benchmark: harness.Benchmark, asked: argparse.Namespace) -> int:
+    """Run one benchmark, write its files and show its table; 1 if it failed or its results differ."""
     try:
         outcome = harness.run(
             benchmark,

@@ -1,0 +1,104 @@
+"""Search terms from a table or a file of a user's; what cannot be read is named."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
+from jobs.errors import InputError
+from jobs.store.run import Plan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
+from jobs.tables import TABLES
+
+
+def terms(tmp_path: Path, content: str | bytes, name: str = "list.csv", **keys: str) -> dict[str, tuple[str, ...]]:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_terms(TermsConfig(path=str(path), **keys))
+
+
+def test_terms_are_folded_counted_once_and_credited(tmp_path: Path) -> None:
+    found = terms(tmp_path, '\ufeffid,term\r\n1, World War II \r\n2,world war ii\r\n3,\r\n4,"a, b"\r\n5,ÉTÉ\r\n')
+    assert found == {"a, b": ("list",), "world war ii": ("list",), "été": ("list",)}
+
+
+def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> None:
+    content = "term,source\nwar,graph\nwar,model\npeace,\n"
+    assert terms(tmp_path, content) == {"peace": ("list",), "war": ("graph", "model")}
+    assert terms(tmp_path, content, source="me") == {"peace": ("me",), "war": ("me",)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "phrase\nwar\n"),
+        ("x.tsv", "a\tterms\n1\twar\n"),
+        ("x.txt", "war\n\n War\n"),
+        ("x.csv", "whatever\nwar\n"),
+        ("x.csv", "term,source\nwar\n"),  # the column of sources stands in the header alone
+        ("x.csv", "term,note\nwar,a,b,c\n"),
+    ],
+)
+def test_files_of_several_kinds(tmp_path: Path, name: str, content: str) -> None:
+    assert terms(tmp_path, content, name) == {"war": ("x",)}
+
+
+def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"label": ["War", None], "n": [1, 2]}), tmp_path / "t.parquet")
+    path = str(tmp_path / "t.parquet")
+    assert read_terms(TermsConfig(path=path, column="label")) == {"war": ("t",)}
+    with pytest.raises(InputError, match="column n holds int, not text"):
+        read_terms(TermsConfig(path=path, column="n"))
+
+
+def test_a_table_of_terms(tmp_path: Path) -> None:
+    out = str(tmp_path / "terms")
+    units = [Unit(name, ()) for name in ("u1", "u2")]
+    run = open_run(Plan(out, "terms", {}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[])
+    for task, source in zip(run.todo, ("graph", "model"), strict=True):
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 1
+            row = {"term": "War", "source": source, "concept": "", "entity_id": ""}
+            writer.write(pa.Table.from_pylist([row], schema=TABLES["terms"].schema()))
+    run.finish()
+    assert read_terms(TermsConfig(path=out)) == {"war": ("graph", "model")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.csv", b"", "empty, a header is needed"),
+        ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
+        ("x.csv", b"term\n \n", "no term in it"),
+        ("x.csv", b"term\n", "no term in it"),
+        ("x.csv", b"term\n\xe9t\xe9\n", r"not UTF-8 \(byte 5\)"),
+        ("x.csv", b"term\n" + b"x" * (1 << 25) + b"\n", "cannot be read as CSV"),
+        ("x.parquet", b"no parquet", "not a readable Parquet file"),
+    ],
+)
+def test_a_file_without_terms_is_refused_by_name(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        terms(tmp_path, content, name)
+    assert str(tmp_path / name) in str(raised.value)
+
+
+def test_places_without_one_file_are_refused(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("term\nwar\n")
+    with pytest.raises(InputError, match="2 files; name one file or a table"):
+        read_terms(TermsConfig(path=str(tmp_path)))
+    with pytest.raises(InputError, match=r"none\.csv: does not exist"):
+        read_terms(TermsConfig(path=str(tmp_path / "none.csv")))
+    with pytest.raises(InputError, match="no column other"):
+        read_terms(TermsConfig(path=str(tmp_path / "a.csv"), column="other"))
+
+
+def test_the_fingerprint_is_of_terms_and_sources() -> None:
+    prints = {
+        fingerprint(t) for t in ({"a": ("x",)}, {"a": ("y",)}, {"b": ("x",)}, {"a": ("x", "y")}, {"a": ("x",), "y": ()})
+    }
+    assert len(prints) == 5
+    assert fingerprint({"a": ("x",)}) == fingerprint({"a": ("x",)})

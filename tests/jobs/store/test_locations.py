@@ -1,0 +1,174 @@
+"""Places, local and on a real S3 server: found, listed, claimed, written whole, removed; errors that name them."""
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store import locations
+
+ODD = ["a b.txt", "a#b.txt", "a?b.txt", "a[1].txt", "a*b.txt", "x%20y.txt", "é.txt"]
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty folder, local or on S3."""
+    if request.param == "local":
+        return str(tmp_path)
+    return f"{request.getfixturevalue('s3')}/{tmp_path.name}"
+
+
+@pytest.fixture
+def settings_forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The environment may be changed; it is looked at again before and after."""
+    yield monkeypatch
+    monkeypatch.undo()
+    locations.forget_settings()
+
+
+def put(place: str, *names: str) -> None:
+    for name in names:
+        locations.replace(locations.join(place, name), name.encode())
+
+
+def names(objects: list[locations.Object], place: str) -> list[str]:
+    return [o.uri.removeprefix(place).lstrip("/") for o in objects]
+
+
+def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
+    put(place, "b.tsv", "a.tsv", "d/c.tsv", "d/e/f.tsv", "x.csv")
+    assert names(locations.find(f"{place}/a.tsv"), place) == ["a.tsv"]
+    assert names(locations.find(f"{place}/*.tsv"), place) == ["a.tsv", "b.tsv"]
+    assert names(locations.find(f"{place}/**/*.tsv"), place)[-2:] == ["d/c.tsv", "d/e/f.tsv"]
+    assert names(locations.find(f"{place}/d/"), place) == ["d/c.tsv", "d/e/f.tsv"]
+    assert names(locations.listing(place), place) == ["a.tsv", "b.tsv", "d/c.tsv", "d/e/f.tsv", "x.csv"]
+    (found,) = locations.find(f"{place}/a.tsv")
+    assert (found.size, bool(found.etag)) == (5, True)
+
+
+def test_a_replaced_file_has_another_etag(place: str) -> None:
+    put(place, "a")
+    (before,) = locations.find(f"{place}/a")
+    locations.replace(f"{place}/a", b"other")
+    (after,) = locations.find(f"{place}/a")
+    assert before.etag != after.etag
+
+
+def test_odd_names_are_names_and_nothing_else(place: str) -> None:
+    put(place, *ODD, "aXb.txt", "a1.txt")
+    for name in ODD:
+        assert names(locations.find(f"{place}/{name}"), place) == [name]
+        assert locations.read_bytes(f"{place}/{name}") == name.encode()
+    locations.remove([f"{place}/{name}" for name in ODD])
+    assert names(locations.listing(place), place) == ["a1.txt", "aXb.txt"]
+
+
+def test_a_folder_of_an_odd_name_is_listed(place: str) -> None:
+    folder = f"{place}/draft [1]? #2"
+    put(folder, "x")
+    assert names(locations.listing(folder), folder) == ["x"]
+    assert names(locations.find(folder), folder) == ["x"]
+
+
+def test_nothing_below_a_folder_is_an_empty_list(place: str) -> None:
+    assert locations.listing(f"{place}/nothing") == []
+
+
+def test_of_many_who_create_one_wins(place: str) -> None:
+    uri = f"{place}/_run/identity.json"
+    with ThreadPoolExecutor(6) as pool:
+        won = list(pool.map(lambda i: locations.create(uri, str(i).encode()), range(6)))
+    assert won.count(True) == 1
+    assert locations.read_bytes(uri) == str(won.index(True)).encode()
+    assert locations.create(uri, b"late") is False
+    assert names(locations.listing(place), place) == ["_run/identity.json"]  # and nothing is left of the losers
+
+
+def test_bytes_are_stored_as_they_are(place: str, tmp_path: Path) -> None:
+    packed = gzip.compress(b"text" * 100)
+    source = tmp_path / "source.bin"
+    source.write_bytes(packed)
+    for name in ("plain.bin", "packed.gz", "name.zst"):
+        locations.publish(source, f"{place}/out/{name}")
+        assert locations.read_bytes(f"{place}/out/{name}") == packed
+        assert locations.find(f"{place}/out/{name}")[0].size == len(packed)
+
+
+def test_what_is_gone_can_be_removed_again(place: str) -> None:
+    put(place, "a", "b")
+    locations.remove([f"{place}/gone", f"{place}/a"])
+    locations.remove([])
+    assert names(locations.listing(place), place) == ["b"]
+
+
+def test_what_is_not_there_is_named(place: str) -> None:
+    with pytest.raises(InputError, match=r"none\.tsv: "):
+        locations.find(f"{place}/none.tsv")
+    with pytest.raises(InputError, match=r"\*\.nope: no file matches"):
+        locations.find(f"{place}/*.nope")
+    with pytest.raises(FileNotFoundError):
+        locations.read_bytes(f"{place}/none")
+
+
+@pytest.mark.parametrize("bad", ["gs://bucket/x", "s3://", "s3:///x", "", " "])
+def test_a_place_that_is_none_is_refused(bad: str) -> None:
+    with pytest.raises(InputError):
+        locations.absolute(bad)
+
+
+def test_places_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert locations.absolute("a/../b/") == str(tmp_path / "b")
+    assert locations.absolute("s3://bucket//a//b/") == "s3://bucket/a/b"
+    assert locations.join("s3://bucket/a/", "b", "c") == "s3://bucket/a/b/c"
+
+
+@pytest.mark.skipif("__import__('os').geteuid() == 0", reason="root may read everything")
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    secret.chmod(0)
+    with pytest.raises(InputError, match="secret: access denied"):
+        locations.find(str(secret))
+
+
+LOOKS: list[Callable[[str], object]] = [
+    lambda bucket: locations.find(f"{bucket}/x.tsv"),
+    lambda bucket: locations.find(f"{bucket}/*.tsv"),
+    lambda bucket: locations.listing(f"{bucket}/out"),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["key", "glob", "listing"])
+def test_a_missing_bucket_is_named(s3: str, look: Callable[[str], object]) -> None:
+    with pytest.raises(InputError, match="bucket 'no-such-bucket'"):
+        look("s3://no-such-bucket")
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["key", "glob", "listing"])
+def test_a_wrong_credential_is_told(
+    s3: str, look: Callable[[str], object], settings_forgotten: pytest.MonkeyPatch
+) -> None:
+    locations.listing(s3)  # a client with the right one has been made
+    settings_forgotten.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    locations.forget_settings()
+    with pytest.raises(InputError, match=f"{s3}.*: access denied") as raised:
+        look(s3)
+    assert "wrong" not in str(raised.value)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["key", "glob", "listing"])
+def test_an_unreachable_endpoint_is_told_in_seconds(
+    s3: str, look: Callable[[str], object], settings_forgotten: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        settings_forgotten.setenv(name, "http://127.0.0.1:9")
+    locations.forget_settings()
+    begun = time.monotonic()
+    with pytest.raises(InputError, match="the storage endpoint cannot be reached"):
+        look(s3)
+    assert time.monotonic() - begun < 10

@@ -1,0 +1,380 @@
+"""A run is claimed, frozen, resumed and completed; every unit is there once whatever was killed."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.reading import open_table, read_unit
+from jobs.store.run import Plan, TableRun, is_complete, open_run, survey
+from jobs.store.units import Unit, unit_of_file
+from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Task, UnitWriter
+
+FILES = ("a", "b", "c")
+
+
+def unit(name: str, *, etag: str = "1", derived: bool = False) -> Unit:
+    source = Object(f"/corpus/{name}", 10, etag)
+    return Unit(name, (source,)) if derived else unit_of_file(source)
+
+
+def plan(out: str, **changes: Any) -> Plan:
+    made = Plan(out, "node_images", {"rules": {"x": 1}}, [unit(f) for f in FILES], {"key": "value"}, {}, derived=False)
+    return replace(made, **changes)
+
+
+def begin(made: Plan, *, resume: bool = True, overwrite: bool = False, retry: Sequence[str] = ()) -> TableRun:
+    return open_run(made, resume=resume, overwrite=overwrite, retry=retry)
+
+
+def write(run: TableRun, task: Task, rows: int = 2, *, rejected: int = 0) -> None:
+    name = task.unit.inputs[0].uri.rsplit("/", 1)[-1]
+    with UnitWriter(run.target, task) as writer:
+        writer.counts.rows_in = rows + rejected + 1
+        writer.counts.filtered["rule"] += 1
+        for i in range(rejected):
+            writer.reject(Reject(task.unit.inputs[0].uri, i, "malformed", "no row", "raw"))
+        if rows:
+            ids = [f"{name}{i}" for i in range(rows)]
+            writer.write(pa.table({"node_id": ids, "image_id": ids}))
+
+
+def complete(made: Plan, **options: Any) -> dict[str, Any]:
+    run = begin(made, **options)
+    for task in run.todo:
+        write(run, task)
+    return run.finish()
+
+
+def contents(out: str) -> list[str]:
+    return sorted(node for batch in open_table(out, "node_images").batches() for node in batch["node_id"].to_pylist())
+
+
+ALL_ROWS = ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "out")
+
+
+@pytest.fixture(params=["local", "s3"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "local":
+        return str(tmp_path / "out")
+    return f"{request.getfixturevalue('s3')}/{tmp_path.name}/out"
+
+
+def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
+    first = begin(plan(anywhere))
+    assert (len(first.todo), first.done_before) == (3, 0)
+    write(first, first.todo[0], rejected=1)
+    with pytest.raises(InputError, match="2 of 3 units are not done yet"):
+        open_table(anywhere)
+    assert not is_complete(anywhere)
+    assert survey(plan(anywhere))["done"] == 1
+
+    second = begin(plan(anywhere))
+    assert [t.unit.name for t in second.todo] == [t.unit.name for t in first.todo[1:]]
+    assert second.done_before == 1
+    with pytest.raises(RunError, match="2 of 3 units were not written"):
+        second.finish()
+    for task in second.todo:
+        write(second, task)
+    manifest = second.finish()
+    assert is_complete(anywhere)
+    assert contents(anywhere) == ALL_ROWS
+    assert manifest["counts"]["rows_in"] == 10
+    assert begin(plan(anywhere)).todo == []
+
+
+def test_the_manifest_says_what_was_done(out: str) -> None:
+    manifest = complete(plan(out, models={"m": "rev"}))
+    assert manifest == json.loads(Path(out, "_run/manifest.json").read_bytes())
+    assert manifest["identity"] == {"rules": {"x": 1}}
+    assert manifest["config"] == {"key": "value"}
+    assert manifest["models"] == {"m": "rev"}
+    assert {"python", "code", "pyarrow", "ray"} <= set(manifest["versions"])
+    assert manifest["seconds"] >= 0
+    counts = manifest["counts"]
+    assert (counts["rows_in"], counts["rows_out"], counts["filtered"], counts["rejected"]) == (9, 6, {"rule": 3}, {})
+    one = manifest["units"][0]
+    assert (one["generation"], one["rows"], one["retired"]) == (0, 2, [])
+    assert one["inputs"] == [{"uri": "/corpus/a", "size": 10, "etag": "1"}]
+    assert one["bytes"] == Path(out, f"{one['name']}.parquet").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("identity", "key"),
+    [
+        ({"rules": {"x": 2}}, r"rules\.x is 1 there and 2 here"),
+        ({"rules": {"x": 1}, "model": "m"}, "model is None there and 'm' here"),
+        ({"rules": {}}, "rules"),
+        ({"rules": {"x": 1}, "model": None}, "model"),
+    ],
+)
+def test_another_identity_is_refused_by_its_key(anywhere: str, identity: dict[str, Any], key: str) -> None:
+    begin(plan(anywhere))
+    with pytest.raises(InputError, match=key):
+        begin(plan(anywhere, identity=identity))
+
+
+def test_another_table_in_the_same_place_is_refused(out: str) -> None:
+    complete(plan(out))
+    with pytest.raises(InputError, match="table is 'node_images' there and 'nodes' here"):
+        begin(plan(out, table="nodes"))
+
+
+def test_an_identity_is_compared_as_json(out: str) -> None:
+    begin(plan(out, identity={"rules": ("a", "b"), "n": 1.0}))
+    assert len(begin(plan(out, identity={"rules": ["a", "b"], "n": 1.0})).todo) == 3
+
+
+@pytest.mark.parametrize(
+    ("units", "named"),
+    [
+        ([unit("a"), unit("b", etag="2"), unit("c")], r"/corpus/b changed or is gone \(1 gone, 1 new\)"),
+        ([unit("a"), unit("b"), unit("c"), unit("d")], r"/corpus/d is new \(0 gone, 1 new\)"),
+        ([unit("a"), unit("c")], r"/corpus/b changed or is gone \(1 gone, 0 new\)"),
+    ],
+)
+def test_inputs_that_are_not_the_frozen_ones_are_refused(out: str, units: list[Unit], named: str) -> None:
+    begin(plan(out))
+    with pytest.raises(InputError, match=named):
+        begin(plan(out, units=units))
+
+
+def test_an_input_named_twice_is_refused(out: str) -> None:
+    with pytest.raises(InputError, match="/corpus/a is named twice"):
+        begin(plan(out, units=[unit("a"), unit("a")]))
+    assert not Path(out).exists()
+
+
+def test_resume_false_refuses_and_overwrite_begins_again(anywhere: str) -> None:
+    complete(plan(anywhere))
+    with pytest.raises(InputError, match="resume=false"):
+        begin(plan(anywhere), resume=False)
+    assert contents(anywhere) == ALL_ROWS
+    other = plan(anywhere, identity={"rules": {"x": 9}}, units=[unit("z")])
+    assert complete(other, overwrite=True)["identity"] == {"rules": {"x": 9}}
+    assert contents(anywhere) == ["z0", "z1"]
+
+
+def test_overwrite_removes_only_what_a_run_writes(out: str) -> None:
+    complete(plan(out))
+    complete(plan(f"{out}/nested"))
+    Path(out, "notes.txt").write_text("mine")
+    complete(plan(out, units=[unit("z")]), overwrite=True)
+    assert Path(out, "notes.txt").read_text() == "mine"
+    assert contents(f"{out}/nested") == ALL_ROWS
+    assert len(list(Path(out).glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_foreign_folder_is_never_touched(anywhere: str, overwrite: bool) -> None:
+    uri = locations.join(anywhere, "thesis.parquet")
+    locations.replace(uri, b"years of work")
+    with pytest.raises(InputError, match="not empty, and not a table of remine"):
+        begin(plan(anywhere), overwrite=overwrite)
+    assert [o.uri for o in locations.listing(anywhere)] == [uri]
+    assert locations.read_bytes(uri) == b"years of work"
+
+
+def test_what_a_kill_before_the_claim_left_makes_no_place_foreign(out: str) -> None:
+    left = Path(out, "_run", ".x1y2.tmp")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"{")
+    os.utime(left, (time.time() - 60,) * 2)
+    complete(plan(out))
+    assert contents(out) == ALL_ROWS
+    assert not left.exists()
+
+
+def test_temporary_files_of_a_killed_run_are_swept(out: str) -> None:
+    run = begin(plan(out))
+    for name in (".u.parquet.123.tmp", "_rejects/.u.0.parquet.123.tmp"):
+        left = Path(out, name)
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"half")
+        os.utime(left, (time.time() - 60,) * 2)
+    own = Path(out, ".now.tmp")
+    own.write_bytes(b"")
+    os.utime(own, (time.time() + 60,) * 2)  # of a run that goes on
+    for task in run.todo:
+        write(run, task)
+    run.finish()
+    assert [p.name for p in Path(out).rglob(".*")] == [".now.tmp"]
+
+
+def test_a_missing_object_and_a_half_written_one_are_done_again(anywhere: str) -> None:
+    complete(plan(anywhere))
+    gone, half, whole = (o.uri for o in locations.listing(anywhere) if o.uri.endswith(".parquet"))
+    before = locations.read_bytes(whole)
+    locations.remove([gone])
+    locations.replace(half, locations.read_bytes(half)[:-20])
+    run = begin(plan(anywhere))
+    assert {run.target.data_uri(t.unit.name) for t in run.todo} == {gone, half}
+    for task in run.todo:
+        write(run, task)
+    run.finish()
+    assert contents(anywhere) == ALL_ROWS
+    assert locations.read_bytes(whole) == before
+
+
+def test_a_footer_of_garbage_is_a_broken_object(out: str) -> None:
+    complete(plan(out))
+    victim = sorted(Path(out).glob("*.parquet"))[0]
+    victim.write_bytes(b"PAR1" + b"\xff" * 100 + (80).to_bytes(4, "little") + b"PAR1")
+    assert len(begin(plan(out)).todo) == 1
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        open_table(out)
+
+
+def test_a_changed_parent_gives_a_new_generation(out: str) -> None:
+    def derived(etag: str) -> Plan:
+        return plan(out, units=[unit("a", derived=True), unit("b", etag=etag, derived=True)], derived=True)
+
+    complete(derived("1"))
+    run = begin(derived("2"))
+    (task,) = run.todo
+    assert (task.unit.name, task.generation, task.retry) == ("b", 1, ())
+    assert [r["generation"] for r in task.retired] == [0]
+    with pytest.raises(InputError, match="1 of 2 units are not done yet"):
+        open_table(out)  # half of it is of the old parent
+    with pytest.raises(RunError, match="1 of 2 units were not written"):
+        run.finish()
+    assert survey(derived("2"))["done"] == 1
+    write(run, task, rows=1)
+    manifest = run.finish()
+    (unit_b,) = [u for u in manifest["units"] if u["name"] == "b"]
+    assert (unit_b["generation"], [r["generation"] for r in unit_b["retired"]]) == (1, [0])
+    assert unit_b["retired"][0]["counts"]["rows_out"] == 2
+    assert contents(out) == ["a0", "a1", "b0"]
+    assert begin(derived("2")).todo == []
+
+
+def pictures(statuses: list[str]) -> pa.Table:
+    from jobs.tables import TABLES
+
+    rows = [{"image_id": str(i), "rendition": "original", "status": s} for i, s in enumerate(statuses)]
+    return pa.Table.from_pylist(rows, schema=TABLES["images"].schema())
+
+
+def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
+    made = plan(out, table="images", units=[unit("a"), unit("b")])
+    run = begin(made)
+    for task, statuses in zip(run.todo, (["ok", "error"], ["ok", "ok"]), strict=True):
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 2
+            writer.write(pictures(statuses))
+    assert run.finish()["counts"]["status"] == {"ok": 3, "error": 1}
+    assert begin(made, retry=["refused"]).todo == []
+    again = begin(made, retry=["error", "truncated"])
+    (task,) = again.todo
+    assert (task.unit.inputs[0].uri, task.generation, task.retry) == ("/corpus/a", 1, ("error", "truncated"))
+    assert Task.from_json(task.to_json()) == task
+    with UnitWriter(again.target, task) as writer:
+        writer.counts.rows_in = 2
+        writer.write(pictures(["ok", "ok"]))
+    manifest = again.finish()
+    assert manifest["counts"]["status"] == {"ok": 4}
+    assert sorted(len(u["retired"]) for u in manifest["units"]) == [0, 1]
+
+
+def test_retry_with_a_word_that_is_no_status_is_refused(out: str) -> None:
+    with pytest.raises(InputError, match="retry=broken: no such status; there are ok, refused"):
+        begin(plan(out), retry=["broken"])
+    assert not Path(out).exists()
+
+
+def test_a_unit_that_does_not_balance_is_not_published(out: str) -> None:
+    run = begin(plan(out))
+    writer = UnitWriter(run.target, run.todo[0]).__enter__()
+    writer.counts.rows_in = 5
+    writer.write(pa.table({"node_id": ["n"], "image_id": ["i"]}))
+    with pytest.raises(RunError, match="does not balance"):
+        writer.__exit__(None, None, None)
+    assert list(Path(out).glob("*.parquet")) == []
+
+
+def test_an_exception_inside_the_block_publishes_nothing(out: str) -> None:
+    run = begin(plan(out))
+
+    def fail() -> None:
+        with UnitWriter(run.target, run.todo[0]) as writer:
+            writer.reject(Reject("f", 0, "malformed", "no row"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == ["identity.json", "inputs.json"]
+
+
+def test_an_empty_unit_is_an_object_of_zero_rows(anywhere: str) -> None:
+    run = begin(plan(anywhere, units=[unit("a")]))
+    write(run, run.todo[0], rows=0)
+    run.finish()
+    source = open_table(anywhere)
+    assert (len(source.footers), source.rows) == (1, 0)
+    assert read_unit(source.footers[0].object.uri).column_names == ["node_id", "image_id"]
+    assert begin(plan(anywhere, units=[unit("a")])).todo == []
+
+
+def test_rejects_are_there_before_data(anywhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(anywhere, units=[unit("a")])
+    run = begin(made)
+    publish = locations.publish
+
+    def broken(source: Path, uri: str) -> None:
+        if "/_rejects/" not in uri and uri.endswith(".parquet"):
+            raise OSError("the store is gone")
+        publish(source, uri)
+
+    monkeypatch.setattr(locations, "publish", broken)
+    with pytest.raises(OSError, match="the store is gone"):
+        write(run, run.todo[0], rejected=2)
+    monkeypatch.undo()
+    there = [o.uri for o in locations.listing(anywhere) if o.uri.endswith(".parquet")]
+    assert there == [run.target.rejects_uri(run.todo[0].unit.name, 0)]
+
+    again = begin(made)
+    write(again, again.todo[0], rejected=2)
+    assert again.finish()["counts"]["rejected"] == {"malformed": 2}
+    rejects = read_unit(there[0])
+    assert rejects["position"].to_pylist() == [0, 1]
+    assert rejects["file"].to_pylist() == ["/corpus/a"] * 2
+    assert contents(anywhere) == ["a0", "a1"]
+
+
+def test_many_rejects_are_all_kept_and_not_all_in_memory(out: str) -> None:
+    run = begin(plan(out, units=[unit("a")]))
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        for i in range(2 * REJECTS_HELD + 1):
+            writer.counts.rows_in += 1
+            writer.reject(Reject("f", i, "malformed", "no row"))
+            assert len(writer._rejects) < REJECTS_HELD
+    kept = pq.read_table(run.target.rejects_uri(run.todo[0].unit.name, 0))
+    assert kept.schema.equals(REJECTS)
+    assert kept["position"].to_pylist() == list(range(2 * REJECTS_HELD + 1))
+    assert run.finish()["counts"]["rejected"] == Counter(malformed=2 * REJECTS_HELD + 1)
+
+
+def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
+    complete(plan(out, units=[unit("a")]))
+    (victim,) = Path(out).glob("*.parquet")
+    read = pq.read_table(victim)
+    for changed, said in (({b"remine.table": b"dreams"}, "'dreams'"), ({b"remine.version": b"99"}, "version 99")):
+        pq.write_table(read.replace_schema_metadata({**read.schema.metadata, **changed}), victim)
+        with pytest.raises(InputError, match=said):
+            open_table(out)

@@ -1,0 +1,159 @@
+"""Each kind of fault is found and named; a good table passes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs import cli, verify
+from jobs.errors import InputError, RunError
+from jobs.store.reading import open_table
+from jobs.store.run import Plan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import FOOTER_KEY, UnitWriter
+from jobs.tables import TABLES
+from tests.jobs.records import record, write_records
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A good table of two units, a reject in each, and an empty unit."""
+    out = tmp_path / "records"
+    write_records(str(out), [[record("a"), record("b")], [record("c")], []], rejected=1)
+    return out
+
+
+def check(table: Path) -> Any:
+    return cli.execute("verify", [f"input={table}"])
+
+
+def faults(table: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(RunError, match=r"records: \d+ faults"):
+        check(table)
+    return capsys.readouterr().err
+
+
+def rewrite(path: Path, *, rows: pa.Table | None = None, **changes: Any) -> None:
+    """The object again, with other rows or another footer."""
+    read = pq.read_table(path)
+    footer = json.loads(pq.read_metadata(path).metadata[FOOTER_KEY]) | changes
+    metadata = {**read.schema.metadata, FOOTER_KEY: json.dumps(footer).encode()}
+    pq.write_table((read if rows is None else rows).replace_schema_metadata(metadata), path)
+
+
+def test_a_good_table_passes(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(table) == {"units": 3, "rows": 3}
+    said = capsys.readouterr().out
+    assert "3 units, 3 rows, no fault" in said
+    assert "6 in = 3 out + 3 rejected as malformed" in said
+
+
+def test_a_key_in_two_units_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "records"
+    same, null = record("a", record_id="twice"), record("b", record_id="once")
+    write_records(str(out), [[same, null], [same]])
+    assert "key {'record_id': 'twice'} occurs 2 times" in faults(out, capsys)
+
+
+def test_keys_are_compared_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = str(tmp_path / "records")
+    rows = [record(str(i), record_id=str(i % 40)) for i in range(44)]
+    write_records(out, [rows[:40], rows[40:]])
+    monkeypatch.setattr(verify, "HASHES_AT_A_TIME", 10)
+    assert verify.double_keys(open_table(out), ["record_id"]) == {(str(i),): 2 for i in range(4)}
+
+
+def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "unit0.parquet"
+    counts = json.loads(pq.read_metadata(victim).metadata[FOOTER_KEY])["counts"]
+    rewrite(victim, counts=counts | {"rows_out": 1})
+    said = faults(table, capsys)
+    assert "unit0.parquet: 2 rows, its footer says 1" in said
+    assert "unit0.parquet: does not balance" in said
+    assert "the manifest's counts are not the sum of the footers'" in said
+
+
+def test_rows_that_were_dropped_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "unit0.parquet"
+    rewrite(victim, rows=pq.read_table(victim).slice(0, 1))
+    assert "unit0.parquet: 1 rows, its footer says 2" in faults(table, capsys)
+
+
+def test_deleted_rejects_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (table / "_rejects" / "unit1.0.parquet").unlink()
+    assert "unit1.parquet: 1 rejected, 0 kept in _rejects" in faults(table, capsys)
+
+
+def test_a_missing_unit_is_refused(table: Path) -> None:
+    (table / "unit1.parquet").unlink()
+    with pytest.raises(InputError, match="1 of 3 units are not done yet"):
+        check(table)
+
+
+def test_an_object_of_others_is_named(table: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), table / "stranger.parquet")
+    with pytest.raises(InputError, match=r"stranger\.parquet: does not belong to the table"):
+        check(table)
+
+
+def test_a_unit_under_another_name_or_from_another_run_is_found(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (table / "unit1.parquet").rename(table / "copy.parquet")
+    assert "copy.parquet: holds unit unit1" in faults(table, capsys)
+    (table / "copy.parquet").rename(table / "unit1.parquet")
+    rewrite(table / "unit1.parquet", identity="another")
+    assert "written with another configuration" in faults(table, capsys)
+
+
+def test_a_unit_that_nobody_asked_for_is_found(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_records(str(tmp_path / "other"), [[], [], [], [record("d")]])
+    (tmp_path / "other" / "unit3.parquet").rename(table / "unit3.parquet")
+    said = faults(table, capsys)
+    assert "unit unit3 is not on the list of inputs" in said
+    assert "other units or generations" in said
+
+
+def test_another_schema_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "unit0.parquet"
+    rewrite(victim, rows=pq.read_table(victim).drop_columns(["terms"]))
+    assert "its schema is not that of table records" in faults(table, capsys)
+
+
+def test_a_lost_manifest_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (table / "_run" / "manifest.json").unlink()
+    assert "no _run/inputs.json or manifest.json" in faults(table, capsys)
+
+
+def test_damaged_pages_are_a_fault_and_no_traceback(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "unit0.parquet"
+    content = bytearray(victim.read_bytes())
+    content[4:60] = bytes(56)
+    victim.write_bytes(content)
+    assert "its rows cannot be read" in faults(table, capsys)
+
+
+def test_statuses_that_the_footer_does_not_count_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "records"
+    run = open_run(
+        Plan(str(out), "images", {}, [Unit("u", ())], {}, {}, derived=False), resume=True, overwrite=False, retry=[]
+    )
+    rows = [{"image_id": str(i), "rendition": "original", "status": "ok"} for i in range(3)]
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        writer.counts.rows_in = 3
+        writer.write(pa.Table.from_pylist(rows, schema=TABLES["images"].schema()))
+    run.finish()
+    assert check(out) == {"units": 1, "rows": 3}
+    read = pq.read_table(out / "u.parquet")
+    place = read.column_names.index("status")
+    lied = read.set_column(place, read.schema.field(place), pa.array(["ok", "ok", "error"]))
+    rewrite(out / "u.parquet", rows=lied)
+    assert "statuses {'ok': 2, 'error': 1}, its footer says {'ok': 3}" in faults(out, capsys)
+
+
+def test_a_place_without_a_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no table here"):
+        check(tmp_path)
