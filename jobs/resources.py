@@ -13,7 +13,7 @@ from jobs.errors import InputError
 class TaskResources:
     """A kind of task: logical CPUs each."""
 
-    num_cpus: float = 0.1
+    num_cpus: float = 0.25
 
 
 @dataclass

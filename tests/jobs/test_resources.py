@@ -14,9 +14,9 @@ ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write"
 def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
     resources = Resources(embed=StageResources(actors=2, num_cpus=1.5, num_gpus=0.5))
     assert [(d.stage, d.count, d.num_cpus, d.num_gpus) for d in demands(resources, ["embed"], write=True)] == [
-        ("read", 1, 0.1, 0),
+        ("read", 1, 0.25, 0),
         ("embed", 2, 1.5, 0.5),
-        ("write", 1, 0.1, 0),
+        ("write", 1, 0.25, 0),
     ]
     assert [d.stage for d in demands(resources, ["mine"], write=False)] == ["read", "mine"]
 

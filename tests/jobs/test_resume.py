@@ -1,0 +1,174 @@
+"""Kill a job at any moment, run the same command again: the table is the one of an undisturbed run."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from jobs import cli
+from jobs.corpora.synthetic import write_corpus
+from jobs.store.reading import open_table
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(280)]
+FILES = 12
+FEW_PROCESSES = ["resources.read.num_cpus=0.3", "resources.write.num_cpus=0.3"]  # each takes seconds to start
+AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}  # Ray's own: of a killed driver they end after a minute
+
+
+class Running:
+    """A job as a process of its own, in a session of its own, with a Ray of its own."""
+
+    def __init__(self, job: str, arguments: list[str], log: Path) -> None:
+        self.log = log
+        environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        with log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"jobs.{job}", *arguments, "ray.num_cpus=2"],
+                cwd=ROOT,
+                env=environment,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.family: set[psutil.Process] = {psutil.Process(self.process.pid)}
+
+    def wait_for(self, reached: Callable[[], bool], *, seconds: float = 90) -> None:
+        until = time.monotonic() + seconds
+        while not reached():
+            assert self.process.poll() is None, f"ended before it was to be disturbed:\n{self.log.read_text()}"
+            assert time.monotonic() < until, self.log.read_text()
+            time.sleep(0.01)
+
+    def send(self, number: int) -> int:
+        """Signal the driver and wait for its end; its exit code."""
+        self.family |= set(psutil.Process(self.process.pid).children(recursive=True))
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+    def left_over(self, *, seconds: float = 30) -> list[str]:
+        """What still runs of the processes that it had and could still write, after waiting for their end."""
+        working = [process for process in self.family if name(process) not in AGENTS]
+        _, alive = psutil.wait_procs(working, timeout=seconds)
+        return [name(process) for process in alive if name(process)]
+
+    def end(self) -> None:
+        for process in self.family:
+            if process.is_running():
+                process.kill()
+        self.process.wait(timeout=30)
+
+
+def name(process: psutil.Process) -> str:
+    """What it is called, empty if it has ended."""
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.name())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def written(out: Path) -> int:
+    return len(list(out.glob("*.parquet")))
+
+
+def table(out: Path, key: str) -> tuple[set[str], pa.Table]:
+    """Object names, and all rows by key."""
+    names = {path.name for path in out.glob("*.parquet")}
+    return names, pa.concat_tables(open_table(str(out)).batches()).sort_by(key)
+
+
+def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    facts = write_corpus(corpus, rows=2000, pictures=20)
+    parts = sorted(corpus.glob("*.tsv.gz"))
+    # A file of the corpus over and over makes units of about a second each; every file has another name, hence other
+    # records.
+    body = gzip.decompress(parts[0].read_bytes())
+    header, rows = body.split(b"\n", 1)
+    many = gzip.compress(header + b"\n" + rows * 50, 1, mtime=0)
+    for number in range(FILES):
+        (corpus / f"big-{number:02}.tsv.gz").write_bytes(many)
+    assert facts.matched
+    arguments = [f"corpus.path={corpus}/big-*.tsv.gz", f"terms.path={corpus}/terms.csv", *FEW_PROCESSES]
+    out, calm = tmp_path / "out", tmp_path / "calm"
+
+    killed = Running("mine", [*arguments, f"out={out}"], tmp_path / "killed.log")
+    try:
+        killed.wait_for(lambda: written(out) >= FILES // 3)
+        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
+        assert killed.left_over() == []
+    finally:
+        killed.end()
+    after_kill = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert FILES // 3 <= len(after_kill) < FILES
+    assert cli.main("verify", [f"input={out}"]) == 2  # not complete, and it says so
+
+    interrupted = Running("mine", [*arguments, f"out={out}"], tmp_path / "interrupted.log")
+    try:
+        interrupted.wait_for(lambda: written(out) > len(after_kill))
+        assert interrupted.send(signal.SIGINT) == 130
+        assert interrupted.left_over() == []
+    finally:
+        interrupted.end()
+    said = interrupted.log.read_text().splitlines()
+    assert said[-1] == "interrupted; what is done stays done, the same command goes on from there"
+    assert not [line for line in said if "Traceback" in line]
+    assert written(out) < FILES
+
+    assert cli.main("mine", [*arguments, f"out={out}"]) == 0
+    assert cli.main("mine", [*arguments, f"out={calm}"]) == 0
+    assert {name: (out / name).stat().st_mtime_ns for name in after_kill} == after_kill  # done once
+    ours, undisturbed = table(out, "record_id"), table(calm, "record_id")
+    assert ours[0] == undisturbed[0]
+    assert len(ours[0]) == FILES
+    assert ours[1].equals(undisturbed[1])
+    assert ours[1].num_rows > 0
+    assert cli.main("verify", [f"input={out}"]) == 0
+    assert not list(out.glob(".*.tmp"))
+
+
+def test_embed_killed_then_finished(tmp_path: Path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(40):  # large enough that decoding takes a while, small enough as files
+        picture = Image.new("RGB", (1600, 1600), (number * 6, 90, 200 - number))
+        picture.paste((255, 255, 0), (number * 20, 100, number * 20 + 300, 800))
+        picture.save(folder / f"{number:02}.jpg", quality=60)
+    (folder / "broken.jpg").write_bytes(b"no picture")
+    images, out, calm = tmp_path / "images", tmp_path / "out", tmp_path / "calm"
+    fetch = ["source=folder", f"source.path={folder}", f"out={images}", "unit_rows=4", *FEW_PROCESSES]
+    assert cli.main("fetch", fetch) == 0
+    units = written(images)
+    arguments = [f"input={images}", "embedder=local-tiny", *FEW_PROCESSES, "resources.embed.threads=1"]
+    arguments += [
+        f"resources.{pool}.{key}" for pool in ("decode", "embed") for key in ("batch_size=4", "max_in_flight=1")
+    ]
+
+    killed = Running("embed", [*arguments, f"out={out}"], tmp_path / "killed.log")
+    try:
+        killed.wait_for(lambda: written(out) >= units // 3)
+        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
+        assert killed.left_over() == []
+    finally:
+        killed.end()
+    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert units // 3 <= len(done) < units
+
+    assert cli.main("embed", [*arguments, f"out={out}"]) == 0
+    assert cli.main("embed", [*arguments, f"out={calm}"]) == 0
+    assert {name: (out / name).stat().st_mtime_ns for name in done} == done
+    ours, undisturbed = table(out, "item_id"), table(calm, "item_id")
+    assert ours[0] == undisturbed[0] == {path.name for path in images.glob("*.parquet")}
+    assert ours[1].equals(undisturbed[1])
+    assert ours[1].num_rows == 41
+    assert ours[1]["status"].to_pylist().count("ok") == 40
