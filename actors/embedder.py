@@ -1,21 +1,13 @@
-"""Pictures to vectors with open_clip, in two stages: decode and resize on CPUs, encode on an accelerator.
+"""Pictures to vectors with open_clip, in two stages: decode and resize on CPUs, encode on an accelerator."""
 
-Preprocessing is the model's own, to the pixel, or there is none: open_clip falls back to OpenAI's without a word where
-it knows no better, and SigLIP's vectors are then plausible and wrong. Everything that would make it do so is refused.
-"""
-
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from actors import local_models
-from actors.hub import check_reachable
+from actors.encoders import Preprocessing, complete, find_source, geometry
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
 
@@ -23,10 +15,8 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-LOCAL_DIR, HF_HUB = "local-dir:", "hf-hub:"
 DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # ours -> open_clip's word
 
-_CONFIG_FILE = "open_clip_config.json"
 _END = ("status", "error_kind", "error_message")
 _DECODED = pa.schema(
     {
@@ -41,87 +31,6 @@ _DECODED = pa.schema(
 log = logging.getLogger(__name__)
 
 
-class EncoderFacts(NamedTuple):
-    """What identifies vectors: two tables may be compared only where both strings are equal."""
-
-    encoder: str  # the model and its revision: tag, commit, or a hash of its weights
-    dim: int  # length of a vector
-    preprocessing: str  # "resize=squash;interpolation=bicubic;size=256x256;mean=0.5,0.5,0.5;std=0.5,0.5,0.5"
-
-
-class _Preprocessing(NamedTuple):
-    """open_clip's preprocess_cfg, complete."""
-
-    resize: str
-    interpolation: str
-    size: tuple[int, int]  # height, width
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    fill: int
-
-    def __str__(self) -> str:
-        mean, std = (",".join(f"{value:.8g}" for value in values) for values in (self.mean, self.std))
-        size = f"{self.size[0]}x{self.size[1]}"
-        text = f"resize={self.resize};interpolation={self.interpolation};size={size};mean={mean};std={std}"
-        return f"{text};fill={self.fill}" if self.resize == "longest" else text  # the only mode that pads
-
-
-class _Source(NamedTuple):
-    """A model as open_clip takes it, and what its config says."""
-
-    model: str
-    pretrained: str | None
-    config: dict[str, Any]
-    preprocessing: _Preprocessing
-    revision: Callable[[], str]
-
-
-def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
-    """Identify an encoder from its config alone; weights are hashed at most, never loaded.
-
-    Args:
-        model: an open_clip name (`ViT-B-16-SigLIP-i18n-256`), `hf-hub:org/name`, `local-dir:FOLDER`, or
-            `local:siglip-tiny` (`actors.local_models`).
-        pretrained: open_clip's tag of the weights (`webli`) for a name; None for the other forms.
-
-    Raises:
-        ValueError: no such model or tag; a name without a tag (random weights); a tag that would be ignored; a config
-            that leaves a part of the preprocessing, or the activation the weights were trained with, to a default.
-        FileNotFoundError: a folder without config or safetensors; a hub repository without config.
-    """
-    source = _source(model, pretrained)
-    shown = model if local_models.is_local(model) else source.model
-    if shown.startswith(LOCAL_DIR):  # the folder's place on this machine says nothing about the model
-        shown = LOCAL_DIR + Path(shown.removeprefix(LOCAL_DIR)).resolve().name
-    return EncoderFacts(
-        encoder=f"{shown}@{source.revision()}",
-        dim=int(source.config["embed_dim"]),
-        preprocessing=str(source.preprocessing),
-    )
-
-
-def check_weights(model: str, *, pretrained: str | None) -> None:
-    """Ask, without a download, whether the weights can be had: cached, in a folder, or on the hub.
-
-    Raises:
-        ValueError, FileNotFoundError: as `encoder_facts`; ValueError if the hub cannot be reached or refuses.
-    """
-    import open_clip
-
-    source = _source(model, pretrained)
-    if source.model.startswith(LOCAL_DIR):
-        return
-    names = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
-    if source.model.startswith(HF_HUB):
-        check_reachable(source.model.removeprefix(HF_HUB), files=names)
-        return
-    repository = open_clip.get_pretrained_cfg(source.model, source.pretrained or "").get("hf_hub", "")
-    if repository:  # else an address of its own, which open_clip downloads from
-        owner, _, rest = repository.partition("/")
-        name, _, file = rest.partition("/")
-        check_reachable(f"{owner}/{name}", files=(file,) if file else names)
-
-
 class PictureDecoder:
     """Decode pictures and bring them to the model's input size; runs on CPUs and loads no weights."""
 
@@ -131,8 +40,8 @@ class PictureDecoder:
         Raises:
             ValueError, FileNotFoundError: as `encoder_facts`.
         """
-        self._preprocessing = _source(model, pretrained).preprocessing
-        self._resize = _geometry(self._preprocessing)
+        self._preprocessing = find_source(model, pretrained).preprocessing
+        self._resize = geometry(self._preprocessing)
         self._max_pixels = max_pixels
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -219,7 +128,7 @@ class Embedder:
             torch.set_num_threads(threads)
         self._device = _device(device)
         self._precision = DTYPES[_dtype(dtype, self._device)]
-        self._source = source = _source(model, pretrained)
+        self._source = source = find_source(model, pretrained)
         self._model = open_clip.create_model(
             source.model,
             source.pretrained,
@@ -229,7 +138,7 @@ class Embedder:
             weights_only=True,
         ).eval()
         own = self._model.visual.preprocess_cfg
-        loaded = _Preprocessing(**_complete(own, own["size"]))
+        loaded = Preprocessing(**complete(own, own["size"]))
         if loaded != source.preprocessing:
             raise RuntimeError(f"{model}: open_clip preprocesses with {loaded}, its config says {source.preprocessing}")
         shape = (1, 3, 1, 1)
@@ -381,118 +290,3 @@ def _dtype(name: str, device: "torch.device") -> str:
     if name not in DTYPES:
         raise ValueError(f"dtype is {name!r}; allowed are auto, {', '.join(DTYPES)}")
     return name
-
-
-def _source(model: str, pretrained: str | None) -> _Source:
-    """Find a model's config and preprocessing. Raises as `encoder_facts`."""
-    given = local_models.resolve(model)
-    if local_models.is_local(model):
-        given = LOCAL_DIR + given
-    if given.startswith((LOCAL_DIR, HF_HUB)):
-        if pretrained is not None:
-            raise ValueError(f"pretrained is {pretrained!r}, but {model!r} brings its own weights; allowed is null")
-        return _from_folder(given) if given.startswith(LOCAL_DIR) else _from_hub(given)
-    return _from_name(given, pretrained)
-
-
-def _from_folder(model: str) -> _Source:
-    folder = Path(model.removeprefix(LOCAL_DIR))
-    file = folder / _CONFIG_FILE
-    if not file.is_file():
-        raise FileNotFoundError(f"{model}: there is no {_CONFIG_FILE} in that folder")
-    names = sorted(path.name for path in folder.glob("*.safetensors"))
-    preferred = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "model.safetensors")
-    weights = next((name for name in preferred if name in names), None)
-    if weights is None:  # open_clip would unpickle another file, or go on with random weights
-        raise FileNotFoundError(f"{model}: none of {', '.join(preferred)} is in that folder")
-
-    def revision() -> str:
-        with (folder / weights).open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256")
-        return digest.hexdigest()[:16]
-
-    return _from_config(model, file, revision)
-
-
-def _from_hub(model: str) -> _Source:
-    from huggingface_hub import hf_hub_download
-
-    name = model.removeprefix(HF_HUB)
-    try:
-        file = Path(hf_hub_download(name, _CONFIG_FILE))
-    except Exception as error:  # its errors come from several libraries
-        raise FileNotFoundError(f"{model}: the hub gave no {_CONFIG_FILE} ({error})") from error
-    # The hub's cache keeps each commit in a folder of its own: snapshots/COMMIT/open_clip_config.json
-    return _from_config(model, file, lambda: file.parent.name)
-
-
-def _from_config(model: str, file: Path, revision: Callable[[], str]) -> _Source:
-    config = json.loads(file.read_text(encoding="utf-8"))
-    if "model_cfg" not in config:
-        raise ValueError(f"{model}: {_CONFIG_FILE} has no model_cfg")
-    preprocessing = _own_preprocessing(model, config.get("preprocess_cfg") or {}, config["model_cfg"])
-    return _Source(model, None, config["model_cfg"], preprocessing, revision)
-
-
-def _from_name(model: str, pretrained: str | None) -> _Source:
-    import open_clip
-
-    name = model.replace("/", "-")  # as open_clip does: ViT-B/32
-    config = open_clip.get_model_config(name)
-    if config is None:
-        raise ValueError(f"model is {model!r}; allowed are open_clip's names, hf-hub:…, local-dir:… and local:…")
-    tags = open_clip.list_pretrained_tags_by_model(name)
-    if pretrained is None:
-        raise ValueError(f"{model} without pretrained would have random weights; allowed are {', '.join(tags)}")
-    weights = open_clip.get_pretrained_cfg(name, pretrained)
-    if not weights:  # a file's path would do for open_clip, with OpenAI's preprocessing
-        raise ValueError(f"pretrained is {pretrained!r} for {model}; allowed are {', '.join(tags)}")
-    if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip warns and goes on
-        raise ValueError(f"{pretrained!r} was trained with QuickGELU, {model} has none; allowed is {name}-quickgelu")
-    preprocessing = _own_preprocessing(f"{model} {pretrained}", weights, config)
-    return _Source(name, pretrained, config, preprocessing, lambda: pretrained)
-
-
-def _own_preprocessing(model: str, given: dict[str, Any], config: dict[str, Any]) -> _Preprocessing:
-    wanted = ("mean", "std", "interpolation", "resize_mode")
-    if missing := [name for name in wanted if given.get(name) is None]:
-        raise ValueError(
-            f"{model}: its config does not say {', '.join(missing)}, and open_clip would take OpenAI's; "
-            f"complete preprocess_cfg in a copy of the folder and name that as local-dir:FOLDER"
-        )
-    return _Preprocessing(**_complete(given, config["vision_cfg"]["image_size"]))
-
-
-def _complete(given: dict[str, Any], size: int | Sequence[int]) -> dict[str, Any]:
-    """open_clip's rules: the input size is the model's, one number stands for three channels or two sides."""
-    mean, std = (
-        (value,) * 3 if isinstance(value, int | float) else tuple(value) for value in (given["mean"], given["std"])
-    )
-    return {
-        "resize": given["resize_mode"],
-        "interpolation": "bilinear" if given["interpolation"] == "bilinear" else "bicubic",
-        "size": (size, size) if isinstance(size, int) else tuple(size),
-        "mean": mean,
-        "std": std,
-        "fill": int(given.get("fill_color") or 0),
-    }
-
-
-def _geometry(preprocessing: _Preprocessing) -> "Callable[[Image.Image], Image.Image]":
-    """What open_clip does before it makes a tensor: resize, crop, pad."""
-    from open_clip.transform import image_transform
-    from torchvision.transforms import Compose, Normalize, ToTensor
-
-    whole = image_transform(
-        preprocessing.size,
-        is_train=False,
-        mean=preprocessing.mean,
-        std=preprocessing.std,
-        resize_mode=preprocessing.resize,
-        interpolation=preprocessing.interpolation,
-        fill_color=preprocessing.fill,
-    )
-    *geometric, to_tensor, normalize = whole.transforms
-    if not (isinstance(to_tensor, ToTensor) and isinstance(normalize, Normalize)):
-        raise RuntimeError(f"this release of open_clip preprocesses in an unknown way: {whole}")
-    return Compose(geometric)

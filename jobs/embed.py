@@ -45,7 +45,8 @@ class EmbedConfig(Common):
 
 def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.embedder import Embedder, PictureDecoder, check_weights, encoder_facts
+    from actors.embedder import Embedder, PictureDecoder
+    from actors.encoders import check_weights, encoder_facts
 
     source = open_table(cfg.input, "images")
     excluded = exclusions.read_exclusions(cfg.exclusions)

@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 from actors import local_models
-from actors.embedder import Embedder, PictureDecoder, encoder_facts
+from actors.embedder import Embedder, PictureDecoder
+from actors.encoders import encoder_facts
 from jobs.tables import conform, table
 
 MODEL = "local:siglip-tiny"
