@@ -84,7 +84,9 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
     manifest = run.finish()
     screen.show_result("mine", manifest, run)
-    screen.show_tally("hits by term", manifest["counts"]["tallies"].get("term", {}))
+    tallies = manifest["counts"]["tallies"]
+    screen.show_tally("hits by term", tallies.get("term", {}))
+    screen.show_tally("read by the csv module", tallies.get("read_by_csv", {}))
     return manifest
 
 

@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from isal import igzip_lib
 from omegaconf import MISSING
 
+from actors.titles import TitleMatcher
+from jobs.corpora.wit_scan import FastScan, UncertainError, gzip_stream
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.writer import Counts, Reject
@@ -40,12 +42,6 @@ class WitConfig:
     name: str = "wit"
     path: str = MISSING  # file, folder or glob; local or s3://
     language: str | None = "en"  # null: every language
-
-
-class Matcher(Protocol):
-    """Finds the terms in a title."""
-
-    def match(self, title: str) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def scan_file(
     uri: str,
     *,
     language: str | None,
-    matcher: Matcher,
+    matcher: TitleMatcher,
     counts: Counts,
     reject: Callable[[Reject], None],
     progress: Callable[[int, int], None] | None = None,
@@ -92,17 +88,66 @@ def scan_file(
     `counts.rows_in` and `counts.filtered` (by `language` and `title`) are kept up to date; what is not a row
     goes to `reject`, which counts it. `progress(compressed_bytes, rows)` is called with what came since the
     last call.
+
+    The byte scan reads; from where it cannot be sure on, the csv module does, and `counts.tallies` says so under
+    `read_by_csv`: file, byte and reason.
     """
-    with open_rows(uri) as file:
+    told = _Told(counts, progress)
+    try:
+        yield from _scanned(uri, language=language, matcher=matcher, counts=counts, told=told)
+    except UncertainError as doubt:
+        place = f"{uri.rsplit('/', 1)[-1]} from byte {doubt.offset:,} on ({doubt.reason})"
+        counts.tallies.setdefault("read_by_csv", {})[place] = 1
+        yield from _parsed(
+            uri, offset=doubt.offset, language=language, matcher=matcher, counts=counts, reject=reject, told=told
+        )
+
+
+class _Told:
+    """Tells `progress` what came since it was last told."""
+
+    def __init__(self, counts: Counts, progress: Callable[[int, int], None] | None) -> None:
+        self._counts, self._progress = counts, progress
+        self._bytes = self._rows = 0
+
+    def __call__(self, position: int) -> None:
+        if self._progress is not None:
+            self._progress(max(position - self._bytes, 0), self._counts.rows_in - self._rows)
+            self._bytes, self._rows = max(position, self._bytes), self._counts.rows_in
+
+
+def _scanned(uri: str, *, language: str | None, matcher: TitleMatcher, counts: Counts, told: _Told) -> Iterator[Hit]:
+    with _opened(uri) as (source, kind):
+        stream = gzip_stream(source) if kind == GZIP else _zstd(source) if kind == ZSTD else source
+        try:
+            scan = FastScan(stream, chunk=CHUNK)
+            place = {name: scan.header.index(name) for name in WIT_COLUMNS if name in scan.header}
+            hits = scan.hits(language=language, matcher=matcher, counts=counts, progress=lambda _: told(source.tell()))
+            for fields, terms in hits:
+                yield _hit(fields, place, terms)
+        except UncertainError:
+            if source.failure is not None:
+                raise source.failure from None
+            raise
+
+
+def _parsed(
+    uri: str,
+    *,
+    offset: int,
+    language: str | None,
+    matcher: TitleMatcher,
+    counts: Counts,
+    reject: Callable[[Reject], None],
+    told: _Told,
+) -> Iterator[Hit]:
+    with open_rows(uri, offset) as file:
         place = {name: file.header.index(name) for name in WIT_COLUMNS if name in file.header}
         at_language, at_title = place["language"], place["page_title"]
-        told_rows = told_bytes = 0
         for row in file.rows():
             counts.rows_in += 1
-            if progress and counts.rows_in % 2048 == 0:
-                position = file.compressed_position()
-                progress(position - told_bytes, counts.rows_in - told_rows)
-                told_bytes, told_rows = position, counts.rows_in
+            if counts.rows_in % 2048 == 0:
+                told(file.compressed_position())
             if isinstance(row, Reject):
                 reject(row)
                 continue
@@ -113,9 +158,12 @@ def scan_file(
             if not terms:
                 counts.filtered["title"] += 1
                 continue
-            yield Hit({name: row[place[name]] if name in place else None for name in WIT_COLUMNS}, terms)
-        if progress:
-            progress(max(file.compressed_position() - told_bytes, 0), counts.rows_in - told_rows)
+            yield _hit(row, place, terms)
+        told(file.compressed_position())
+
+
+def _hit(fields: list[str], place: dict[str, int], terms: list[str]) -> Hit:
+    return Hit({name: fields[place[name]] if name in place else None for name in WIT_COLUMNS}, terms)
 
 
 class RowReader:
@@ -134,6 +182,10 @@ class RowReader:
             self.header = [name.strip() for name in next(csv.reader([text], delimiter="\t"), [])]
         except csv.Error as error:
             raise InputError(f"{uri}: its first line is no header ({error})") from error
+
+    def skip_to(self, offset: int) -> None:
+        """Go on at the row that begins at byte `offset` of the decompressed file, if that lies behind the header."""
+        self._lines.skip_to(offset)
 
     def compressed_position(self) -> int:
         """Bytes of the file read so far."""
@@ -213,6 +265,13 @@ class _Lines:
             self._fill()
         return self._pending.popleft()
 
+    def skip_to(self, offset: int) -> None:
+        """Leave out the lines before byte `offset`, which begins one."""
+        for line in self:
+            if line.offset >= offset:
+                self._pending.appendleft(line)
+                return
+
     def push_back(self, lines: list[_Line]) -> None:
         self._pending.extendleft(reversed(lines))
 
@@ -267,6 +326,13 @@ class _Source:
             self.failure = error
             raise
         return data
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._file.readinto(buffer))
+        except Exception as error:
+            self.failure = error
+            raise
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return int(self._file.seek(offset, whence))
@@ -363,16 +429,20 @@ def _zstd(source: _Source) -> pa.NativeFile:
 
 
 @contextmanager
-def open_rows(uri: str) -> Iterator[RowReader]:
-    """Open `uri` by what its first bytes are, not by its name."""
+def _opened(uri: str) -> Iterator[tuple[_Source, bytes]]:
+    """The file at its start, and what its first bytes are (GZIP, ZSTD or empty); its name is not believed."""
     fs, path = locations.filesystem(uri)
     with fs.open_input_file(path) as file:
-        source = _Source(file)
-        magic = source.read(4)
-        source.seek(0)
-        if magic[:2] == GZIP:
-            yield RowReader(uri, source, _Decompressed(source, _Gunzip))
-        elif magic == ZSTD:
-            yield RowReader(uri, source, _Decompressed(source, _zstd))
-        else:
-            yield RowReader(uri, source, source)
+        magic = file.read(4)
+        file.seek(0)
+        yield _Source(file), GZIP if magic[:2] == GZIP else ZSTD if magic == ZSTD else b""
+
+
+@contextmanager
+def open_rows(uri: str, offset: int = 0) -> Iterator[RowReader]:
+    """The rows of a file, read by the csv module, from the row that begins at byte `offset` (decompressed) on."""
+    with _opened(uri) as (source, kind):
+        stream = _Decompressed(source, _Gunzip if kind == GZIP else _zstd) if kind else source
+        reader = RowReader(uri, source, stream)
+        reader.skip_to(offset)
+        yield reader

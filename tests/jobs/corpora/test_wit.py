@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from actors.titles import SEPARATOR, TitleMatcher
 from jobs.corpora import wit
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import Hit, check_header, scan_file, split_of
@@ -23,11 +24,17 @@ NARROW = list(wit.NEEDED)
 HEADER = "\t".join(NARROW) + "\n"
 
 
-class Every:
+class Every(TitleMatcher):
     """Every title holds a term."""
+
+    def __init__(self) -> None:
+        super().__init__(["x"])
 
     def match(self, title: str) -> list[str]:
         return ["x"]
+
+    def match_joined(self, titles: str) -> dict[int, list[str]]:
+        return {number: ["x"] for number in range(titles.count(SEPARATOR) + 1)}
 
 
 class Scanned:
@@ -98,18 +105,23 @@ def test_columns_in_another_order_and_columns_of_others(tmp_path: Path) -> None:
 
 
 def test_rows_of_other_languages_and_titles_are_counted(tmp_path: Path) -> None:
-    class Some:
-        def match(self, title: str) -> list[str]:
-            return ["war"] if "war" in title else []
-
     path = tmp_path / "f.tsv"
     path.write_text(HEADER + row("war") + row("peace") + row("war", "de"))
     counts = Counts()
     rejects: list[Reject] = []
-    hits = list(scan_file(str(path), language="en", matcher=Some(), counts=counts, reject=rejects.append))
+    hits = list(
+        scan_file(str(path), language="en", matcher=TitleMatcher(["war"]), counts=counts, reject=rejects.append)
+    )
     assert [(h.fields["page_title"], h.terms) for h in hits] == [("war", ["war"])]
     assert (counts.rows_in, dict(counts.filtered), rejects) == (3, {"language": 1, "title": 1}, [])
-    assert len(list(scan_file(str(path), language=None, matcher=Some(), counts=counts, reject=rejects.append))) == 2
+    assert (
+        len(
+            list(
+                scan_file(str(path), language=None, matcher=TitleMatcher(["war"]), counts=counts, reject=rejects.append)
+            )
+        )
+        == 2
+    )
 
 
 @pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"])
@@ -219,15 +231,23 @@ def test_garbage_behind_the_last_member_costs_no_row(tmp_path: Path) -> None:
 def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, content = many(4000)
     monkeypatch.setattr(wit, "BLOCK", 4096)
-    read = wit._Source.read
+    read, readinto = wit._Source.read, wit._Source.readinto
 
-    def broken(self: wit._Source, size: int = -1) -> bytes:
+    def check(self: wit._Source) -> None:
         if self.tell() > 20_000:
             self.failure = OSError("connection reset")
             raise self.failure
+
+    def broken_read(self: wit._Source, size: int = -1) -> bytes:
+        check(self)
         return read(self, size)
 
-    monkeypatch.setattr(wit._Source, "read", broken)
+    def broken_readinto(self: wit._Source, buffer: memoryview) -> int:
+        check(self)
+        return readinto(self, buffer)
+
+    monkeypatch.setattr(wit._Source, "read", broken_read)
+    monkeypatch.setattr(wit._Source, "readinto", broken_readinto)
     monkeypatch.setattr(wit, "CHUNK", 4096)
     for packed in (content, gzip.compress(content)):
         with pytest.raises(OSError, match="connection reset"):
@@ -273,7 +293,8 @@ def test_a_right_header_is_accepted(tmp_path: Path) -> None:
         check_header(str(tmp_path / "none.tsv"))
 
 
-def test_progress_tells_all_bytes_and_rows(tmp_path: Path) -> None:
+def test_progress_tells_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wit, "CHUNK", 4096)
     _, content = many(5000)
     path = tmp_path / "f.tsv.gz"
     path.write_bytes(gzip.compress(content))
