@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from actors.local_models import cache_folder
+
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_SECONDS = 60
 STRAY_QUOTE, WRONG_WIDTH, LONE_RETURN = -1, -2, -3
@@ -131,10 +133,7 @@ def kernel() -> Kernel | None:
 def _library() -> Path:
     """The shared library, compiled unless this user has done so for this source and machine."""
     what = "\n".join([SOURCE, sys.platform, platform.machine()])
-    cache = (
-        os.environ.get("REMINE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "remine"
-    )
-    path = Path(cache) / f"wit-kernel-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
+    path = cache_folder() / f"wit-kernel-{hashlib.sha256(what.encode()).hexdigest()[:16]}.so"
     if path.exists():
         return path
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
