@@ -242,6 +242,7 @@ def _picture(
     words: dict[tuple[str, str], Wording],
 ) -> Picture:
     small, kind = thumbnail(image["bytes"]) if image["bytes"] is not None else (None, image["error_kind"])
+    place = {question: number for number, question in enumerate(words)}  # the order in which the rubric asks
     facts = [("size", f"{image['width']} x {image['height']} {image['format']}")] if image["width"] else []
     facts += [("terms", ", ".join(record["terms"]))] if record.get("terms") else []
     facts += [("licence", image["licence"])] if image["licence"] else []
@@ -254,7 +255,9 @@ def _picture(
         facts=facts,
         ratings=[
             PictureRating(r["rater"], r["question"], _label(r, words), r["status"])
-            for r in sorted(ratings, key=lambda r: (r["rater"], r["question"], r["target"]))
+            for r in sorted(
+                ratings, key=lambda r: (r["rater"], place.get((r["rubric"], r["question"]), 0), r["target"])
+            )
         ],
         source_url=record.get("page_url") or image["source_url"],
     )
