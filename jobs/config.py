@@ -183,6 +183,8 @@ def _unknown_key(job: str, schema: type, overrides: list[str], key: str, text: s
 
 def _sentence(error: BaseException) -> str:
     cause = error.__cause__ or error
+    if found := re.search(r"Missing mandatory value: (\S+)", str(cause)):
+        return f"required and not given: {found.group(1)}="
     key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
     first = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
     return f"{key}: {first}" if key else first

@@ -22,7 +22,7 @@ from actors.titles import TitleMatcher
 from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
-from jobs.corpora.wit import Hit, WitConfig, check_header, scan_file, split_of
+from jobs.corpora.wit import Hit, WitConfig, check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
 from jobs.progress import Reporter
 from jobs.store import locations
@@ -47,7 +47,7 @@ class MineConfig(Common):
 
 def execute(cfg: MineConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    files = locations.find(cfg.corpus.path)
+    files = find_files(cfg.corpus.path)
     with ThreadPoolExecutor(HEADER_THREADS) as pool:
         list(pool.map(check_header, [f.uri for f in files]))
     _check_names(files)

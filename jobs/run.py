@@ -9,7 +9,7 @@ where it was interrupted.
 
 import sys
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from omegaconf import MISSING
@@ -18,6 +18,7 @@ from jobs import cli, config
 from jobs.cli import say
 from jobs.config import RayConfig
 from jobs.errors import InputError
+from jobs.resources import Resources
 
 
 @dataclass
@@ -52,7 +53,7 @@ class RunConfig:
     out: str = MISSING
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)
     profile: ProfileConfig = field(default_factory=ProfileConfig)
-    resources: str = "laptop"
+    resources: Resources = field(default_factory=Resources)
     resume: bool = True
     overwrite: bool = False
     ray: RayConfig = field(default_factory=RayConfig)
@@ -95,11 +96,21 @@ def execute(cfg: RunConfig) -> list[StepResult]:
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     keys = {**step.set, **cfg.profile.set.get(step.job, {})}
     schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
-    common = {"resources": cfg.resources, "resume": cfg.resume, "overwrite": cfg.overwrite}
+    common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}
+    if "resources" in schema:
+        keys |= _leaves(asdict(cfg.resources), "resources")
     if "ray" in schema:
         keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
     return [f"{key}={_literal(value)}" for key, value in keys.items()]
+
+
+def _leaves(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The values of a nested dict under their dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= _leaves(value, f"{prefix}.{name}") if isinstance(value, dict) else {f"{prefix}.{name}": value}
+    return flat
 
 
 def _literal(value: Any) -> str:

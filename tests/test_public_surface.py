@@ -137,7 +137,7 @@ KEYS = {
         pipeline.steps: list[jobs.run.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
-        resources: str
+        resources: resources
         resume: bool
         overwrite: bool
         ray.address: str | None

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import has_magic
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -56,6 +57,21 @@ def split_of(uri: str) -> str:
     """train, val or test as the file's name says, else empty."""
     found = re.search(r"(?:^|[._-])(train|val|test)(?=[._-])", uri.rsplit("/", 1)[-1])
     return found.group(1) if found else ""
+
+
+def find_files(path: str) -> list[locations.Object]:
+    """The corpus's files: what `path` names, and of a folder only what is called .tsv, .tsv.gz or .tsv.zst.
+
+    Raises:
+        InputError: nothing there.
+    """
+    found = locations.find(path)
+    if len(found) == 1 or has_magic(path):
+        return found
+    named = [o for o in found if re.search(r"\.tsv(\.gz|\.zst)?$", o.uri)]
+    if not named:
+        raise InputError(f"{path}: {len(found)} files, none of them .tsv, .tsv.gz or .tsv.zst")
+    return named
 
 
 def check_header(uri: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from actors.titles import SEPARATOR, TitleMatcher
 from jobs.corpora import wit
 from jobs.corpora.terms import TermsConfig, read_terms
-from jobs.corpora.wit import Hit, check_header, scan_file, split_of
+from jobs.corpora.wit import Hit, check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
 from jobs.store.writer import Counts, Reject
 from jobs.tables import WIT_COLUMNS
@@ -375,3 +375,18 @@ def test_the_real_files_give_the_expected_counts(data: Path) -> None:
     assert total.rows_in == steps["0_all_rows"]
     assert total.rows_in - total.filtered["language"] == steps["1_language_en"]
     assert total.rows_out == steps["2_title_contains_term"]
+
+
+def test_of_a_folder_only_wit_files_are_read(tmp_path: Path) -> None:
+    for name in ("a.tsv", "b.tsv.gz", "c.tsv.zst", "README.md", "counts.json"):
+        (tmp_path / name).write_text(HEADER)
+    assert [Path(o.uri).name for o in find_files(str(tmp_path))] == ["a.tsv", "b.tsv.gz", "c.tsv.zst"]
+    assert len(find_files(str(tmp_path / "*"))) == 5
+    assert len(find_files(str(tmp_path / "README.md"))) == 1
+
+
+def test_a_folder_without_wit_files_is_refused(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.json"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(InputError, match=r"2 files, none of them \.tsv"):
+        find_files(str(tmp_path))

@@ -1,0 +1,46 @@
+"""What `run` hands on to its steps, without running them."""
+
+from typing import Any
+
+import pytest
+
+from jobs import cli, config
+from jobs.errors import InputError
+from jobs.run import RunConfig
+
+INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
+
+
+def steps(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> dict[str, Any]:
+    """The configuration that each step's job was started with."""
+    seen: dict[str, Any] = {}
+
+    def noted(name: str, given: list[str]) -> None:
+        seen[name] = config.load(name, cli.job(name).schema, given)
+
+    execute = cli.job("run").execute
+    monkeypatch.setattr(cli, "execute", noted)
+    execute(config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, *overrides]))
+    return seen
+
+
+def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = steps(monkeypatch, "profile=debug", "resources=gpu-node", "resources.judge.batch_size=3")
+    assert seen["embed"].resources.embed.num_gpus == 1.0
+    assert seen["judge"].resources.judge.batch_size == 3
+    assert seen["mine"].resources.mine.actors == 6
+
+
+def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    debug, full = steps(monkeypatch, "profile=debug"), steps(monkeypatch, "profile=full")
+    assert (debug["embed"].embedder.name, full["embed"].embedder.name) == ("local-tiny", "siglip-i18n-base")
+    assert (debug["judge"].judge.name, full["judge"].judge.name) == ("local-tiny", "qwen2.5-vl-7b")
+    assert debug["curate"] == full["curate"]
+    assert debug["judge"].input == full["judge"].input == "/r/images"
+
+
+def test_what_is_missing_or_unknown_is_named() -> None:
+    with pytest.raises(InputError, match=r"required and not given: pipeline\.inputs\.\w+="):
+        config.load("run", RunConfig, ["pipeline=century", "out=/r"])
+    with pytest.raises(InputError, match=r"resources=nope: no such option; there are cluster, gpu-node, laptop"):
+        config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, "resources=nope"])
