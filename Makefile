@@ -32,7 +32,7 @@ demo: $(STAMP) ## the whole way, on a small corpus that it makes itself
 	$(PY) -m jobs.demo $(ARGS)
 
 test: lint ## lint, the tests, and the smallest benchmark
-	$(PY) -m pytest -m 'not torture' $(ARGS)
+	$(PY) -m pytest -m 'not torture' -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
 lint: $(STAMP) ## ruff and mypy

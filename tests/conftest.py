@@ -10,6 +10,17 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of two processes (`-n 2 --dist loadgroup`) one runs all that uses Ray, the other whole files of the rest."""
+
+    def uses_ray(item: pytest.Item) -> bool:
+        return "ray_session" in getattr(item, "fixturenames", ())
+
+    items.sort(key=lambda item: not uses_ray(item))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("ray" if uses_ray(item) else item.path.name))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Local models are built once a session, away from the user's cache."""

@@ -135,6 +135,7 @@ def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
     assert not list(out.glob(".*.tmp"))
 
 
+@pytest.mark.torture  # as above, for units that stream through pools of actors
 def test_embed_killed_then_finished(tmp_path: Path) -> None:
     from PIL import Image
 
