@@ -41,6 +41,8 @@ class Resources:
     decode: StageResources = field(default_factory=StageResources)
     embed: StageResources = field(default_factory=StageResources)
     judge: StageResources = field(default_factory=StageResources)
+    kb: StageResources = field(default_factory=StageResources)
+    link: StageResources = field(default_factory=StageResources)
     object_store_memory_gb: float | None = 1.0  # of a Ray started here; null: Ray's default, a third of the memory
     wait_s: int = 60  # longest wait for the first actors of a pool
     autoscaling: bool = False  # the cluster may grow: what is missing now is waited for, up to wait_s

@@ -1,0 +1,171 @@
+"""Let a person choose one of the nearest pictures of each prompt -> a page and a CSV; then the chosen ones -> `items`.
+
+    python -m jobs.choose neighbors=R/neighbors prompts=R/prompts images=R/images out=R/choose
+    python -m jobs.choose chosen=R/choose/choose.csv out=R/items
+
+The first writes OUT/choose.csv, a row a prompt and neighbour with an empty column `chosen`, and OUT/index.html, the
+same with the pictures (blurred until the reader asks). The second reads the CSV back: what has something in `chosen`
+becomes an item, with the prompt's values as attributes (CAIRE, section 4.2: one picture of eight for each prompt).
+"""
+
+import base64
+import csv
+import io
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs import cli, exclusions
+from jobs.cli import say
+from jobs.config import plain
+from jobs.errors import InputError
+from jobs.page.thumbnails import thumbnail
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table
+from jobs.store.small import write_small
+from jobs.tables import TABLES
+
+COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
+MOST = 20_000  # rows: more is not for one person's eyes
+SIDE = 200  # pixels of a picture on the page
+
+
+@dataclass
+class ChooseConfig:
+    """Keys of `choose`."""
+
+    out: str = MISSING
+    neighbors: str | None = None
+    prompts: str | None = None  # the texts that were searched for
+    images: str | None = None  # for the pictures and their addresses; null: a page without pictures
+    chosen: str | None = None  # the CSV, filled in: writes items
+    exclusions: str | None = None  # pictures that must not be used (jobs.exclusions)
+
+
+def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest of `items`, None for the page."""
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    if cfg.chosen is not None:
+        if cfg.neighbors or cfg.prompts or cfg.images:
+            raise InputError(
+                "choose: chosen= reads the filled table, neighbors=, prompts= and images= make it; not both"
+            )
+        return _items(cfg, excluded)
+    if cfg.neighbors is None or cfg.prompts is None:
+        raise InputError("choose: neighbors= and prompts= are required, or chosen=")
+    near, prompts = open_table(cfg.neighbors, "neighbors"), open_table(cfg.prompts, "texts")
+    if near.rows > MOST:
+        raise InputError(f"{cfg.neighbors}: {near.rows:,} rows; at most {MOST:,} can be chosen from by hand")
+    rows = _rows(near, prompts, excluded)
+    pictures = _pictures(open_table(cfg.images, "images"), {row["item_id"] for row in rows}) if cfg.images else {}
+    for row in rows:
+        row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
+    out = locations.absolute(cfg.out)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    locations.replace(locations.join(out, "choose.csv"), text.getvalue().encode())
+    locations.replace(locations.join(out, "index.html"), _page(rows, pictures).encode())
+    say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
+    say(f"  {locations.join(out, 'choose.csv')}: put an x into `chosen`, then jobs.choose chosen=…")
+    say(f"  {locations.join(out, 'index.html')}: the same with {len(pictures):,} pictures")
+    return None
+
+
+def _rows(near: TableSource, prompts: TableSource, excluded: frozenset[str]) -> list[dict[str, Any]]:
+    """The CSV's rows, prompts in their table's order.
+
+    Raises:
+        InputError: a query is none of the prompts.
+    """
+    told = {
+        row["text_id"]: row for batch in prompts.batches(["text_id", "text", "source"]) for row in batch.to_pylist()
+    }
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for batch in near.batches(["query_id", "rank", "item_id", "score"]):
+        for row in batch.to_pylist():
+            if row["query_id"] not in told:
+                raise InputError(f"{near.uri}: its query {row['query_id']} is no text of {prompts.uri}")
+            if row["item_id"] not in excluded:
+                prompt = told[row["query_id"]]
+                found[row["query_id"]].append(
+                    {**row, "prompt": prompt["text"], "values": prompt["source"] or "", "url": "", "chosen": ""}
+                )
+    return [row for query in told for row in sorted(found.get(query, []), key=lambda row: row["rank"])]
+
+
+def _pictures(images: TableSource, wanted: set[str]) -> dict[str, dict[str, Any]]:
+    """image_id -> source_url and the picture as a data address, of those that are ok."""
+    ids = pa.array(sorted(wanted), pa.string())
+    found = {}
+    for batch in images.batches(["image_id", "bytes", "source_url"]):
+        for row in batch.filter(pc.is_in(batch["image_id"], ids)).to_pylist():
+            small = thumbnail(row["bytes"], side=SIDE)[0] if row["bytes"] is not None else None
+            data = f"data:{small.mime};base64,{base64.b64encode(small.data).decode()}" if small else None
+            found[row["image_id"]] = {"source_url": row["source_url"], "data": data}
+    return found
+
+
+def _page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "page"), autoescape=True, undefined=StrictUndefined
+    )
+    prompts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        prompts[row["prompt"]].append({**row, "data": pictures.get(row["item_id"], {}).get("data")})
+    return environment.get_template("choose.html.j2").render(prompts=prompts)
+
+
+def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
+    assert cfg.chosen is not None
+    (file,) = locations.find(cfg.chosen)[:1]
+    rows = csv.DictReader(io.StringIO(locations.read_bytes(file.uri).decode("utf-8-sig"), newline=""))
+    if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+        raise InputError(f"{cfg.chosen}: no column {missing[0]}; this is not what jobs.choose wrote")
+    asked, made = set(), []
+    for row in rows:
+        asked.add(row["query_id"])
+        if row["chosen"].strip() and row["item_id"] not in excluded:
+            made.append(_item(row))
+    if not made:
+        raise InputError(f"{cfg.chosen}: nothing is chosen; put an x into the column `chosen`")
+    table = pa.Table.from_pylist(made, schema=TABLES["items"].schema())
+    identity = {"chosen": content_id(*(item["item_id"] for item in made)), **exclusions.identity(excluded)}
+    manifest = write_small(cfg.out, table, table="items", identity=identity, config=plain(cfg), inputs=(file,))
+    say(f"choose: {manifest['out']}\n  {len(made):,} items of {len(asked):,} prompts")
+    return manifest
+
+
+def _item(row: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
+    except (ValueError, AttributeError):
+        values = {}
+    return {
+        "item_id": content_id(row["item_id"], row["query_id"]),
+        "kind": "image",
+        "image_ids": [row["item_id"]],
+        "text_ids": [],
+        "response_id": None,
+        "targets": None,
+        "gold": None,
+        "attributes": list({**values, "prompt": row["prompt"]}.items()),
+    }
+
+
+JOB = cli.Job("choose", ChooseConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("choose"))

@@ -1,0 +1,216 @@
+"""Readers of knowledge bases: rows that name an entity (a node) with its lemmas, glosses, articles or pictures.
+
+WordNet-like and BabelNet-like exports alike are tables with one or several rows a node; which column is what is
+config. A row becomes an `Entry`; entries become rows of the tables that `jobs.kb` writes.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.exclusions import ID
+from jobs.store import locations
+from jobs.store.locations import Object
+
+SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
+ROWS = 20_000  # of a Parquet batch
+BLOCK = 8 << 20  # bytes of a CSV block
+
+
+@dataclass
+class ColumnsConfig:
+    """Which column of the source is what; null: the source has none."""
+
+    node: str = "node"
+    language: str | None = None
+    lemmas: str | None = None  # one lemma, or a list of them
+    gloss: str | None = None
+    article: str | None = None
+    images: str | None = None  # an image_id, URL or path inside the folder of pictures, or a list of them
+
+
+@dataclass
+class KnowledgeBaseConfig:
+    """Where a knowledge base comes from; `conf/knowledge_base/` has named ones."""
+
+    name: str = MISSING
+    path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
+    language: str = ""  # BCP 47 tag of rows without a language of their own
+    columns: ColumnsConfig = field(default_factory=ColumnsConfig)
+    separator: str | None = None  # splits a lemmas or images field of a text file into several
+    window_words: int = 40  # an article is embedded in windows of so many words: SigLIP's text tower reads 64 tokens
+    overlap_words: int = 10  # that a window shares with the one before
+    windows: int | None = None  # of an article at the most; null: all of it
+
+
+class Entry(NamedTuple):
+    """What one row says of a node."""
+
+    node_id: str
+    language: str
+    lemmas: tuple[str, ...]
+    gloss: str
+    article: str
+    images: tuple[str, ...]
+
+
+class Bad(NamedTuple):
+    """A row that names no node."""
+
+    row: int
+    message: str
+
+
+def find_files(config: KnowledgeBaseConfig) -> list[Object]:
+    """The files of the knowledge base, in order of name.
+
+    Raises:
+        InputError: none there, a key without sense, or a column that a file does not have.
+    """
+    if config.window_words < 1 or not 0 <= config.overlap_words < config.window_words:
+        raise InputError(
+            f"knowledge_base.window_words={config.window_words}, overlap_words={config.overlap_words}: "
+            "at least one word a window, and fewer that overlap"
+        )
+    if config.windows is not None and config.windows < 1:
+        raise InputError(f"knowledge_base.windows={config.windows}: at least 1, or null for all")
+    files = [o for o in locations.find(config.path) if o.uri.lower().endswith(SUFFIXES)]
+    if not files:
+        raise InputError(f"knowledge_base.path={config.path}: no {', '.join(SUFFIXES)} file there")
+    named = _named(config.columns)
+    for file in files:
+        there = column_names(file.uri)
+        if there is not None and (missing := [c for c in named.values() if c not in there]):
+            raise InputError(
+                f"{file.uri}: no column {missing[0]}; there are {', '.join(there)} (knowledge_base.columns.…= chooses)"
+            )
+    return files
+
+
+def column_names(uri: str) -> list[str] | None:
+    """The columns of a file; None for JSON lines, whose objects each have their own."""
+    if uri.lower().endswith(".jsonl"):
+        return None
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        try:
+            if uri.lower().endswith(".parquet"):
+                return list(pq.read_schema(stream).names)
+            return list(_csv(uri, stream).schema.names)
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{uri}: cannot be read ({str(error).splitlines()[0]})") from error
+
+
+def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[Entry | Bad]:
+    """The rows of one file, in order, a batch in memory at a time; a row without node is `Bad`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    row = 0
+    try:
+        for batch in _batches(uri, config.columns):
+            for fields in batch:
+                row += 1
+                yield _entry(fields, config, row)
+    except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{uri}: cannot be read after row {row} ({str(error).splitlines()[0]})") from error
+
+
+def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
+    """An article cut into windows of words that overlap; the words' own spaces are kept."""
+    words = text.split()
+    step = config.window_words - config.overlap_words
+    last = max(len(words) - config.overlap_words, 1)
+    cut = [" ".join(words[first : first + config.window_words]) for first in range(0, last, step)] if words else []
+    return cut[: config.windows]
+
+
+def image_id(name: str) -> str:
+    """The picture's id: itself, or what `fetch` makes of its URL or of its path inside the folder."""
+    return name if ID.fullmatch(name) else content_id(name)
+
+
+def text_id(role: str, node: str, language: str, text: str) -> str:
+    """Id of a node's text: equal texts of two nodes are two."""
+    return content_id(role, node, language, text)
+
+
+def _named(columns: ColumnsConfig) -> dict[str, str]:
+    found = {key: getattr(columns, key) for key in ("node", "language", "lemmas", "gloss", "article", "images")}
+    return {key: name for key, name in found.items() if name}
+
+
+def _batches(uri: str, columns: ColumnsConfig) -> Iterator[list[dict[str, Any]]]:
+    names = _named(columns)
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        if uri.lower().endswith(".jsonl"):
+            for lines in _lines(stream):
+                yield [_renamed(json.loads(line), names) for line in lines if line.strip()]
+            return
+        wanted = list(dict.fromkeys(names.values()))
+        if uri.lower().endswith(".parquet"):
+            made: Iterable[pa.RecordBatch] = pq.ParquetFile(stream).iter_batches(ROWS, columns=wanted)
+        else:
+            made = _csv(uri, stream, wanted)
+        for batch in made:
+            yield [_renamed(row, names) for row in batch.to_pylist()]
+
+
+def _renamed(row: Any, names: dict[str, str]) -> dict[str, Any]:
+    fields = row if isinstance(row, dict) else {}
+    return {key: fields.get(name) for key, name in names.items()}
+
+
+def _csv(uri: str, stream: pa.NativeFile, wanted: Sequence[str] | None = None) -> Any:
+    everything_text = pa.csv.ConvertOptions(include_columns=list(wanted) if wanted else None, strings_can_be_null=False)
+    if wanted:
+        everything_text.column_types = {name: pa.string() for name in wanted}
+    return pa.csv.open_csv(
+        stream,
+        read_options=pa.csv.ReadOptions(block_size=BLOCK),
+        parse_options=pa.csv.ParseOptions(
+            delimiter="\t" if uri.lower().endswith(".tsv") else ",", newlines_in_values=True
+        ),
+        convert_options=everything_text,
+    )
+
+
+def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
+    rest = b""
+    while block := stream.read(BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        yield [line.decode() for line in whole]
+    yield [rest.decode()]
+
+
+def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Entry | Bad:
+    node = fields.get("node")
+    if node is None or not str(node).strip():
+        return Bad(row, f"column {config.columns.node} is empty")
+    return Entry(
+        str(node).strip(),
+        str(fields.get("language") or config.language),
+        _several(fields.get("lemmas"), config.separator),
+        str(fields.get("gloss") or "").strip(),
+        str(fields.get("article") or "").strip(),
+        _several(fields.get("images"), config.separator),
+    )
+
+
+def _several(value: Any, separator: str | None) -> tuple[str, ...]:
+    """A field of one or several names: each once, in order, without empty ones."""
+    if isinstance(value, str):
+        parts: Sequence[Any] = value.split(separator) if separator else [value]
+    else:
+        parts = value or []
+    return tuple(dict.fromkeys(str(part).strip() for part in parts if part is not None and str(part).strip()))

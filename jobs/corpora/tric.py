@@ -1,0 +1,102 @@
+"""TRIC, temporal image caption retrieval: a split of the challenge as it is released.
+
+`in.tsv` has a picture's file name and its newspaper's date a line; `captions.tsv` an index and a caption (newlines
+written as backslash n); `expected.tsv`, where the answers are public, the index of the right caption a line.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from statistics import mean, median, stdev
+
+from jobs.errors import InputError
+from jobs.store import locations
+
+TEMPLATES = ("none", "year", "decade")  # how the date enters
+ANSWERS = 100  # captions a line of the challenge's output: its header has so many columns
+# Table II of the paper: submitter and its model where the paper names one, MRR on test-A and on test-B.
+PUBLISHED = (
+    ("Kaszuba (EVA02_CLIP_E_psz14_plus_s9B)", 0.6059, 0.3444),
+    ("s478846", 0.5529, 0.33850),
+    ("Serba", 0.3506, 0.2283),
+    ("transformer baseline (clip-ViT-B-32)", 0.2697, 0.1710),
+    ("Szyszk", 0.0887, 0.0621),
+    ("random baseline", 0.0513, 0.0193),
+    ("s478855", 0.0514, 0.0137),
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split: pictures and dates in the order of in.tsv, captions by index, the right index a picture if known."""
+
+    pictures: tuple[str, ...]
+    dates: tuple[date, ...]
+    captions: dict[str, str]
+    expected: tuple[str, ...] | None
+
+
+def read_split(folder: str) -> Split:
+    """The split in `folder`.
+
+    Raises:
+        InputError: a file is missing or not as described, with the line.
+    """
+    pictures, dates = [], []
+    for number, (name, day) in enumerate(_rows(folder, "in.tsv", 2), 1):
+        pictures.append(name)
+        try:
+            dates.append(date.fromisoformat(day))
+        except ValueError as error:
+            raise InputError(f"{folder}/in.tsv line {number}: {day!r} is no date (YYYY-MM-DD)") from error
+    if len(set(pictures)) < len(pictures):
+        raise InputError(f"{folder}/in.tsv: a picture stands twice")
+    captions: dict[str, str] = {}
+    for number, (index, text) in enumerate(_rows(folder, "captions.tsv", 2), 1):
+        if captions.setdefault(index, text.replace("\\n", "\n")) != text.replace("\\n", "\n"):
+            raise InputError(f"{folder}/captions.tsv line {number}: index {index} stands twice")
+    if not pictures or not captions:
+        raise InputError(f"{folder}: no picture or no caption")
+    expected = None
+    if "expected.tsv" in {o.uri.rsplit("/", 1)[-1] for o in locations.find(folder)}:
+        expected = tuple(row[0] for row in _rows(folder, "expected.tsv", 1))
+        if len(expected) != len(pictures):
+            raise InputError(f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures")
+        if strange := next((index for index in expected if index not in captions), None):
+            raise InputError(f"{folder}/expected.tsv: no caption has the index {strange}")
+    return Split(tuple(pictures), tuple(dates), captions, expected)
+
+
+def bucket(day: date, template: str) -> str:
+    """The part of a date that the template tells: nothing, the year, or the decade's first year."""
+    return {"none": "", "year": f"{day.year}", "decade": f"{day.year // 10 * 10}"}[template]
+
+
+def decade(day: date) -> str:
+    """The decade as a person writes it."""
+    return f"{day.year // 10 * 10}s"
+
+
+def describe(split: Split) -> list[tuple[str, float, float, float | None]]:
+    """Section VI.B: year, words and characters a caption; each with mean, median and standard deviation."""
+    words = [len(text.split()) for text in split.captions.values()]
+    characters = [len(text) for text in split.captions.values()]
+    years = [day.year for day in split.dates]
+    named = (("year", years), ("words a caption", words), ("characters a caption", characters))
+    return [(name, mean(v), float(median(v)), stdev(v) if len(v) > 1 else None) for name, v in named]
+
+
+def answer_lines(ranked: Sequence[Sequence[str]]) -> str:
+    """The challenge's output: a line a picture, its first captions' indices separated by tabs, best first."""
+    return "".join("\t".join(of[:ANSWERS]) + "\n" for of in ranked)
+
+
+def _rows(folder: str, name: str, columns: int) -> list[list[str]]:
+    uri = locations.join(folder, name)
+    locations.find(uri)
+    text = locations.read_bytes(uri).decode("utf-8-sig")
+    rows = [line.rstrip("\r").split("\t") for line in text.split("\n") if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if len(row) != columns:
+            raise InputError(f"{uri} line {number}: {len(row)} columns, not {columns}")
+    return rows

@@ -1,0 +1,331 @@
+"""Rank the entities of a knowledge base that a picture shows -> table `links`.
+
+    python -m jobs.link method=lemma_vision neighbors=R/near_pictures kb.path=R/kb kb.vectors=R/kb_lemmas \
+        pictures=R/embeddings out=R/links/lemma_vision
+    python -m jobs.link method=frequency_vision neighbors=R/near_pictures kb.path=R/kb out=R/links/frequency
+    python -m jobs.link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
+
+CAIRE's methods (sections 3.1, A.3, A.4). The vision ones take the nodes that the nearest pictures of the knowledge
+base carry (neighbors: pictures searched in the knowledge base's pictures, k=20) and order them by lemma, by gloss or
+by how many of the pictures carry them. The others search the texts of the whole knowledge base (neighbors: pictures
+searched in the embedded R/kb/lemmas, glosses or articles, with k well above the nodes wanted: a node has several).
+How often the right node is among the first: jobs.score.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.linking import (
+    METHODS,
+    SEVERAL,
+    TEXT_METHODS,
+    Hit,
+    Link,
+    Seen,
+    by_frequency,
+    by_similarity,
+    by_text,
+    candidates,
+)
+from jobs import cli, exclusions, screen
+from jobs.cli import say
+from jobs.config import Common, plain
+from jobs.errors import InputError
+from jobs.progress import Reporter
+from jobs.store import locations
+from jobs.store.lookup import Lookup
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.run import Plan, open_run
+from jobs.store.writer import Task, UnitWriter
+from jobs.tables import TABLES
+
+TEXTS = {  # which texts of the knowledge base a method reads
+    "lemma": "lemmas", "gloss": "glosses", "article": "articles", "lemma_vision": "lemmas", "gloss_vision": "glosses",
+}  # fmt: skip
+SHORT = "queries with fewer than k nodes"
+
+
+@dataclass
+class LinkedConfig:
+    """The knowledge base, as jobs.kb wrote it."""
+
+    path: str = MISSING
+    vectors: str | None = None  # its lemmas or glosses embedded, for lemma_vision and gloss_vision
+    hold_gb: float = 2.0  # a table of it up to this size is kept in a worker's memory, a larger one read once a unit
+
+
+@dataclass
+class LinkConfig(Common):
+    """Keys of `link`."""
+
+    neighbors: str = MISSING
+    kb: LinkedConfig = field(default_factory=LinkedConfig)
+    method: str = "lemma_vision"
+    pictures: str | None = None  # the queries' embeddings, for lemma_vision and gloss_vision
+    k: int = 20  # nodes a picture
+    nearest: int = 20  # pictures of the knowledge base that the vision methods look at (CAIRE: 20)
+    several: str = "best"  # a node with several lemmas counts by the best, the mean or the first (lemma_vision)
+    language: str = "en"  # of the lemma shown beside a node, where no lemma gave the score
+    contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base
+
+
+def execute(cfg: LinkConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    _check(cfg)
+    near = open_table(cfg.neighbors, "neighbors")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    parts = {"nodes": "nodes", "node_images": "node_images"}
+    if cfg.method in TEXTS:
+        parts[TEXTS[cfg.method]] = "texts"
+    kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
+    if cfg.method not in TEXT_METHODS and not kb["node_images"].rows:
+        raise InputError(f"{cfg.kb.path}: the knowledge base has no pictures; method={cfg.method} needs them")
+    vectors = _vectors(cfg)
+    plan = Plan(
+        out=cfg.out,
+        table="links",
+        identity={
+            "method": cfg.method,
+            "k": cfg.k,
+            "nearest": cfg.nearest,
+            "several": cfg.several,
+            "language": cfg.language,
+            "contaminated": cfg.contaminated,
+            "neighbors": near.identity,
+            "kb": {part: source.identity for part, source in kb.items()},
+            **{name: source.identity for name, source in vectors.items()},
+            **exclusions.identity(excluded),
+        },
+        units=near.units(),
+        config=plain(cfg),
+        metadata={"method": cfg.method},
+        derived=True,
+    )
+    if cfg.plan:
+        screen.show_plan("link", plan, cfg.resources, ["link"], note=cfg.method)
+        return None
+    from jobs import flow, session
+
+    session.start(cfg.ray, cfg.resources)
+    flow.check(cfg.resources, ["link"], write=False)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    settings = {name: getattr(cfg, name) for name in ("method", "k", "nearest", "several", "language")}
+    stage = flow.Stage(
+        "link",
+        LinkUnit,
+        {
+            **settings,
+            "skip_contaminated": cfg.contaminated == "skip",
+            "lookups": _lookups(cfg, kb, vectors),
+            "excluded": exclusions.keep(run, excluded),
+        },
+    )
+    flow.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
+    manifest = run.finish()
+    screen.show_result("link", manifest, run)
+    if short := manifest["counts"]["tallies"].get(SHORT):
+        more = "k of the search" if cfg.method in TEXT_METHODS else "nearest="
+        say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; a larger {more} finds more")
+    return manifest
+
+
+def _check(cfg: LinkConfig) -> None:
+    for key, allowed in (("method", METHODS), ("several", SEVERAL), ("contaminated", ("keep", "skip"))):
+        if getattr(cfg, key) not in allowed:
+            raise InputError(f"{key}={getattr(cfg, key)}: one of {', '.join(allowed)}")
+    for key in ("k", "nearest"):
+        if getattr(cfg, key) < 1:
+            raise InputError(f"{key}={getattr(cfg, key)}: at least 1")
+    if cfg.several != "best" and cfg.method not in ("lemma_vision", "gloss_vision"):
+        raise InputError(
+            f"several={cfg.several}: for lemma_vision and gloss_vision; method={cfg.method} takes the best"
+        )
+    needs = cfg.method in ("lemma_vision", "gloss_vision")
+    for key, given in (("pictures", cfg.pictures), ("kb.vectors", cfg.kb.vectors)):
+        if needs and given is None:
+            raise InputError(f"method={cfg.method} compares vectors: {key}= is required")
+        if given is not None and not needs:
+            raise InputError(f"{key}={given}: method={cfg.method} reads no vectors")
+
+
+def _vectors(cfg: LinkConfig) -> dict[str, TableSource]:
+    if cfg.pictures is None or cfg.kb.vectors is None:
+        return {}
+    found = {"pictures": open_table(cfg.pictures, "embeddings"), "vectors": open_table(cfg.kb.vectors, "embeddings")}
+    for fact in ("encoder", "preprocessing"):
+        told = {name: source.metadata.get(f"remine.{fact}", "") for name, source in found.items()}
+        if told["pictures"] != told["vectors"]:
+            raise InputError(
+                f"{cfg.pictures} and {cfg.kb.vectors} cannot be compared: "
+                f"{fact} {told['pictures']!r} and {told['vectors']!r}"
+            )
+    return found
+
+
+def _lookups(cfg: LinkConfig, kb: Mapping[str, TableSource], vectors: Mapping[str, TableSource]) -> dict[str, Lookup]:
+    hold = int(cfg.kb.hold_gb * 2**30)
+
+    def lookup(source: TableSource, key: str, *columns: str) -> Lookup:
+        objects = [footer.object for footer in source.footers]
+        return Lookup([o.uri for o in objects], key=key, columns=columns, size=sum(o.size for o in objects), hold=hold)
+
+    made = {
+        "nodes": lookup(kb["nodes"], "node_id", "lemmas"),
+        "node_images": lookup(kb["node_images"], "image_id", "node_id"),
+    }
+    if cfg.method in TEXTS:
+        key = "text_id" if cfg.method in TEXT_METHODS else "source"
+        made["texts"] = lookup(kb[TEXTS[cfg.method]], key, "text_id", "source", "text")
+    for name, source in vectors.items():
+        made[name] = lookup(source, "item_id", "embedding", "status")
+    return made
+
+
+class LinkUnit:
+    """Ranks nodes for the pictures of one unit of neighbors."""
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        k: int,
+        nearest: int,
+        several: str,
+        language: str,
+        skip_contaminated: bool,
+        lookups: Mapping[str, Lookup],
+        excluded: str | None,
+    ) -> None:
+        self._method, self._k, self._nearest, self._several = method, k, nearest, several
+        self._language, self._skip, self._lookups = language, skip_contaminated, lookups
+        self._excluded = exclusions.kept(excluded)
+
+    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+        rows = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
+        rows = rows.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+        near: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        columns = (rows[name].to_pylist() for name in ("query_id", "item_id", "score"))
+        for query, item, score in zip(*columns, strict=True):
+            near[query].append((item, score))
+        for query in self._left_out(near, writer):
+            del near[query]
+        ranked = self._by_text(near) if self._method in TEXT_METHODS else self._by_vision(near, writer)
+        made = {query: links for query, links in ranked.items() if links}
+        writer.counts.tallies[SHORT] = {"": sum(len(links) < self._k for links in ranked.values())}
+        out = self._rows(made)
+        writer.write(pa.Table.from_pylist(out, schema=TABLES["links"].schema()))
+        writer.counts.rows_in = len(out) + sum(writer.counts.filtered.values())
+        report.add(rows.num_rows)
+
+    def _left_out(self, near: Mapping[str, object], writer: UnitWriter) -> list[str]:
+        """Excluded queries, and if asked for those that are pictures of the knowledge base; counted."""
+        excluded = [query for query in near if query in self._excluded]
+        writer.counts.filtered["excluded"] = len(excluded)
+        if not self._skip:
+            return excluded
+        known = self._lookups["node_images"].rows(pa.array(list(near), pa.string()))["image_id"]
+        contaminated = sorted(set(known.to_pylist()) - set(excluded))
+        writer.counts.filtered["in_knowledge_base"] = len(contaminated)
+        return [*excluded, *contaminated]
+
+    def _by_text(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, list[Link]]:
+        found = self._texts(item for hits in near.values() for item, _ in hits)
+        return {
+            query: by_text((Hit(found[item][0], item, score) for item, score in hits if item in found), self._k)
+            for query, hits in near.items()
+        }
+
+    def _by_vision(self, near: Mapping[str, Sequence[tuple[str, float]]], writer: UnitWriter) -> dict[str, list[Link]]:
+        pictures = {query: hits[: self._nearest] for query, hits in near.items()}
+        wanted = pa.array([item for hits in pictures.values() for item, _ in hits], pa.string())
+        carried = self._lookups["node_images"].rows(wanted)
+        nodes: dict[str, list[str]] = defaultdict(list)
+        for image, node in zip(carried["image_id"].to_pylist(), carried["node_id"].to_pylist(), strict=True):
+            nodes[image].append(node)
+        seen = {
+            query: [Seen(tuple(nodes.get(item, ())), score) for item, score in hits] for query, hits in pictures.items()
+        }
+        if self._method == "frequency_vision":
+            return {query: by_frequency(of, self._k) for query, of in seen.items()}
+        asked = {query: candidates(of) for query, of in seen.items()}
+        texts = self._embedded({node for of in asked.values() for node in of})
+        queries = self._vectors_of("pictures", pa.array(list(asked), pa.string()))
+        ranked = {}
+        for query, of in asked.items():
+            if query not in queries:  # without a vector there would be no neighbours; the tables do not belong together
+                writer.counts.filtered["no_vector"] += 1
+                continue
+            named = {node: texts[node] for node in of if node in texts}
+            ranked[query] = by_similarity(queries[query], named, self._k, several=self._several)
+        return ranked
+
+    def _texts(self, ids: Iterator[str]) -> dict[str, tuple[str, str]]:
+        """text_id -> node and text."""
+        rows = self._lookups["texts"].rows(pa.array(list(ids), pa.string()))
+        columns = (rows[name].to_pylist() for name in ("text_id", "source", "text"))
+        return {text_id: (node, text) for text_id, node, text in zip(*columns, strict=True)}
+
+    def _embedded(self, nodes: set[str]) -> dict[str, list[tuple[str, np.ndarray]]]:
+        """node -> its texts' ids and vectors, in the knowledge base's order; texts without a vector are left out."""
+        rows = self._lookups["texts"].rows(pa.array(sorted(nodes), pa.string()))
+        vectors = self._vectors_of("vectors", rows["text_id"].combine_chunks())
+        made: dict[str, list[tuple[str, np.ndarray]]] = defaultdict(list)
+        for node, text in zip(rows["source"].to_pylist(), rows["text_id"].to_pylist(), strict=True):
+            if text in vectors:
+                made[node].append((text, vectors[text]))
+        return made
+
+    def _vectors_of(self, table: str, ids: pa.Array) -> dict[str, np.ndarray]:
+        rows = self._lookups[table].rows(ids)
+        rows = rows.filter(pc.equal(rows["status"], "ok"))
+        if not rows.num_rows:
+            return {}
+        matrix = np.concatenate([chunk.flatten().to_numpy() for chunk in rows["embedding"].chunks])
+        return dict(zip(rows["item_id"].to_pylist(), matrix.reshape(rows.num_rows, -1), strict=True))
+
+    def _rows(self, ranked: Mapping[str, Sequence[Link]]) -> list[dict[str, Any]]:
+        named = self._names(ranked)
+        return [
+            {
+                "image_id": query,
+                "method": self._method,
+                "rank": rank,
+                "node_id": link.node_id,
+                "lemma": named.get(link.text_id or "") or named.get(link.node_id),
+                "score": link.score,
+            }
+            for query, links in ranked.items()
+            for rank, link in enumerate(links, 1)
+        ]
+
+    def _names(self, ranked: Mapping[str, Sequence[Link]]) -> dict[str, str]:
+        """The lemma of each text that gave a score, where texts are lemmas, and a lemma of each node."""
+        links = [link for of in ranked.values() for link in of]
+        named = {}
+        rows = self._lookups["nodes"].rows(pa.array(sorted({link.node_id for link in links}), pa.string()))
+        for node, lemmas in zip(rows["node_id"].to_pylist(), rows["lemmas"].to_pylist(), strict=True):
+            of = dict(lemmas)
+            if first := of.get(self._language) or next(iter(of.values()), None):
+                named[node] = first[0]
+        if TEXTS.get(self._method) == "lemmas":
+            if self._method == "lemma":
+                ids = (link.text_id for link in links if link.text_id)
+                named.update({text_id: text for text_id, (_, text) in self._texts(ids).items()})
+            else:
+                rows = self._lookups["texts"].rows(pa.array(sorted({link.node_id for link in links}), pa.string()))
+                named.update(zip(rows["text_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        return named
+
+
+JOB = cli.Job("link", LinkConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("link"))

@@ -1,0 +1,113 @@
+"""Fill a template with every combination of values -> table `texts`, to be embedded and searched for.
+
+    python -m jobs.prompts out=R/prompts                                 (CAIRE's 20 concepts in 10 countries)
+    python -m jobs.prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
+
+An axis is a list of values, or a text file with one a line. The column `source` of a text tells its values as JSON.
+Then: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
+"""
+
+import itertools
+import json
+import string
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs import cli
+from jobs.cli import say
+from jobs.config import plain
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.small import write_small
+from jobs.tables import TABLES
+
+MOST = 1_000_000  # prompts; more is a mistake in the axes
+
+
+@dataclass
+class PromptsConfig:
+    """Keys of `prompts`."""
+
+    out: str = MISSING
+    template: str = MISSING  # names of axes in braces
+    axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
+    language: str = "en"
+
+
+def execute(cfg: PromptsConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest."""
+    axes = {name: _values(name, given) for name, given in cfg.axes.items()}
+    rows = prompts(cfg.template, axes, cfg.language)
+    made = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
+    manifest = write_small(cfg.out, made, table="texts", identity=identity, config=plain(cfg))
+    size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
+    say(f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}")
+    return manifest
+
+
+def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> list[dict[str, Any]]:
+    """Rows of the table `texts`, the last axis running fastest.
+
+    Raises:
+        InputError: template and axes do not name the same, or there are more than a million combinations.
+    """
+    try:
+        named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        raise InputError(f"template={template!r}: {error}") from error
+    if missing := sorted(named - set(axes)):
+        raise InputError(
+            f"template={template!r}: no axis {missing[0]!r}; there are {', '.join(sorted(axes)) or 'none'}"
+        )
+    if unused := sorted(set(axes) - named):
+        raise InputError(f"axes.{unused[0]}: the template does not name it, every prompt would stand there twice")
+    size = 1
+    for values in axes.values():
+        size *= len(values)
+    if not axes or size > MOST:
+        raise InputError(f"axes: {size:,} prompts; 1 to {MOST:,}" if axes else "axes: at least one")
+    rows = []
+    for combination in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, combination, strict=True))
+        text = "".join(
+            literal + (chosen[name] if name is not None else "")
+            for literal, name, _, _ in string.Formatter().parse(template)
+        )
+        rows.append(
+            {
+                "text_id": content_id("prompt", language, text),
+                "role": "prompt",
+                "language": language,
+                "date": None,
+                "source": json.dumps(chosen, ensure_ascii=False, separators=(",", ":")),
+                "revision": None,
+                "text": text,
+            }
+        )
+    return rows
+
+
+def _values(name: str, given: Any) -> list[str]:
+    if isinstance(given, str):
+        if not given.lower().endswith(".txt"):
+            raise InputError(f"axes.{name}={given}: a list of values, or a .txt file with one a line")
+        given = locations.read_bytes(locations.find(given)[0].uri).decode("utf-8-sig").splitlines()
+    values = [str(value).strip() for value in given or [] if str(value).strip()]
+    if not values:
+        raise InputError(f"axes.{name}: no value in it")
+    if twice := next((value for value in values if values.count(value) > 1), None):
+        raise InputError(f"axes.{name}: {twice!r} stands twice")
+    return values
+
+
+JOB = cli.Job("prompts", PromptsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("prompts"))

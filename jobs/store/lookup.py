@@ -1,0 +1,48 @@
+"""Rows of a table by the values of one column: kept in memory if the table is small, else read anew each time."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from jobs.store import locations
+
+
+class Lookup:
+    """Finds rows in the objects `uris` of one table; picklable as long as nothing was read.
+
+    Args:
+        uris: the table's data objects, in order.
+        key: the column to look in, a string.
+        columns: the columns wanted besides it.
+        hold: bytes on disk up to which the rows are kept in memory; a larger table is read at each call, and of its
+            wide columns only the row groups with a row that is wanted.
+    """
+
+    def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str], size: int, hold: int) -> None:
+        self._uris, self._key, self._columns = list(uris), key, [c for c in columns if c != key]
+        self._held: pa.Table | None = None
+        self._hold = size <= hold
+
+    def rows(self, wanted: pa.Array) -> pa.Table:
+        """The rows whose key is one of `wanted`, in the table's order; each row once."""
+        wanted = pc.unique(wanted)
+        if not self._hold:
+            return pa.concat_tables(self._found(wanted), promote_options="permissive")
+        if self._held is None:
+            self._held = pa.concat_tables(self._found(None), promote_options="permissive")
+        return self._held.filter(pc.is_in(self._held[self._key], wanted))
+
+    def _found(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
+        for uri in self._uris:
+            fs, path = locations.filesystem(uri)
+            with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+                yield file.schema_arrow.empty_table().select([self._key, *self._columns])
+                for group in range(file.num_row_groups):
+                    rows = file.read_row_group(group, columns=[self._key])
+                    hit = None if wanted is None else pc.is_in(rows[self._key], wanted)
+                    if hit is None or pc.any(hit).as_py():
+                        if self._columns:
+                            rows = file.read_row_group(group, columns=[self._key, *self._columns])
+                        yield rows if hit is None else rows.filter(hit)
