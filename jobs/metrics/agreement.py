@@ -7,7 +7,7 @@ over items; so they and their intervals cost little, however many items there ar
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -210,12 +210,12 @@ MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; past it a scale is continuous
 _EQUAL = "all answers are equal: without variance no agreement can be told from chance"
 
 
-def _pairable(counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
     rated: NDArray[np.bool_] = counts.sum(1) >= 2
     return rated
 
 
-def _blocks(counts: NDArray[np.int64], matrix: Callable[[Floats], Floats]) -> Floats:
+def _blocks(counts: NDArray[Any], matrix: Callable[[Floats], Floats]) -> Floats:
     """`matrix` of each block of items, in an order that names do not change: float64[blocks, levels, levels]."""
     rows = shuffled(counts.astype(np.float64))
     return np.stack([matrix(part) for part in np.array_split(rows, min(len(rows), BLOCKS))])

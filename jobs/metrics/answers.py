@@ -5,11 +5,12 @@ One row an answer, so that three of five hundred raters an item cost three rows 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 MAX_LEVELS = 512  # more different answers than this are no closed set: see distributions.MAX_ANSWERS
 
@@ -19,9 +20,9 @@ class Answers:
     """Rows sorted by item, then rater; at most one a pair of them.
 
     Attributes:
-        item: int64[n], 0 … items - 1.
-        rater: int64[n], index into `raters`.
-        value: int64[n], index into `values`; -1 if the answer is a number only.
+        item: int[n], 0 … items - 1.
+        rater: int[n], index into `raters`.
+        value: int[n], index into `values`; -1 if the answer is a number only.
         score: float64[n], NaN if the answer has none.
         items: how many items were asked about, answered or not.
         raters: names; `asked` is int64[raters], the ratings asked of each.
@@ -127,7 +128,7 @@ class Answers:
             code = np.searchsorted(numbers, self.score[rows])
         if len(numbers) > MAX_LEVELS:
             raise ValueError(f"{len(numbers)} different answers: not a closed set")
-        flat = np.bincount(self.item[rows] * len(numbers) + code, minlength=self.items * len(numbers))
+        flat = np.bincount(self.item[rows].astype(np.int64) * len(numbers) + code, minlength=self.items * len(numbers))
         return flat.reshape(self.items, len(numbers)), numbers
 
     def means(self) -> tuple[Floats, Ints]:

@@ -5,20 +5,23 @@ Dumitrache, Inel, Aroyo, Timmermans and Welty, "CrowdTruth 2.0: Quality Metrics 
 are computed from the values of the round before (the order of the reference implementation, CrowdTruth-core).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, undefined
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import WILSON, wilson
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 REFERENCE = 0.001  # the reference stops when no measure changes by this much or more
 STRICT = 1e-10
 MAX_ROUNDS = 10_000
+ZERO = 1e-9  # a unit's quality below it is 0 but for rounding
 FLOOR = 1e-8  # the reference's least denominator, cosine and annotation quality
 
 _SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, rounds until nothing changes by {stop:g} or more"
@@ -192,92 +195,111 @@ def binned(scores: Floats, low: float, high: float) -> Ints:
 BINS = ("disagree", "neutral", "agree")
 
 
-def crowdtruth_figures(
-    answers: Answers, names: Sequence[str], *, bins: tuple[float, float] | None = None, stop: float = REFERENCE
-) -> Iterator[Figure]:
-    """The measures of every unit, worker and annotation, and what of them sums the task up.
+@dataclass(frozen=True)
+class Task:
+    """Judgements of a closed task, as `crowdtruth` takes them, with the names that figures carry.
+
+    Units with a single judgement are left out (as in the reference) and show in the coverage.
+    """
+
+    unit: Ints
+    worker: Ints
+    vectors: Floats
+    units: Sequence[str]
+    workers: Sequence[str]
+    annotations: Sequence[str]
+    asked: int
+
+    def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Figure]:
+        """The measures of every unit, worker and annotation, and what sums the task up.
+
+        Undefined: no unit with two judgements.
+        """
+        source = _SOURCE.format(stop=stop)
+        pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
+        rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
+        share = float(rows.sum() / self.asked) if self.asked else None
+        if not rows.any():
+            reason = "no unit was rated by two raters"
+            yield undefined("unit_quality_mean", source, reason, coverage=share, dims=dims)
+            return
+        used_units, unit = np.unique(self.unit[rows], return_inverse=True)
+        used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
+        at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
+        units, workers = [self.units[u] for u in used_units], [self.workers[w] for w in used_workers]
+        made = [*_of_units(at, units, self.annotations, np.bincount(unit), source)]
+        made += [*_of_workers(at, workers, np.bincount(worker), source)]
+        made += [
+            _measure("annotation_quality", at.annotation[k], int(rows.sum()), source, annotation=label)
+            for k, label in enumerate(self.annotations)
+        ]
+        made += _summary(at, source, share, int(rows.sum()))
+        for figure in made:
+            yield figure.at(**(dims or {}))
+
+
+def task_of(answers: Answers, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> Task:
+    """The task of one question with one answer a rating.
 
     Args:
         names: str[items], how the units are called in dims.
         bins: (lowest, highest) score of the scale, to bin scores into disagree, neutral, agree; None: the values are
             the annotations.
-
-    Units with one rating are left out (as in the reference) and show in the coverage. Undefined without such units.
     """
-    source = _SOURCE.format(stop=stop)
     rows = answers.where(~np.isnan(answers.score) if bins else answers.value >= 0)
-    rows = rows.where(rows.per_item()[rows.item] >= 2)
     labels = BINS if bins else answers.values
-    share = rows.n / int(answers.asked.sum()) if answers.asked.sum() else None
-    dims = {"bins": "3"} if bins else {}
-    if not rows.n:
-        yield undefined("unit_quality_mean", source, "no unit was rated by two raters", coverage=share, dims=dims)
-        return
     code = binned(rows.score, *bins) if bins else rows.value
-    used_units, unit = np.unique(rows.item, return_inverse=True)
-    used_workers, worker = np.unique(rows.rater, return_inverse=True)
-    at = crowdtruth(unit, worker, np.eye(len(labels))[code], stop=stop)
-    per_unit, per_worker = np.bincount(unit), np.bincount(worker)
-
-    def of(metric: str, value: float, n: int, **more: str) -> Figure:
-        return Figure(
-            metric=metric,
-            definition=_DEFINITIONS[metric] + source,
-            value=value,
-            n=n,
-            coverage=None,
-            dims={**dims, **more},
-        )
-
-    for place, item in enumerate(used_units):
-        yield of("unit_quality", at.unit[place], per_unit[place], unit=names[item])
-        for k, label in enumerate(labels):
-            yield of(
-                "unit_annotation_score",
-                at.unit_annotation[place, k],
-                per_unit[place],
-                unit=names[item],
-                annotation=label,
-            )
-    for place, rater in enumerate(used_workers):
-        name, n = answers.raters[rater], int(per_worker[place])
-        yield of("worker_quality", at.worker[place], n, rater=name)
-        yield of("worker_worker_agreement", at.worker_worker[place], n, rater=name)
-        yield of("worker_unit_agreement", at.worker_unit[place], n, rater=name)
-    for k, label in enumerate(labels):
-        yield of("annotation_quality", at.annotation[k], rows.n, annotation=label)
-    yield from _summary(at, source, share, dims, rows.n)
+    return Task(
+        unit=rows.item,
+        worker=rows.rater,
+        vectors=np.eye(len(labels))[code],
+        units=names,
+        workers=answers.raters,
+        annotations=labels,
+        asked=int(answers.asked.sum()),
+    )
 
 
-ZERO = 1e-9
+def _measure(metric: str, value: float, n: int, source: str, **dims: str) -> Figure:
+    return Figure(metric=metric, definition=_DEFINITIONS[metric] + source, value=value, n=n, dims=dims)
 
 
-def _summary(at: CrowdTruth, source: str, coverage: float | None, dims: dict[str, str], n: int) -> Iterator[Figure]:
-    from jobs.metrics.intervals import WILSON, wilson
+def _of_units(
+    at: CrowdTruth, units: Sequence[str], annotations: Sequence[str], n: Ints, source: str
+) -> Iterator[Figure]:
+    for place, name in enumerate(units):
+        yield _measure("unit_quality", at.unit[place], n[place], source, unit=name)
+        for k, label in enumerate(annotations):
+            score = at.unit_annotation[place, k]
+            yield _measure("unit_annotation_score", score, n[place], source, unit=name, annotation=label)
 
-    units = len(at.unit)
+
+def _of_workers(at: CrowdTruth, workers: Sequence[str], n: Ints, source: str) -> Iterator[Figure]:
+    for place, name in enumerate(workers):
+        yield _measure("worker_quality", at.worker[place], n[place], source, rater=name)
+        yield _measure("worker_worker_agreement", at.worker_worker[place], n[place], source, rater=name)
+        yield _measure("worker_unit_agreement", at.worker_unit[place], n[place], source, rater=name)
+
+
+def _summary(at: CrowdTruth, source: str, coverage: float | None, n: int) -> Iterator[Figure]:
+    units, dependent = len(at.unit), "no interval: the qualities depend on each other"
     yield Figure(
         metric="unit_quality_mean",
         definition=f"Mean unit quality; n counts units. {source}",
         value=at.unit.mean(),
         n=units,
         coverage=coverage,
-        dims=dims,
-        reason="no interval: the units' qualities depend on each other",
+        reason=dependent,
     )
     none = int((at.unit < ZERO).sum())
-    low, high = wilson(none, units)
-    yield Figure(
-        metric="unit_quality_zero",
-        definition="Share of units whose quality is 0: no two ratings are equal "
-        f"(Century, appendix N); n counts units. {source}",
-        value=none / units,
-        n=units,
+    yield estimated(
+        "unit_quality_zero",
+        f"Share of units of quality 0: no two ratings are equal (Century, appendix N); n counts units. {source}",
+        none / units,
+        units,
         coverage=coverage,
-        low=low,
-        high=high,
-        interval_method=WILSON,
-        dims=dims,
+        interval=wilson(none, units),
+        method=WILSON,
     )
     yield Figure(
         metric="worker_quality_mean",
@@ -285,8 +307,7 @@ def _summary(at: CrowdTruth, source: str, coverage: float | None, dims: dict[str
         value=at.worker.mean(),
         n=len(at.worker),
         coverage=coverage,
-        dims=dims,
-        reason="no interval: the workers' qualities depend on each other",
+        reason=dependent,
     )
     yield Figure(
         metric="crowdtruth_rounds",
@@ -294,6 +315,5 @@ def _summary(at: CrowdTruth, source: str, coverage: float | None, dims: dict[str
         value=at.rounds,
         n=n,
         coverage=coverage,
-        dims=dims,
         reason="a count: no interval",
     )

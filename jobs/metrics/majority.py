@@ -1,6 +1,7 @@
 """Categories by majority, and how often a rater goes with the others."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     return names, np.array([names.index(NONE if n else v) for v, n in zip(values, none, strict=True)], np.int64)
 
 
-def majority(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
     """The place of the answer of more than half of an item's ratings: int64[items]; -1 if there is none.
 
     Args:

@@ -35,8 +35,8 @@ _OF = {
     "f1": "harmonic mean of precision and recall",
 }
 _AGREE = (
-    "Mean over pairs of raters of the F1 between their marks, {unit}; pairs that share no text, or marked nothing in any "
-    "of them, left out; n counts pairs."
+    "Mean over pairs of raters of the F1 between their marks, {unit}; pairs that share no text, or marked nothing in "
+    "any of them, left out; n counts pairs."
 )
 _ALPHA = "Krippendorff's alpha, nominal, of marked or not over {unit}; n counts those that two raters saw."
 
