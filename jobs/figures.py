@@ -287,7 +287,7 @@ SHOWN = 40  # lines on the terminal; the rest is in the files
 
 
 def _tell(figures: Sequence[Figure]) -> None:
-    wide = [f for f in figures if not {"unit"} & f.dims.keys()]
+    wide = sorted((f for f in figures if "unit" not in f.dims), key=lambda f: "rater" in f.dims)  # sums first
     for figure in wide[:SHOWN]:
         own = {k: v for k, v in figure.dims.items() if k not in ("rubric",)}
         value = "undefined" if figure.value is None else f"{figure.value:.4f}"

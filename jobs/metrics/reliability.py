@@ -37,10 +37,11 @@ _PAIRWISE = (
 def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
     """ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin.
 
-    ICC(2) needs raters crossed with items. If every rater rated every item that has ratings, the columns are the raters
-    (dims `columns`: raters). If not (three of 150 raters an item), they are **rating slots**: items with exactly k
-    ratings are kept, and each item's ratings are put into k slots at random, with a fixed seed and from an order that
-    depends on scores alone, so that names change nothing. ICC(1), which has no columns, is the cleaner figure then.
+    ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
+    raters (dims `columns`: raters) and the other items are left out, as pingouin does. If not (three of 150
+    raters an item), they are **rating slots**: items with exactly k ratings are kept, and each item's ratings are put
+    into k slots at random, with a fixed seed and from an order that depends on scores alone, so that names change
+    nothing. ICC(1), which has no columns, is the cleaner figure then.
 
     Args:
         k: ratings an item; the most frequent number of two or more (of equals the larger), if None.
@@ -92,10 +93,11 @@ def _slots(answers: Answers, k: int | None) -> tuple[Floats, bool, int]:
     """float64[items, k] of scores, whether its columns are raters, and k."""
     scored = answers.where(~np.isnan(answers.score))
     per_item = scored.per_item()
-    raters, per_rater = np.unique(scored.rater, return_counts=True)
-    rated = int((per_item > 0).sum())
-    if k in (None, len(raters)) and len(raters) > 1 and (per_rater == rated).all():
-        return ordered(scored.score.reshape(rated, len(raters))), True, len(raters)
+    raters = len(np.unique(scored.rater))
+    rated, complete = int((per_item > 0).sum()), int((per_item == raters).sum())
+    if k in (None, raters) and raters > 1 and 2 * complete >= rated:
+        kept = scored.where(per_item[scored.item] == raters)
+        return ordered(kept.score.reshape(complete, raters)), True, raters
     if k is None:
         sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
         k = int(len(sizes) - 1 - np.argmax(sizes[::-1]))
