@@ -15,9 +15,24 @@ from jobs import config
 from jobs.errors import InputError, RunError
 
 JOBS = (
-    "demo", "mine", "curate", "fetch", "embed", "judge", "report", "verify", "run",
-    "kb", "link", "prompts", "choose", "captions", "tric", "score",
-)  # fmt: skip
+    "demo",
+    "mine",
+    "curate",
+    "fetch",
+    "embed",
+    "kb",
+    "prompts",
+    "captions",
+    "link",
+    "choose",
+    "tric",
+    "judge",
+    "figures",
+    "score",
+    "report",
+    "verify",
+    "run",
+)
 
 
 @dataclass(frozen=True)

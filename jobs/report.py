@@ -2,15 +2,16 @@
 
     python -m jobs.report ratings=[R/ratings/*,R/people] images=R/images records=R/records out=R/report
 
-Counts after each step, distributions of the answers by rater and question, a gallery. The page needs no
-network and runs no script; pictures are blurred until the reader asks. Writes OUT/index.html and the table
-OUT/metrics, replacing an earlier report in the same place.
+Counts after each step, distributions of the answers by rater and question, agreement among raters, scores of models,
+models against people and gold, spans and scene graphs as far as the tables allow (docs/metrics.md), a gallery. The
+page needs no network and runs no script; pictures are blurred until the reader asks. Writes OUT/index.html and the
+table OUT/metrics, replacing an earlier report in the same place.
 """
 
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,14 +21,19 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.local_models import is_local
-from jobs import cli, config, exclusions
+from jobs import cli, config, exclusions, figuring
 from jobs.cli import say
 from jobs.errors import InputError
-from jobs.metrics.distributions import Distributions, metrics_table
+from jobs.known import read_items, read_raters
+from jobs.metrics.distributions import Distributions, figures_of
+from jobs.metrics.figure import Figure, figures_table
+from jobs.metrics.suite import FigureSettings
 from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
 from jobs.page.render import render
 from jobs.page.thumbnails import thumbnail
+from jobs.reduction import Reduction
 from jobs.store import locations
+from jobs.store.locations import Object
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
 from jobs.store.run import Plan, open_run
 from jobs.store.units import Unit
@@ -51,6 +57,15 @@ class ReportConfig:
     records: str | None = None
     matches: str | None = None
     embeddings: str | None = None
+    raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
+    items: str | None = None  # attributes to disaggregate by, targets, right values
+    responses: str | None = None  # whose model, prompt and length the ratings are about
+    spans: list[str] = field(default_factory=list)  # tables, or globs of tables
+    texts: str | None = None  # of the spans, for tokens
+    questions: str | None = None  # scene graphs: questions with their parents, answered in ratings
+    questions_rubric: str = "dsg"  # the rubric of those answers
+    likert: str | None = None  # rubric/question of people's ratings that scene graphs are correlated with
+    figures: FigureSettings = field(default_factory=FigureSettings)
     title: str = "Report"
     gallery: int = 48  # pictures shown: a sample that depends on their ids alone
     exclusions: str | None = None  # file of pictures that must not be used (jobs.exclusions)
@@ -64,15 +79,32 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     ratings = [open_table(uri, "ratings") for pattern in cfg.ratings for uri in tables_in(pattern)]
     named = {"matches": "records", "records": "records", "images": "images", "embeddings": "embeddings"}
     read = {key: open_table(uri, table) for key, table in named.items() if (uri := getattr(cfg, key))}
-    sources = [*read.values(), *ratings]
-    if not sources:
-        raise InputError("report: nothing to report on; give ratings=, images=, records= or matches=")
+    beside = _beside(cfg)
+    sources = [*read.values(), *ratings, *(source for found in beside.values() for source in found)]
+    if not (read or ratings or beside["spans"]):
+        raise InputError("report: nothing to report on; give ratings=, images=, records=, matches= or spans=")
+    figuring.check(cfg.figures)
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     chosen = sample(read["images"], cfg.gallery, excluded) if "images" in read else set()
-    distributions, of_chosen = reduce(ratings, chosen, excluded)
-    manifest = _write_metrics(cfg, sources, metrics_table(distributions.result()))
-    words = wording(cfg.rubric_dir)
+    words, scales = wording(cfg.rubric_dir)
+    with Reduction(by=cfg.figures.by, keep_ids=cfg.figures.crowdtruth) as reduction:
+        distributions, of_chosen = reduce(ratings, chosen, excluded, reduction)
+        figures = list(
+            _figures(
+                cfg,
+                reduction,
+                distributions=distributions,
+                scales=scales,
+                ratings=ratings,
+                beside=beside,
+                excluded=excluded,
+            )
+        )
+    told = [figure for found in distributions.result() for figure in figures_of(found)]
+    inputs = [footer.object for source in sources for footer in source.footers]
+    identity = {"inputs": [source.identity for source in sources]}
+    manifest = write_metrics(cfg.out, [*told, *figures], inputs=inputs, identity=identity, settings=config.plain(cfg))
     page = Page(
         title=cfg.title,
         lede=_lede(read, ratings),
@@ -82,6 +114,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         tables=[_summary(key, source) for key, source in read.items()]
         + [_summary(f"ratings by {_rater(source)}", source) for source in ratings],
         distributions=distributions.result(),
+        figures=figures,
         wording=words,
         pictures=list(_pictures(read, chosen, of_chosen, words)),
         pictures_total=read["images"].rows if "images" in read else None,
@@ -101,30 +134,93 @@ def sample(images: TableSource, size: int, excluded: frozenset[str]) -> set[str]
     return set(smallest)
 
 
+def _beside(cfg: ReportConfig) -> dict[str, list[TableSource]]:
+    """The tables beside ratings and pictures, by key."""
+    several = {"raters": cfg.raters, "spans": cfg.spans}
+    one = {key: [uri] for key in ("items", "responses", "texts", "questions") if (uri := getattr(cfg, key))}
+    found = {key: [open_table(uri, key) for uri in uris] for key, uris in one.items()}
+    for key, patterns in several.items():
+        found[key] = [open_table(uri, key) for pattern in patterns for uri in tables_in(pattern)]
+    return found
+
+
+def _figures(
+    cfg: ReportConfig,
+    reduction: Reduction,
+    *,
+    distributions: Distributions,
+    scales: Mapping[tuple[str, str], tuple[float, float]],
+    ratings: Sequence[TableSource],
+    beside: Mapping[str, Sequence[TableSource]],
+    excluded: frozenset[str],
+) -> Iterator[Figure]:
+    """Everything but the distributions."""
+    raters = read_raters(beside["raters"], reduction.methods, gold=cfg.figures.gold, groups=_groups(cfg, beside))
+    single = {key: next(iter(beside.get(key, ())), None) for key in ("items", "responses", "texts", "questions")}
+    items = read_items(single["items"], single["responses"], figuring.attributes(cfg.figures))
+    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
+
+    def of_a_graph(rubric: str, question: str) -> bool:
+        return single["questions"] is not None and rubric == cfg.questions_rubric
+
+    yield from figuring.question_figures(
+        reduction, raters, items, cfg.figures, orders=orders, scales=scales, skip=of_a_graph
+    )
+    if beside["spans"]:
+        yield from figuring.span_figures(beside["spans"], single["texts"], span_kinds(beside, cfg), cfg.figures.overlap)
+    if single["questions"]:
+        yield from figuring.dsg_figures(
+            ratings, single["questions"], rubric=cfg.questions_rubric, likert=cfg.likert, barred=excluded
+        )
+
+
+def _groups(cfg: ReportConfig, beside: Mapping[str, Sequence[TableSource]]) -> list[str]:
+    return list(cfg.figures.groups) if beside["raters"] else []
+
+
+def span_kinds(beside: Mapping[str, Sequence[TableSource]], cfg: ReportConfig) -> dict[str, str]:
+    """rater -> kind of those who marked spans; they need not have rated anything."""
+    names = {
+        name
+        for source in beside["spans"]
+        for batch in source.batches(["rater"])
+        for name in batch["rater"].unique().to_pylist()
+    }
+    methods = {name: {"human"} for name in names}
+    return read_raters(beside["raters"], methods, gold=cfg.figures.gold, groups=()).kinds
+
+
 def reduce(
-    ratings: Sequence[TableSource], chosen: set[str], excluded: frozenset[str]
+    ratings: Sequence[TableSource], chosen: set[str], excluded: frozenset[str], reduction: Reduction
 ) -> tuple[Distributions, dict[str, list[dict[str, Any]]]]:
-    """One pass over all ratings but those of excluded items: their distributions, and the rows about `chosen`."""
-    distributions = Distributions()
+    """One pass over all ratings but those of excluded items.
+
+    Returns:
+        Their distributions, and the rows about `chosen`; `reduction` has taken the codes of all.
+    """
+    distributions = Distributions(extra=reduction.by)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    columns = sorted({*distributions.columns, "item_id", "target"})
+    columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
     wanted, barred = pa.array(sorted(chosen), pa.string()), pa.array(sorted(excluded), pa.string())
     for source in ratings:
         for rows_read in source.batches(columns):
             batch = rows_read.filter(pc.invert(pc.is_in(rows_read["item_id"], barred)))
             distributions.add(batch)
+            reduction.add(batch)
             for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
                 rows[row["item_id"]].append(row)
     return distributions, rows
 
 
-def wording(folder: str | None) -> dict[tuple[str, str], Wording]:
-    """The words of all known rubrics' questions, by (rubric, question)."""
+def wording(
+    folder: str | None,
+) -> tuple[dict[tuple[str, str], Wording], dict[tuple[str, str], tuple[float, float]]]:
+    """The words of all known rubrics' questions, and the lowest and highest score of those with a scale."""
     from omegaconf import OmegaConf
 
     from actors.vlm.rubric import Rubric
 
-    words = {}
+    words, scales = {}, {}
     files = sorted((config.CONF / "rubric").glob("*.yaml"))
     found = [p.read_text("utf-8") for p in files]
     if folder:
@@ -135,18 +231,23 @@ def wording(folder: str | None) -> dict[tuple[str, str], Wording]:
         for question in rubric.questions:
             labels = {answer.value: answer.label for answer in question.answers}
             words[rubric.name, question.name] = Wording(question.name.replace("_", " "), question.text, labels)
-    return words
+            if scores := [answer.score for answer in question.answers if answer.score is not None]:
+                scales[rubric.name, question.name] = min(scores), max(scores)
+    return words, scales
 
 
-def _write_metrics(cfg: ReportConfig, sources: Sequence[TableSource], rows: pa.Table) -> dict[str, Any]:
-    inputs = tuple(footer.object for source in sources for footer in source.footers)
-    out = locations.join(locations.absolute(cfg.out), "metrics")
+def write_metrics(
+    out: str, figures: Iterable[Figure], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the table OUT/metrics, replacing an earlier one, and return its manifest and place."""
+    rows = figures_table(figures)
+    out = locations.join(locations.absolute(out), "metrics")
     plan = Plan(
         out=out,
         table="metrics",
-        identity={"inputs": [source.identity for source in sources]},
-        units=[Unit(content_id(*(o.uri for o in inputs)), inputs, rows=rows.num_rows)],
-        config=config.plain(cfg),
+        identity=identity,
+        units=[Unit(content_id(*(o.uri for o in inputs)), tuple(inputs), rows=rows.num_rows)],
+        config=settings,
         metadata={},
         derived=True,
     )

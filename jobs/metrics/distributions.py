@@ -4,10 +4,9 @@
 raters, questions and answers, never with the number of rows. The counting is done by Arrow.
 """
 
-import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import STATUSES, Status
-from jobs.tables import conform, table
+from jobs.metrics.figure import Figure, figures_table, undefined
+from jobs.metrics.intervals import WILSON, Z95, wilson
 
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
 # Past this many different answers a question is not closed (free text, a slider): its answers are no longer
 # counted one by one, so that memory stays bounded. The largest closed set of the papers has 22 (UN sub-regions).
 MAX_ANSWERS = 512
-Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
-WILSON, NORMAL = "wilson 95%", "normal 95% over ratings"
+NORMAL = "normal 95% over ratings"
 # Arrow cannot group by lists; answers are joined by ASCII's unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
@@ -47,18 +46,6 @@ class Share:
     low: float | None
     high: float | None
     listed: bool = True  # False: chosen, but not among the answers the rubric allows
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its interval; `reason` says why `value`, or else the interval, is None."""
-
-    value: float | None
-    n: int
-    low: float | None = None
-    high: float | None = None
-    interval_method: str | None = None
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,8 +73,8 @@ class Distribution:
     coverage: float
     answers: tuple[Share, ...]
     ordinal: bool | None
-    mean_score: Estimate
-    outside_mass: Estimate
+    mean_score: Figure
+    outside_mass: Figure
     reason: str | None = None
 
     @property
@@ -192,12 +179,14 @@ class Distributions:
             coverage=ok / asked,
             answers=answers,
             ordinal=ordinal,
-            mean_score=self._score[key].estimate(
-                interval=True,
-                reason=empty or ("the rater gave no scores" if ordinal else "the answers are categories: no mean"),
+            mean_score=self._score[key].figure(
+                "mean_score",
+                asked,
+                empty=empty,
+                reason="the rater gave no scores" if ordinal else "the answers are categories: no mean",
             ),
-            outside_mass=self._outside[key].estimate(
-                interval=False, reason=empty or "the rater states no probabilities"
+            outside_mass=self._outside[key].figure(
+                "outside_mass_mean", asked, empty=empty, reason="the rater states no probabilities"
             ),
             reason=reason,
         )
@@ -265,44 +254,34 @@ class _Sums:
         self.total += total or 0.0  # Arrow's sum of no numbers is null
         self.squares += squares or 0.0
 
-    def estimate(self, *, interval: bool, reason: str) -> Estimate:
+    def figure(self, metric: str, asked: int, *, empty: str | None, reason: str) -> Figure:
+        """The mean; of scores with its interval. `empty` or else `reason` says why there are no numbers."""
+        definition = _DEFINITIONS[metric]
         if not self.n:
-            return Estimate(None, 0, reason=reason)
-        mean = self.total / self.n
-        if not interval:
-            return Estimate(mean, self.n)
+            status = Status.MISSING_INPUT if empty else Status.SKIPPED
+            return undefined(metric, definition, empty or reason, coverage=0.0, status=status)
+        low, high, why = self._interval() if metric == "mean_score" else (None, None, None)
+        return Figure(
+            metric=metric,
+            definition=definition,
+            value=self.total / self.n,
+            n=self.n,
+            coverage=self.n / asked,
+            low=low,
+            high=high,
+            interval_method=None if low is None else NORMAL,
+            reason=why,
+        )
+
+    def _interval(self) -> tuple[float | None, float | None, str | None]:
         if self.n == 1:
-            return Estimate(mean, 1, reason="no interval: a single rating")
+            return None, None, "no interval: a single rating"
         # Exact, because the difference of the two sums would cancel in floating point.
         variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
         if variance <= 0:
-            return Estimate(mean, self.n, reason="no interval: all scores are equal")
+            return None, None, "no interval: all scores are equal"
         half = Z95 * math.sqrt(variance / self.n)
-        return Estimate(mean, self.n, mean - half, mean + half, NORMAL)
-
-
-def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
-    """Score interval of a binomial proportion (E. B. Wilson, JASA 22, 1927); at z = 1.96 of 95 %.
-
-    Args:
-        count: successes, 0 <= count <= n.
-        n: trials, at least 1.
-        z: quantile of the standard normal distribution.
-
-    Returns:
-        (low, high), in [0, 1] and with low <= count / n <= high.
-
-    Raises:
-        ValueError: count or n outside its range.
-    """
-    if not 0 <= count <= n or n < 1:
-        raise ValueError(f"no proportion of {count} in {n}; need 0 <= count <= n and n >= 1")
-    p, zz = count / n, z * z
-    middle, half = p + zz / (2 * n), z * math.sqrt(p * (1 - p) / n + zz / (4 * n * n))
-    # At 0 and n the bound is exactly 0 and 1; rounding would leave it a hair off.
-    low = 0.0 if count == 0 else (middle - half) / (1 + zz / n)
-    high = 1.0 if count == n else (middle + half) / (1 + zz / n)
-    return low, high
+        return self.total / self.n - half, self.total / self.n + half, None
 
 
 def metrics_table(distributions: Iterable[Distribution]) -> pa.Table:
@@ -314,38 +293,39 @@ def metrics_table(distributions: Iterable[Distribution]) -> pa.Table:
     Raises:
         jobs.tables.TableError: a distribution stands twice, so that (metric, dims) is not unique.
     """
-    rows = [row for distribution in distributions for row in _metric_rows(distribution)]
-    columns = table("metrics").schema()
-    return conform(pa.Table.from_pylist(rows, schema=columns), table("metrics"))
+    return figures_table(figure for distribution in distributions for figure in figures_of(distribution))
 
 
-def _metric_rows(of: Distribution) -> list[dict[str, Any]]:
-    def row(metric: str, at: Estimate, *, over: int, **more: str) -> dict[str, Any]:
-        undefined = Status.SKIPPED if of.ok else Status.MISSING_INPUT
-        return {
-            "metric": metric,
-            "dims": json.dumps(dims | more, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
-            "definition": _DEFINITIONS[metric],
-            "value": at.value,
-            "low": at.low,
-            "high": at.high,
-            "interval_method": at.interval_method,
-            "n": at.n,
-            "coverage": over / of.asked,
-            "status": str(undefined if at.value is None else Status.OK),
-            "reason": at.reason,
-        }
-
+def figures_of(of: Distribution) -> Iterator[Figure]:
+    """The figures of a distribution, with the rater, rubric, question, extra columns and answer as dims."""
     dims = {"rater": of.rater, "rubric": of.rubric, "question": of.question, **dict(of.extra)}
-    rows = []
     for share in of.answers:
-        method = None if share.share is None else WILSON
-        at = Estimate(share.share, of.ok, share.low, share.high, method, of.reason)
-        rows.append(row("share", at, over=of.ok, answer=share.answer))
-    rows.append(row("mean_score", of.mean_score, over=of.mean_score.n))
-    rows.append(row("outside_mass_mean", of.outside_mass, over=of.outside_mass.n))
-    rows.append(row("coverage", Estimate(of.coverage, of.asked), over=of.ok))
-    return rows
+        if share.share is None:
+            reason = of.reason or _none_ok(of.asked)
+            made = undefined("share", _DEFINITIONS["share"], reason, n=of.ok, coverage=of.coverage,
+                             status=Status.MISSING_INPUT)  # fmt: skip
+        else:
+            made = Figure(
+                metric="share",
+                definition=_DEFINITIONS["share"],
+                value=share.share,
+                n=of.ok,
+                coverage=of.coverage,
+                low=share.low,
+                high=share.high,
+                interval_method=WILSON,
+            )
+        yield made.at(**dims, answer=share.answer)
+    yield of.mean_score.at(**dims)
+    yield of.outside_mass.at(**dims)
+    yield Figure(
+        metric="coverage",
+        definition=_DEFINITIONS["coverage"],
+        value=of.coverage,
+        n=of.asked,
+        coverage=of.coverage,
+        dims=dims,
+    )
 
 
 def _grouped(rows: pa.Table, by: Sequence[str], aggregations: list[Any]) -> Iterable[tuple[Any, ...]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from actors.status import Status
 from jobs.metrics.distributions import Distribution
+from jobs.metrics.figure import Figure
 from jobs.page.thumbnails import Thumbnail
 
 
@@ -77,6 +78,7 @@ class Page:
         provenance: (name, value): the command, the identity's hash, versions, when.
         notices: sentences that a reader must know before the figures, shown first.
         distributions: of any number of rubrics, questions and raters, in any order.
+        figures: what else was computed, in any order; those of single units and workers are left to the table.
         wording: (rubric, question) -> its words. Its order is the order of the page; questions it lacks follow by name.
         pictures: those shown; `pictures_total` is how many there are, None if these are all.
     """
@@ -88,6 +90,7 @@ class Page:
     steps: Sequence[Step] = ()
     tables: Sequence[TableSummary] = ()
     distributions: Sequence[Distribution] = ()
+    figures: Sequence[Figure] = ()
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     pictures_total: int | None = None

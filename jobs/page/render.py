@@ -12,6 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobs.metrics.distributions import Distribution, Share
+from jobs.metrics.figure import Figure
+from jobs.page.figures import COUNTS, SHARE_METRICS, blocks, definitions
 from jobs.page.model import Page, Picture, PictureRating, Step, Wording
 from jobs.page.thumbnails import Thumbnail
 
@@ -76,12 +78,16 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
+    environment.filters |= {"told": told, "between": between}
+    found = blocks(page.figures, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         letters=letters,
         rubrics=_rubrics(page, letters),
+        blocks=found,
+        definitions=definitions(table for block in found for table in block.tables),
         kept=kept(page.steps),
         totals=_totals(page.distributions),
         grid=_grid,
@@ -102,6 +108,27 @@ def percent(share: float | None) -> str:
     if 0 < share < 0.0005:
         return "<0.1%"
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
+
+
+def told(figure: Figure) -> str:
+    """A figure's value as its kind is read: a share as a percentage, a count, else a number; undefined an em dash."""
+    if figure.value is None:
+        return "—"
+    if figure.metric in COUNTS:
+        return number(figure.value)
+    if figure.metric in SHARE_METRICS:
+        return percent(figure.value).replace("-", "−")
+    if figure.metric == "welch_p":
+        return "<0.0001" if figure.value < 0.0001 else f"{figure.value:.4f}"
+    return number(figure.value, 3)
+
+
+def between(figure: Figure) -> str:
+    """Its interval in the same units, empty if there is none."""
+    if figure.low is None or figure.high is None:
+        return ""
+    scale, decimals = (100, 1) if figure.metric in SHARE_METRICS else (1, 3)
+    return f"{number(figure.low * scale, decimals)} to {number(figure.high * scale, decimals)}"
 
 
 def link(url: str | None) -> str | None:

@@ -1,0 +1,91 @@
+"""Rows of a CSV, TSV or Parquet file, as text, a batch at a time; columns found by name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.locations import Object
+
+BATCH_ROWS = 1 << 17
+BLOCK_BYTES = 1 << 24  # of a CSV; a row must fit in it
+
+
+def one_file(key: str, uri: str) -> Object:
+    """The file at `uri`. Raises InputError unless there is exactly one."""
+    found = locations.find(uri)
+    if len(found) != 1:
+        raise InputError(f"{key}={uri}: {len(found)} files; name one CSV, TSV or Parquet file")
+    return found[0]
+
+
+def batches(uri: str) -> Iterator[pa.Table]:
+    """All rows with all columns as strings; an empty cell is null.
+
+    Raises:
+        InputError: a file that is no CSV (TSV, by its name) or Parquet, or a CSV with rows of several widths.
+    """
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri):
+        try:
+            if uri.lower().endswith(".parquet"):
+                with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+                    for batch in file.iter_batches(BATCH_ROWS):
+                        yield _texts(uri, pa.Table.from_batches([batch]))
+                return
+            with fs.open_input_stream(path) as stream, _csv(uri, stream, ()) as reader:
+                names = reader.schema.names
+            with fs.open_input_stream(path) as stream, _csv(uri, stream, names) as reader:
+                for batch in reader:
+                    yield _texts(uri, pa.Table.from_batches([batch]))
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{uri}: not a readable file ({str(error).splitlines()[0]})") from error
+
+
+def _csv(uri: str, stream: pa.NativeFile, names: Sequence[str]) -> pa_csv.CSVStreamingReader:
+    """A reader; the columns `names` are texts, so that 007 and TRUE stay what they are."""
+    name = uri.lower().removesuffix(".gz")
+    return pa_csv.open_csv(
+        stream,
+        read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES),
+        parse_options=pa_csv.ParseOptions(
+            delimiter="\t" if name.endswith((".tsv", ".txt")) else ",", newlines_in_values=True
+        ),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
+    )
+
+
+def _texts(uri: str, rows: pa.Table) -> pa.Table:
+    made = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        try:
+            text = column.cast(pa.string())
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            raise InputError(f"{uri}: column {name} is {column.type}, which is no text") from error
+        made[name] = pc.if_else(pc.equal(text, ""), None, text)
+    return pa.table(made)
+
+
+def chosen(uri: str, rows: pa.Table, columns: Mapping[str, Sequence[str]], where: Mapping[str, str]) -> pa.Table:
+    """The columns under other names, several joined by " · "; only rows where columns have certain texts.
+
+    Raises:
+        InputError: a column that the file does not have.
+    """
+    wanted = [name for names in columns.values() for name in names] + list(where)
+    if missing := [name for name in wanted if name not in rows.column_names]:
+        raise InputError(f"{uri}: no column {missing[0]!r}; there are {', '.join(rows.column_names)}")
+    for name, value in where.items():
+        rows = rows.filter(pc.equal(rows[name], value))
+    made = {
+        key: rows[names[0]] if len(names) == 1 else pc.binary_join_element_wise(*(rows[n] for n in names), " · ")
+        for key, names in columns.items()
+        if names
+    }
+    return pa.table(made)

@@ -1,0 +1,239 @@
+"""From tables to figures: one question at a time through `jobs.metrics.suite`, then spans and scene graphs."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from actors.status import Status
+from jobs.errors import InputError
+from jobs.known import Items, Raters, family_of
+from jobs.metrics import dsg, spans, suite
+from jobs.metrics.distributions import EXTRA
+from jobs.metrics.figure import Figure
+from jobs.reduction import Reduced, Reduction
+from jobs.store.reading import TableSource
+
+BY = tuple(name for name in EXTRA if name != "target")
+
+
+def check(settings: suite.FigureSettings) -> None:
+    """Refuse settings that name what does not exist.
+
+    Raises:
+        InputError: in one sentence.
+    """
+    if wrong := [name for name in settings.by if name not in BY]:
+        raise InputError(f"figures.by: no {wrong[0]}; there are {', '.join(BY)}")
+    for name, matrix in settings.weights.items():
+        if any(len(line) != len(matrix) for line in matrix):
+            raise InputError(f"figures.weights.{name}: not square")
+        if any(matrix[i][i] != 0 for i in range(len(matrix))):
+            raise InputError(f"figures.weights.{name}: weights are of disagreement, 0 on the diagonal")
+    for wanted in settings.contrast:
+        attribute, colon, values = wanted.partition(":")
+        if not attribute or not colon or len(values.split("-")) != 2:
+            raise InputError(f"figures.contrast: {wanted!r} is not attribute:first-second")
+    limits = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
+    if wrong := [name for name, fine in limits.items() if not fine]:
+        raise InputError(f"figures.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
+
+
+def attributes(settings: suite.FigureSettings) -> set[str]:
+    """The attributes of items that the settings name."""
+    contrasted = [wanted.partition(":")[0] for wanted in settings.contrast]
+    return {*settings.disaggregate, *settings.compare, *contrasted, settings.concept, "model"}
+
+
+def question_figures(
+    reduction: Reduction,
+    raters: Raters,
+    items: Items,
+    settings: suite.FigureSettings,
+    *,
+    orders: Mapping[tuple[str, str], Sequence[str]],
+    scales: Mapping[tuple[str, str], tuple[float, float]],
+    skip: Callable[[str, str], bool] = lambda rubric, question: False,
+) -> Iterator[Figure]:
+    """The figures of every question, with its rubric, name and `by` columns as dims.
+
+    Args:
+        orders: (rubric, question) -> answers in the rubric's order.
+        scales: (rubric, question) -> lowest and highest score.
+        skip: whether a (rubric, question) is no question of a rubric (those of scene graphs).
+    """
+    if items.lengths is not None and "model" not in settings.disaggregate:
+        settings = replace(settings, disaggregate=["model", *settings.disaggregate])
+    for key in reduction.keys:
+        rubric, question = key[:2]
+        if skip(rubric, question):
+            continue
+        read = reduction.question(key, order=orders.get((rubric, question), ()), countries=raters.countries)
+        kept = [name for name in read.answers.raters if raters.kinds[name] != "gold"]
+        answers = read.answers.of_raters(kept)
+        known = _known(read, raters, items, settings, ids=reduction.ids, scale=scales.get((rubric, question)))
+        dims = dict(zip(("rubric", "question", *settings.by), key, strict=True))
+        inverted = question in settings.inverted
+        made = suite.figures(answers, known, settings, inverted=inverted, statuses=read.statuses, double=read.double)
+        for figure in made:
+            yield figure.at(**dims)
+
+
+def _known(
+    read: Reduced,
+    raters: Raters,
+    items: Items,
+    settings: suite.FigureSettings,
+    *,
+    ids: Mapping[int, str] | None,
+    scale: tuple[float, float] | None,
+) -> suite.Known:
+    _, picture = np.unique(read.item, return_inverse=True)
+    places = items.places(read.item)
+    concept, concepts = items.codes(settings.concept, read.item)
+    names = {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
+    authors: dict[str, NDArray[np.bool_]] = {}
+    if items.lengths is not None:
+        for model, mask in items.parts("model", read.item).items():
+            family = raters.families.get(model) or family_of(model)
+            authors[family] = authors.get(family, np.zeros(len(mask), bool)) | mask
+    lengths = items.lengths
+    right, judged, right_values = _gold(read, raters, items, settings)
+    return suite.Known(
+        kinds=raters.kinds,
+        families=raters.families,
+        groups=raters.groups,
+        scale=scale,
+        picture=picture.astype(np.int64),
+        target=read.target.astype(np.int64),
+        targets=read.targets,
+        concept=concept if concepts else None,
+        parts={name: items.parts(name, read.item) for name in names},
+        authors=authors,
+        lengths=None if lengths is None else np.where(places >= 0, lengths[places], np.nan),
+        right=right,
+        judged=judged,
+        right_values=right_values,
+        names=None if ids is None else _unit_names(read, ids),
+    )
+
+
+def _unit_names(read: Reduced, ids: Mapping[int, str]) -> list[str]:
+    pairs = zip(read.item.tolist(), read.target.tolist(), strict=True)
+    return [ids[item] + (f" · {read.targets[target]}" if read.targets[target] else "") for item, target in pairs]
+
+
+def _gold(
+    read: Reduced, raters: Raters, items: Items, settings: suite.FigureSettings
+) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None, list[frozenset[str]] | None]:
+    """Whether each label holds and whether that is known, or the right values of categories; None without gold."""
+    certain = [name for name in read.answers.raters if raters.kinds[name] == "gold"]
+    own = read.answers.of_raters(certain)
+    if certain and own.n:
+        if own.scored:
+            means, _ = own.means()
+            binary = bool(np.isin(own.levels(), (0.0, 1.0)).all())
+            return means >= (0.5 if binary else settings.positive), ~np.isnan(means), None
+        values: list[set[str]] = [set() for _ in range(own.items)]
+        for item, value in zip(own.item.tolist(), own.value.tolist(), strict=True):
+            if value >= 0:
+                values[item].add(own.values[value])
+        return None, None, [frozenset(v) for v in values]
+    found = [items.gold.get(item) for item in read.item.tolist()] if items.gold else []
+    if not any(found):
+        return None, None, None
+    targets = [read.targets[code] for code in read.target.tolist()]
+    if any(targets):
+        judged = [bool(f and t and (not f[0] or t in f[0])) for f, t in zip(found, targets, strict=True)]
+        right = [bool(f and t in f[1]) for f, t in zip(found, targets, strict=True)]
+        return np.array(right), np.array(judged), None
+    return None, None, [f[1] if f else frozenset() for f in found]
+
+
+def span_figures(
+    sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
+) -> Iterator[Figure]:
+    """Figures of the tables `spans`, by kind: against gold raters if there are any, and between the others.
+
+    A rater saw a text if a row of it names both, be it with a status other than ok (which marks nothing).
+    """
+    marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
+    columns = ["rater", "text_id", "kind", "start", "end", "status"]
+    for source in sources:
+        for batch in source.batches(columns):
+            for row in batch.to_pylist():
+                own = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
+                if row["status"] == Status.OK:
+                    if row["start"] < 0 or row["end"] < row["start"]:
+                        raise InputError(
+                            f"{source.uri}: a span of {row['text_id']} from {row['start']} to {row['end']}"
+                        )
+                    own.append((row["start"], row["end"]))
+    wanted = {text for kind in marks.values() for seen in kind.values() for text in seen}
+    known = _texts(texts, wanted) if texts else None
+    for kind, by_rater in sorted(marks.items()):
+        certain: dict[str, list[spans.Span]] = {}
+        for rater in sorted(by_rater):
+            if raters.get(rater) == "gold":
+                certain |= by_rater[rater]
+        others = {rater: own for rater, own in sorted(by_rater.items()) if raters.get(rater) != "gold"}
+        if certain:
+            for rater, seen in others.items():
+                for figure in spans.against_gold(seen, certain, texts=known, overlap=overlap):
+                    yield figure.at(rater=rater, kind=kind)
+        for figure in spans.span_agreement(others, texts=known, overlap=overlap):
+            yield figure.at(kind=kind)
+
+
+def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for batch in source.batches(["text_id", "text"]):
+        rows = zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
+        found |= {text_id: text for text_id, text in rows if text_id in wanted and text is not None}
+    return found
+
+
+def dsg_figures(
+    ratings: Sequence[TableSource], questions: TableSource, *, rubric: str, likert: str | None, barred: frozenset[str]
+) -> Iterator[Figure]:
+    """Scene-graph figures of each model: answers are ratings of `rubric` whose question is a question_id.
+
+    A picture's set of questions is the ratings' target, or the picture's own id where that is empty.
+
+    Args:
+        likert: `rubric/question` of the people's ratings that scores are correlated with.
+        barred: items that must not be used.
+    """
+    sets: dict[str, list[dsg.Question]] = defaultdict(list)
+    for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):
+        for row in batch.to_pylist():
+            valid = row["valid"] is not False
+            sets[row["set_id"]].append(dsg.Question(row["question_id"], dsg.parents_of(row["parents"]), valid))
+    answers: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    people: dict[str, list[float]] = defaultdict(list)
+    columns = ["item_id", "target", "rubric", "question", "rater", "value", "score", "status"]
+    of_people = tuple((likert or "/").split("/", 1))
+    for source in ratings:
+        for batch in source.batches(columns):
+            chosen = batch.filter(pc.is_in(batch["rubric"], pa.array([rubric, of_people[0]], batch["rubric"].type)))
+            for row in chosen.to_pylist():
+                if row["item_id"] in barred:
+                    continue
+                if row["rubric"] == rubric:
+                    asked = answers[row["rater"]][row["item_id"], row["target"] or row["item_id"]]
+                    if row["status"] == Status.OK:
+                        asked[row["question"]] = row["value"]
+                elif row["question"] == of_people[1] and row["status"] == Status.OK and row["score"] is not None:
+                    people[row["item_id"]].append(row["score"])
+    means = {item: float(np.mean(scores)) for item, scores in people.items()}
+    for rater, given in sorted(answers.items()):
+        pictures = {
+            item: [replace(q, answer=own.get(q.question)) for q in sets.get(of_set, ())]
+            for (item, of_set), own in given.items()
+        }
+        for figure in dsg.dsg_figures(pictures, means):
+            yield figure.at(rater=rater, rubric=rubric)

@@ -1,0 +1,271 @@
+"""How far raters agree: percent agreement, Krippendorff's alpha, Cohen's kappa.
+
+All three follow from how often two raters gave answers k and l to the same item, a levels x levels matrix that is a sum
+over items; so they and their intervals cost little, however many items there are. Values equal those of the packages
+`krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import BLOCKS, BOOTSTRAP, bootstrap, ratio, shuffled
+
+Floats = NDArray[np.float64]
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval", "ratio")
+MAX_PAIRS = 100  # Cohen's kappa is of two raters; of a crowd only the mean over pairs is told
+
+_PERCENT = (
+    "Pairs of raters of one item whose answers differ by at most {tolerance:g} / all such pairs, items pooled "
+    "(Century, appendix M); n counts items with two or more ratings."
+)
+_ALPHA = (
+    "Krippendorff's alpha, 1 - observed / expected disagreement, {level} differences (Krippendorff 2011); "
+    "n counts items with two or more ratings."
+)
+_KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items both rated."
+
+
+def percent_agreement(answers: Answers, *, tolerance: float = 0, by: str = "score") -> Figure:
+    """Share of agreeing pairs of ratings among all pairs of ratings of one item (Century, appendix M).
+
+    The paper's pseudo-code never adds the pairs it finds within the tolerance, and counts nothing at tolerance 0; this
+    is what it means: every unordered pair of raters of an item counts once, and agrees if its answers differ by at most
+    `tolerance`.
+
+    Args:
+        tolerance: on the scores; for values only 0 makes sense.
+        by: "score" or "value", what is compared.
+
+    Undefined: no item has two ratings.
+    """
+    name = "percent_agreement" if tolerance == 0 else "percent_agreement_within"
+    dims = {} if tolerance == 0 else {"tolerance": f"{tolerance:g}"}
+    definition = _PERCENT.format(tolerance=tolerance)
+    counts, numbers = answers.counts(by=by)
+    if not (rated := _pairable(counts)).any():
+        return _no_pairs(name, definition, answers, dims=dims)
+    close = np.abs(numbers[:, None] - numbers[None, :]) <= tolerance
+    pairs = _blocks(counts[rated], _pairs)
+    sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
+    value = float(sums[:, 0].sum() / sums[:, 1].sum())
+    return estimated(
+        name,
+        definition,
+        value,
+        int(rated.sum()),
+        coverage=answers.coverage,
+        interval=bootstrap(sums, ratio),
+        method=BOOTSTRAP,
+        dims=dims,
+    )
+
+
+def krippendorff_alpha(
+    answers: Answers, level: Level | ArrayLike, *, by: str = "score", name: str | None = None
+) -> Figure:
+    """Krippendorff's alpha for any number of raters, uneven and missing ratings.
+
+    Args:
+        level: nominal, ordinal, interval or ratio differences; or given weights: float64[levels, levels] of
+            disagreement (0 on the diagonal), in the order of the levels of `answers.counts(by=by)`.
+        by: "score" or "value"; values without scores are nominal only (or weighted).
+        name: what the given weights are called.
+
+    Undefined: no item has two ratings; or all pairable answers are equal (no variance: no disagreement is expected, so
+    none can be told from chance).
+    """
+    called = level if isinstance(level, str) else (name or "weighted")
+    definition = _ALPHA.format(level=called)
+    counts, numbers = answers.counts(by=by)
+    rated = _pairable(counts)
+    if not rated.any():
+        return _no_pairs("alpha", definition, answers, dims={"level": called})
+    n, dims = int(rated.sum()), {"level": called}
+    coincidences = _blocks(counts[rated], _coincidences)
+    if np.count_nonzero(coincidences.sum((0, 1))) < 2:
+        return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
+    if called == "ratio" and numbers.min() < 0:
+        return undefined("alpha", definition, "ratio differences need scores from 0 up", n=n, dims=dims)
+    differences = _differences(level, numbers)
+
+    def alpha(summed: Floats) -> Floats:
+        matrices = summed.reshape(-1, len(numbers), len(numbers))
+        return _alpha(matrices, differences(matrices.sum(1)))
+
+    flat = coincidences.reshape(len(coincidences), -1)
+    value = float(alpha(flat.sum(0)[None])[0])
+    if not np.isfinite(value):
+        return undefined("alpha", definition, "the weights see no disagreement to expect", n=n, dims=dims)
+    return estimated(
+        "alpha",
+        definition,
+        value,
+        n,
+        coverage=answers.coverage,
+        interval=bootstrap(flat, alpha),
+        method=BOOTSTRAP,
+        dims=dims,
+    )
+
+
+def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "value") -> Figure:
+    """Cohen's kappa of the two raters of `answers`.
+
+    Args:
+        weights: None, "linear" or "quadratic" differences of the levels' places, as in scikit-learn.
+
+    Undefined: not two raters, no item rated by both, or both gave one and the same answer throughout.
+    """
+    definition = _KAPPA.format(weights=weights or "unweighted")
+    dims = {"weights": weights or "none"}
+    if len(answers.raters) != 2:
+        return undefined("kappa", definition, f"{len(answers.raters)} raters: kappa is of two", dims=dims)
+    given = answers.matrix(of=by)
+    both = given[~np.isnan(given).any(1)]
+    if not len(both):
+        return _no_pairs("kappa", definition, answers, dims=dims)
+    levels = np.unique(both)
+    if len(levels) < 2:
+        return undefined("kappa", definition, _EQUAL, n=len(both), coverage=len(both) / answers.items, dims=dims)
+    place = np.searchsorted(levels, both)
+    cells = np.eye(len(levels) ** 2)[place[:, 0] * len(levels) + place[:, 1]] if len(both) <= BLOCKS else None
+    if cells is None:
+        code = shuffled(place.astype(np.float64)) @ np.array([len(levels), 1.0])
+        parts = np.array_split(code.astype(np.int64), BLOCKS)
+        cells = np.stack([np.bincount(part, minlength=len(levels) ** 2) for part in parts]).astype(np.float64)
+    apart = np.abs(np.subtract.outer(np.arange(len(levels)), np.arange(len(levels)))).astype(np.float64)
+    cost = {None: (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}[weights]
+
+    def kappa(summed: Floats) -> Floats:
+        tables = summed.reshape(-1, len(levels), len(levels))
+        chance = tables.sum(2)[:, :, None] * tables.sum(1)[:, None, :] / tables.sum((1, 2))[:, None, None]
+        return 1 - (tables * cost).sum((1, 2)) / (chance * cost).sum((1, 2))
+
+    value = float(kappa(cells.sum(0)[None])[0])
+    rows = cells[np.lexsort(cells.T)] if len(both) <= BLOCKS else cells
+    return estimated(
+        "kappa",
+        definition,
+        value,
+        len(both),
+        coverage=len(both) / answers.items,
+        interval=bootstrap(rows, kappa),
+        method=BOOTSTRAP,
+        dims=dims,
+    )
+
+
+def pairwise_kappas(answers: Answers, *, weights: str | None = None, by: str = "value") -> list[Figure]:
+    """Cohen's kappa of each pair of raters that share an item, with dims `rater_a`, `rater_b`.
+
+    Empty with more than `MAX_PAIRS` pairs: that is a crowd, whose agreement is alpha's to tell.
+    """
+    if len(answers.raters) * (len(answers.raters) - 1) // 2 > MAX_PAIRS:
+        return []
+    pairs = combinations(sorted(answers.raters), 2)
+    return [
+        cohen_kappa(answers.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
+        for pair in pairs
+    ]
+
+
+def agreement(
+    answers: Answers, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None
+) -> list[Figure]:
+    """Percent agreement, alpha and kappa as the answers allow: all levels for scores, nominal for categories.
+
+    Args:
+        tolerance: of the second percent agreement, in points of the scale.
+        weights: name -> disagreement matrix over the scores' levels, for further alphas; one that does not fit the
+            levels that occur is undefined and says so.
+    """
+    if not answers.scored:
+        return [
+            percent_agreement(answers, by="value"),
+            krippendorff_alpha(answers, "nominal", by="value"),
+            *pairwise_kappas(answers),
+        ]
+    if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
+        reason = f"{levels} different scores: compare them as correlations"
+        return [undefined("alpha", _ALPHA.format(level="interval"), reason, dims={"level": "interval"})]
+    figures = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
+    figures += [krippendorff_alpha(answers, level) for level in LEVELS]
+    for name, matrix in (weights or {}).items():
+        if np.shape(matrix) == (levels, levels):
+            figures.append(krippendorff_alpha(answers, matrix, name=name))
+        else:
+            reason = f"weights of {len(np.asarray(matrix))} levels, but {levels} scores occur"
+            figures.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
+    return figures + pairwise_kappas(answers, weights="quadratic", by="score")
+
+
+MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; past it a scale is continuous
+_EQUAL = "all answers are equal: without variance no agreement can be told from chance"
+
+
+def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
+    rated: NDArray[np.bool_] = counts.sum(1) >= 2
+    return rated
+
+
+def _blocks(counts: NDArray[Any], matrix: Callable[[Floats], Floats]) -> Floats:
+    """`matrix` of each block of items, in an order that names do not change: float64[blocks, levels, levels]."""
+    rows = shuffled(counts.astype(np.float64))
+    return np.stack([matrix(part) for part in np.array_split(rows, min(len(rows), BLOCKS))])
+
+
+def _pairs(counts: Floats) -> Floats:
+    """Ordered pairs of ratings of one item by their answers, summed over items."""
+    return counts.T @ counts - np.diag(counts.sum(0))
+
+
+def _coincidences(counts: Floats) -> Floats:
+    """The same, each item weighed by 1 / (its ratings - 1): Krippendorff's coincidence matrix."""
+    weighed = counts / (counts.sum(1) - 1)[:, None]
+    return counts.T @ weighed - np.diag(weighed.sum(0))
+
+
+def _differences(level: Level | ArrayLike, numbers: Floats) -> Callable[[Floats], Floats]:
+    """float64[r, levels] marginals -> float64[1 or r, levels, levels] of disagreement."""
+    one, other = numbers[:, None], numbers[None, :]
+    if not isinstance(level, str):
+        given = np.asarray(level, np.float64)
+        return lambda marginals: given[None]
+    if level == "nominal":
+        return lambda marginals: (one != other).astype(np.float64)[None]
+    if level == "interval":
+        return lambda marginals: ((one - other) ** 2)[None]
+    if level == "ratio":
+        total = one + other
+        return lambda marginals: (np.divide(one - other, total, out=np.zeros_like(total), where=total != 0) ** 2)[None]
+
+    def ordinal(marginals: Floats) -> Floats:
+        # from the middle of one level to the middle of the other, in ranks
+        middle = np.cumsum(marginals, axis=1) - marginals / 2
+        return (middle[:, :, None] - middle[:, None, :]) ** 2
+
+    return ordinal
+
+
+def _alpha(coincidences: Floats, differences: Floats) -> Floats:
+    marginal = coincidences.sum(1)
+    n = marginal.sum(1)
+    observed = (coincidences * differences).sum((1, 2))
+    # the diagonal of the expected coincidences meets a difference of 0
+    expected = (marginal[:, :, None] * marginal[:, None, :] * differences).sum((1, 2)) / (n - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1 - observed / expected
+
+
+def _no_pairs(metric: str, definition: str, answers: Answers, *, dims: Mapping[str, str]) -> Figure:
+    raters = len(np.unique(answers.rater))
+    reason = "one rater" if raters == 1 else "no item was rated by two raters" if raters else "no rating is ok"
+    status = "skipped" if raters else "missing_input"
+    return undefined(metric, definition, reason, coverage=answers.coverage, status=status, dims=dims)

@@ -1,0 +1,190 @@
+"""How a model's scores go with people's: overall, image by image, country by country, and averaged first (CAIRE, D).
+
+All take pairs: float64[n] of the model's score and of people's mean score of the same item and target, and int64[n]
+codes of the item, the target (a country) and the item's concept.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import FISHER, Z95, fisher
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+KINDS = ("pearson", "spearman", "kendall")
+MIN_PAIRS = 3
+OVER_GROUPS = "normal 95% over groups"
+
+_ALL = (
+    "{kind} correlation of the model's score with people's mean score of the same item and target; n counts such pairs."
+)
+_WITHIN = (
+    "{kind} correlation of the model's score with people's mean within each {within}, averaged over those with at "
+    f"least {MIN_PAIRS} pairs and variance on both sides ({{source}}); n counts the {{plural}} averaged over."
+)
+_CONCEPT = (
+    "Pearson correlation over targets of the model's and of people's scores, both first averaged over the pictures of "
+    "a concept; mean over concepts (CAIRE, appendix D.3); n counts concepts."
+)
+_GLOBAL = (
+    "Pearson correlation over targets of the model's and of people's scores, both first averaged over all pictures "
+    "(CAIRE, appendix D.3); n counts targets."
+)
+_EACH = (
+    "{what} over raters of the Pearson correlation between the model's and one rater's scores (CAIRE, appendix D.4); "
+    "n counts raters with enough items."
+)
+_WITH_AVERAGE = (
+    "Pearson correlation between the model's scores and the mean over raters of each item (CAIRE, appendix D.4); "
+    "n counts items."
+)
+
+
+def correlate(x: Floats, y: Floats, kind: str) -> float | None:
+    """Pearson, Spearman or Kendall's tau-b of two arrays; None with fewer than `MIN_PAIRS` pairs or no variance."""
+    from scipy import stats
+
+    if len(x) < MIN_PAIRS or not np.ptp(x) or not np.ptp(y):
+        return None
+    function: Any = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[kind]
+    found = float(function(x, y).statistic)
+    return found if np.isfinite(found) else None
+
+
+def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Figure]:
+    """Pearson, Spearman and Kendall over all pairs, with Fisher intervals (Kendall is tau-b).
+
+    Undefined: fewer than three pairs, or no variance on one side.
+    """
+    x, y = np.asarray(model, np.float64), np.asarray(people, np.float64)
+    coverage = len(x) / asked if asked else None
+    for kind in KINDS:
+        definition = _ALL.format(kind=kind.capitalize())
+        value = correlate(x, y, kind)
+        if value is None:
+            yield undefined(f"{kind}_with_people", definition, _why(x, y), n=len(x), coverage=coverage)
+            continue
+        interval = fisher(value, len(x), kind=kind)
+        yield estimated(
+            f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval, method=FISHER
+        )
+
+
+def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str, kind: str = "pearson") -> Figure:
+    """The mean over groups (images, concepts, countries) of the correlation inside each.
+
+    Undefined: no group has three pairs and variance on both sides.
+    """
+    plural = {"country": "countries", "image": "images", "concept": "concepts"}.get(each, f"{each}s")
+    metric = f"{kind}_by_{each.replace(' ', '_')}"
+    definition = _WITHIN.format(kind=kind.capitalize(), within=each, source=source, plural=plural)
+    found, groups = _by_group(model, people, group, kind)
+    coverage = len(found) / groups if groups else None
+    if not len(found):
+        reason = f"no {each} has {MIN_PAIRS} pairs and variance on both sides"
+        return undefined(metric, definition, reason, coverage=coverage)
+    return _mean(metric, definition, found, coverage)
+
+
+def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, int]:
+    order = np.argsort(group, kind="stable")
+    cuts = np.flatnonzero(np.diff(group[order])) + 1
+    parts = np.split(order, cuts) if len(order) else []
+    values = [correlate(model[part], people[part], kind) for part in parts]
+    return np.array([v for v in values if v is not None]), len(parts)
+
+
+def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Figure:
+    """CAIRE's concept-averaged correlation (D.3). Undefined: no concept with three targets and variance."""
+    x, y, key = _averaged(model, people, concept, target)
+    found, concepts = _by_group(x, y, key, "pearson")
+    coverage = len(found) / concepts if concepts else None
+    if not len(found):
+        reason = f"no concept has {MIN_PAIRS} targets and variance on both sides"
+        return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
+    return _mean("pearson_concept_average", _CONCEPT, found, coverage)
+
+
+def global_average(model: Floats, people: Floats, target: Ints) -> Figure:
+    """CAIRE's global-averaged correlation (D.3). Undefined: fewer than three targets, or no variance."""
+    x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
+    value = correlate(x, y, "pearson")
+    if value is None:
+        return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=len(x))
+    return estimated("pearson_global_average", _GLOBAL, value, len(x), interval=fisher(value, len(x)), method=FISHER)
+
+
+def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:
+    """Means of both sides by (outer, target), and the outer code of each."""
+    width = int(target.max(initial=-1)) + 1
+    cells, place = np.unique(outer * width + target, return_inverse=True)
+    n = np.bincount(place) if len(place) else np.zeros(0)
+    means = [np.bincount(place, side, len(cells)) / n for side in (model, people)]
+    return means[0], means[1], cells // max(width, 1)
+
+
+def against_each(model: Floats, ratings: Floats) -> Iterator[Figure]:
+    """The statistics of D.4: a model against the raters of one country, one by one and averaged.
+
+    Args:
+        model: float64[items], NaN where it gave no score.
+        ratings: float64[items, raters], NaN where a rater did not rate.
+
+    Undefined: no rater with three items and variance; for the deviation, fewer than two raters.
+    """
+    values = []
+    for column in ratings.T:
+        both = ~np.isnan(model) & ~np.isnan(column)
+        values.append(correlate(model[both], column[both], "pearson"))
+    found = np.array([v for v in values if v is not None])
+    coverage = len(found) / ratings.shape[1] if ratings.shape[1] else None
+    statistics: dict[str, Any] = {"mean": np.mean, "max": np.max, "min": np.min, "median": np.median}
+    for name, statistic in statistics.items():
+        metric, definition = f"rater_correlation_{name}", _EACH.format(what=name.capitalize())
+        if not len(found):
+            yield undefined(
+                metric, definition, "no rater shares three items and variance with the model", coverage=coverage
+            )
+        elif name == "mean":
+            yield _mean(metric, definition, found, coverage)
+        else:
+            yield estimated(metric, definition, float(statistic(found)), len(found), coverage=coverage)
+    definition = _EACH.format(what="Standard deviation (n - 1)")
+    if len(found) < 2:
+        yield undefined("rater_correlation_sd", definition, "fewer than two raters", n=len(found), coverage=coverage)
+    else:
+        yield estimated("rater_correlation_sd", definition, float(found.std(ddof=1)), len(found), coverage=coverage)
+    rated = ~np.isnan(ratings).all(1) & ~np.isnan(model)
+    x, y = model[rated], np.nanmean(ratings[rated], axis=1) if rated.any() else np.zeros(0)
+    value = correlate(x, y, "pearson")
+    if value is None:
+        yield undefined("correlation_with_average", _WITH_AVERAGE, _why(x, y), n=len(x))
+    else:
+        yield estimated(
+            "correlation_with_average",
+            _WITH_AVERAGE,
+            value,
+            len(x),
+            coverage=len(x) / len(model),
+            interval=fisher(value, len(x)),
+            method=FISHER,
+        )
+
+
+def _mean(metric: str, definition: str, found: Floats, coverage: float | None) -> Figure:
+    interval = None
+    value = float(found.mean())
+    if len(found) > 1 and np.ptp(found):
+        half = Z95 * float(found.std(ddof=1)) / float(np.sqrt(len(found)))
+        interval = max(-1.0, value - half), min(1.0, value + half)
+    return estimated(metric, definition, value, len(found), coverage=coverage, interval=interval, method=OVER_GROUPS)
+
+
+def _why(x: Floats, y: Floats) -> str:
+    if len(x) < MIN_PAIRS:
+        return f"{len(x)} pairs: at least {MIN_PAIRS} are needed"
+    return f"no variance in {'the model’s' if not np.ptp(x) else 'people’s'} scores"

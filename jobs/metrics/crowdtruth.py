@@ -1,0 +1,319 @@
+"""CrowdTruth 2.0 for closed tasks: quality of units, workers and annotations that depend on each other.
+
+Dumitrache, Inel, Aroyo, Timmermans and Welty, "CrowdTruth 2.0: Quality Metrics for Crowdsourcing with Disagreement",
+2018. Each measure is an agreement weighed by the two others, computed again until nothing changes. In each round all
+are computed from the values of the round before (the order of the reference implementation, CrowdTruth-core).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import WILSON, wilson
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+REFERENCE = 0.001  # the reference stops when no measure changes by this much or more
+STRICT = 1e-10
+MAX_ROUNDS = 10_000
+ZERO = 1e-9  # a unit's quality below it is 0 but for rounding
+FLOOR = 1e-8  # the reference's least denominator, cosine and annotation quality
+
+_SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, rounds until nothing changes by {stop:g} or more"
+_DEFINITIONS = {
+    "unit_quality": "Agreement of a unit's workers weighed by quality; n counts its ratings. ",
+    "worker_quality": "Product of a worker's agreement with workers and with units; n counts the worker's ratings. ",
+    "worker_worker_agreement": "A worker's agreement with the others on common units; n counts the worker's ratings. ",
+    "worker_unit_agreement": "A worker's agreement with the rest of each unit; n counts the worker's ratings. ",
+    "annotation_quality": "How likely a worker picks an annotation that another picked; n counts all ratings. ",
+    "unit_annotation_score": "Share of a unit's workers who picked the annotation, weighed by quality; n counts its "
+    "ratings. ",
+}
+
+
+@dataclass(frozen=True)
+class CrowdTruth:
+    """The measures; all in [0, 1].
+
+    Attributes:
+        unit: float64[units]; worker, worker_worker, worker_unit: float64[workers].
+        annotation: float64[annotations].
+        unit_annotation: float64[units, annotations], rows summing to 1 where one answer a rating is allowed.
+        rounds: how many were needed; `change` is the largest change of the last.
+    """
+
+    unit: Floats
+    worker: Floats
+    worker_worker: Floats
+    worker_unit: Floats
+    annotation: Floats
+    unit_annotation: Floats
+    rounds: int
+    change: float
+
+
+def crowdtruth(unit: ArrayLike, worker: ArrayLike, vectors: ArrayLike, *, stop: float = REFERENCE) -> CrowdTruth:
+    """The measures of CrowdTruth 2.0 for a closed task.
+
+    Units with a single judgement must have been left out: there is nothing to agree with.
+
+    Args:
+        unit, worker: int64[judgements], codes from 0; a pair stands once.
+        vectors: float64[judgements, annotations], 1 where the worker picked the annotation, else 0; no row of zeros.
+        stop: rounds end when the largest change of any unit's, worker's or annotation's quality is below it.
+
+    Raises:
+        ValueError: shapes that differ, a judgement without an annotation, a unit with one judgement, or no end within
+            `MAX_ROUNDS` rounds.
+    """
+    units, workers = np.asarray(unit, np.int64), np.asarray(worker, np.int64)
+    picked = np.asarray(vectors, np.float64)
+    if picked.ndim != 2 or not len(units) == len(workers) == len(picked):
+        raise ValueError(f"{len(units)} units, {len(workers)} workers and vectors of shape {picked.shape} differ")
+    if not picked.any(1).all():
+        raise ValueError("a judgement without an annotation")
+    if len(units) and np.bincount(units)[units].min() < 2:
+        raise ValueError("a unit with a single judgement: leave it out")
+    tied = _tie(units, workers, picked)
+    now = _State(np.ones(tied.units), np.ones(tied.workers), np.ones(picked.shape[1]))
+    factors = (np.ones(tied.workers), np.ones(tied.workers))
+    for rounds in range(1, MAX_ROUNDS + 1):
+        after, factors = _round(tied, now)
+        change = max(
+            float(np.abs(a - b).max(initial=0))
+            for a, b in ((after.unit, now.unit), (after.worker, now.worker), (after.annotation, now.annotation))
+        )
+        now = after
+        if change < stop:
+            score = _unit_annotation(tied, now.worker)
+            return CrowdTruth(now.unit, now.worker, *factors, now.annotation, score, rounds, change)
+    raise ValueError(f"no end within {MAX_ROUNDS} rounds: the largest change is still {change:g}")
+
+
+@dataclass(frozen=True)
+class _Tied:
+    """The judgements, and every ordered pair of different judgements of one unit (`left`, `right`: rows)."""
+
+    unit: Ints
+    worker: Ints
+    picked: Floats
+    left: Ints
+    right: Ints
+    units: int
+    workers: int
+
+
+@dataclass(frozen=True)
+class _State:
+    unit: Floats
+    worker: Floats
+    annotation: Floats
+
+
+def _tie(units: Ints, workers: Ints, picked: Floats) -> _Tied:
+    left, right = _pairs_within(units)
+    sizes = int(units.max(initial=-1)) + 1, int(workers.max(initial=-1)) + 1
+    return _Tied(units, workers, picked, left, right, *sizes)
+
+
+def _pairs_within(groups: Ints) -> tuple[Ints, Ints]:
+    """All ordered pairs of different positions whose group is the same."""
+    order = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
+    starts = np.cumsum(sizes) - sizes
+    own = np.repeat(sizes, sizes)  # size of the group of each sorted position
+    left = np.repeat(np.arange(len(groups)), own)
+    within = np.arange(len(left)) - np.repeat(np.cumsum(own) - own, own)
+    right = np.repeat(starts, sizes)[left] + within
+    apart = left != right
+    return order[left[apart]], order[right[apart]]
+
+
+def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
+    left, right, quality = tied.left, tied.right, at.annotation
+    cosine = _cosine(tied.picked[left], tied.picked[right], quality)
+    both = at.worker[tied.worker[left]] * at.worker[tied.worker[right]]
+    unit = _quotient(tied.unit[left], cosine * both, both, tied.units)
+
+    weight = at.worker[tied.worker[right]] * at.unit[tied.unit[left]]
+    worker_worker = _quotient(tied.worker[left], cosine * weight, weight, tied.workers)
+    own = tied.picked * at.worker[tied.worker, None]
+    total = np.zeros((tied.units, tied.picked.shape[1]))
+    np.add.at(total, tied.unit, own)
+    weight = at.unit[tied.unit]
+    with_unit = _cosine(own, total[tied.unit] - own, quality, floor=FLOOR)  # with the rest of the unit
+    worker_unit = _quotient(tied.worker, with_unit * weight, weight, tied.workers)
+
+    annotation = _annotations(tied, at)
+    return _State(unit, worker_worker * worker_unit, annotation), (worker_worker, worker_unit)
+
+
+def _cosine(one: Floats, other: Floats, quality: Floats, *, floor: float = 0.0) -> Floats:
+    product = (one * other) @ quality
+    length = np.sqrt(((one * one) @ quality) * ((other * other) @ quality))
+    return np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300))
+
+
+def _quotient(groups: Ints, over: Floats, under: Floats, size: int) -> Floats:
+    return np.bincount(groups, over, size) / np.maximum(np.bincount(groups, under, size), FLOOR)
+
+
+def _annotations(tied: _Tied, at: _State) -> Floats:
+    """Of the units where one worker picked it, weighed, how many another did too: the mean over pairs of workers."""
+    first, second = tied.worker[tied.left], tied.worker[tied.right]
+    pairs, pair = np.unique(first * tied.workers + second, return_inverse=True)
+    weight = at.unit[tied.unit[tied.left]]
+    both = at.worker[pairs // tied.workers] * at.worker[pairs % tied.workers]
+    found = np.full(tied.picked.shape[1], FLOOR)
+    for k in range(len(found)):
+        over = np.bincount(pair, weight * tied.picked[tied.left, k] * tied.picked[tied.right, k], len(pairs))
+        under = np.bincount(pair, weight * tied.picked[tied.right, k], len(pairs))
+        met = under > 0
+        if (total := both[met].sum()) > FLOOR:
+            found[k] = max((both[met] * over[met] / under[met]).sum() / total, FLOOR)
+    return found
+
+
+def _unit_annotation(tied: _Tied, worker: Floats) -> Floats:
+    weight = worker[tied.worker]
+    total = np.bincount(tied.unit, weight, tied.units)
+    picked = np.zeros((tied.units, tied.picked.shape[1]))
+    np.add.at(picked, tied.unit, tied.picked * weight[:, None])
+    return picked / np.maximum(total, FLOOR)[:, None]
+
+
+def binned(scores: Floats, low: float, high: float) -> Ints:
+    """Places on a scale as 0 disagree (below the middle), 1 neutral (the middle), 2 agree (above)."""
+    return (np.sign(np.asarray(scores, np.float64) - (low + high) / 2) + 1).astype(np.int64)
+
+
+BINS = ("disagree", "neutral", "agree")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Judgements of a closed task, as `crowdtruth` takes them, with the names that figures carry.
+
+    Units with a single judgement are left out (as in the reference) and show in the coverage.
+    """
+
+    unit: Ints
+    worker: Ints
+    vectors: Floats
+    units: Sequence[str]
+    workers: Sequence[str]
+    annotations: Sequence[str]
+    asked: int
+
+    def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Figure]:
+        """The measures of every unit, worker and annotation, and what sums the task up.
+
+        Undefined: no unit with two judgements.
+        """
+        source = _SOURCE.format(stop=stop)
+        pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
+        rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
+        share = float(rows.sum() / self.asked) if self.asked else None
+        if not rows.any():
+            reason = "no unit was rated by two raters"
+            yield undefined("unit_quality_mean", source, reason, coverage=share, dims=dims)
+            return
+        used_units, unit = np.unique(self.unit[rows], return_inverse=True)
+        used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
+        at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
+        units, workers = [self.units[u] for u in used_units], [self.workers[w] for w in used_workers]
+        made = [*_of_units(at, units, self.annotations, np.bincount(unit), source)]
+        made += [*_of_workers(at, workers, np.bincount(worker), source)]
+        made += [
+            _measure("annotation_quality", at.annotation[k], int(rows.sum()), source, annotation=label)
+            for k, label in enumerate(self.annotations)
+        ]
+        made += _summary(at, source, share, int(rows.sum()))
+        for figure in made:
+            yield figure.at(**(dims or {}))
+
+
+def task_of(answers: Answers, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> Task:
+    """The task of one question with one answer a rating.
+
+    Args:
+        names: str[items], how the units are called in dims.
+        bins: (lowest, highest) score of the scale, to bin scores into disagree, neutral, agree; None: the values are
+            the annotations.
+    """
+    rows = answers.where(~np.isnan(answers.score) if bins else answers.value >= 0)
+    labels = BINS if bins else answers.values
+    code = binned(rows.score, *bins) if bins else rows.value
+    return Task(
+        unit=rows.item,
+        worker=rows.rater,
+        vectors=np.eye(len(labels))[code],
+        units=names,
+        workers=answers.raters,
+        annotations=labels,
+        asked=int(answers.asked.sum()),
+    )
+
+
+def _measure(metric: str, value: float, n: int, source: str, **dims: str) -> Figure:
+    return Figure(metric=metric, definition=_DEFINITIONS[metric] + source, value=value, n=n, dims=dims)
+
+
+def _of_units(
+    at: CrowdTruth, units: Sequence[str], annotations: Sequence[str], n: Ints, source: str
+) -> Iterator[Figure]:
+    for place, name in enumerate(units):
+        yield _measure("unit_quality", at.unit[place], n[place], source, unit=name)
+        for k, label in enumerate(annotations):
+            score = at.unit_annotation[place, k]
+            yield _measure("unit_annotation_score", score, n[place], source, unit=name, annotation=label)
+
+
+def _of_workers(at: CrowdTruth, workers: Sequence[str], n: Ints, source: str) -> Iterator[Figure]:
+    for place, name in enumerate(workers):
+        yield _measure("worker_quality", at.worker[place], n[place], source, rater=name)
+        yield _measure("worker_worker_agreement", at.worker_worker[place], n[place], source, rater=name)
+        yield _measure("worker_unit_agreement", at.worker_unit[place], n[place], source, rater=name)
+
+
+def _summary(at: CrowdTruth, source: str, coverage: float | None, n: int) -> Iterator[Figure]:
+    units, dependent = len(at.unit), "no interval: the qualities depend on each other"
+    yield Figure(
+        metric="unit_quality_mean",
+        definition=f"Mean unit quality; n counts units. {source}",
+        value=at.unit.mean(),
+        n=units,
+        coverage=coverage,
+        reason=dependent,
+    )
+    none = int((at.unit < ZERO).sum())
+    yield estimated(
+        "unit_quality_zero",
+        f"Share of units of quality 0: no two ratings are equal (Century, appendix N); n counts units. {source}",
+        none / units,
+        units,
+        coverage=coverage,
+        interval=wilson(none, units),
+        method=WILSON,
+    )
+    yield Figure(
+        metric="worker_quality_mean",
+        definition=f"Mean worker quality; n counts workers. {source}",
+        value=at.worker.mean(),
+        n=len(at.worker),
+        coverage=coverage,
+        reason=dependent,
+    )
+    yield Figure(
+        metric="crowdtruth_rounds",
+        definition=f"Rounds until the end; n counts ratings. {source}",
+        value=at.rounds,
+        n=n,
+        coverage=coverage,
+        reason="a count: no interval",
+    )

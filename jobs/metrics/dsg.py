@@ -1,0 +1,130 @@
+"""Davidsonian Scene Graph: a picture's score is the share of questions about its text that are answered yes.
+
+Cho et al., ICLR 2024. With dependencies a question whose parent is answered no counts as no.
+
+Which parents gives the published figures (Spearman 0.463, Kendall 0.380 on 800 pictures)? Those listed beside the
+model's answers, not those of the people's annotation of the prompts; a parent's own answer, not what its parents make
+of it; and nothing for a parent that is no question ("1, outside").
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.correlation import correlate
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import BOOTSTRAP, FISHER, block_sums, bootstrap, fisher, ratio
+
+ROOT = {"", "0", "-"}  # how lists of parents say that there is none
+Floats = NDArray[np.float64]
+READINGS = ("with dependencies", "without dependencies")
+CONVENTIONS = {
+    "answered": "pictures without any answer left out",
+    "published": "pictures without any answer score 0",
+}
+_SCORE = (
+    "Mean over pictures of the share of valid questions answered yes, {reading} (DSG, Cho et al. 2024), {convention}; "
+    "n counts pictures."
+)
+_CORRELATION = (
+    "{kind} correlation of the pictures' score, {reading}, with the mean of people's ratings (DSG, Cho et al. 2024), "
+    "{convention}; n counts pictures."
+)
+_INVALID = "Questions called invalid, which are left out of every score; n counts questions."
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about one picture: its id, its parents' ids, whether it is valid, and its answer (None: none)."""
+
+    question: str
+    parents: tuple[str, ...] = ()
+    valid: bool = True
+    answer: str | None = None
+
+
+def parents_of(listed: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Parents from a list or from a cell such as "1,2"; 0 and empty mean none."""
+    parts = re.split(r"[,;|]", listed) if isinstance(listed, str) else list(listed or ())
+    return tuple(part for part in (str(p).strip() for p in parts) if part not in ROOT)
+
+
+def is_yes(answer: str | None) -> bool:
+    """Whether an answer is yes, whatever its case and closing punctuation; "yes, two" is not."""
+    return (answer or "").strip().strip(".!").casefold() == "yes"
+
+
+def score(questions: Sequence[Question], *, dependencies: bool) -> float | None:
+    """The share of valid questions answered yes, in [0, 1]; None if there is no valid question or no answer at all.
+
+    A question without an answer counts as no, as in the published evaluation.
+    """
+    valid = [q for q in questions if q.valid]
+    if not valid or all(q.answer is None for q in valid):
+        return None
+    yes = {q.question: is_yes(q.answer) for q in valid}
+    counted = [
+        yes[q.question] and (not dependencies or all(yes.get(parent, True) for parent in q.parents)) for q in valid
+    ]
+    return sum(counted) / len(counted)
+
+
+def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str, float]) -> Iterator[Figure]:
+    """Mean scores and correlations with people, with and without dependencies, in both conventions of coverage.
+
+    Args:
+        pictures: picture -> its questions; pictures that were asked about and have no answers may be left out.
+        people: picture -> mean rating; may be empty.
+
+    Undefined: fewer than three pictures, or no variance.
+    """
+    asked = sorted({*pictures, *people})
+    questions = [q for name in asked for q in pictures.get(name, ())]
+    yield Figure(
+        metric="dsg_invalid",
+        definition=_INVALID,
+        value=sum(not q.valid for q in questions),
+        n=len(questions),
+        reason="a count: no interval",
+    )
+    for reading in READINGS:
+        found = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
+        scores = np.array([np.nan if s is None else s for s in found])
+        answered = ~np.isnan(scores)
+        rated = np.array([name in people for name in asked], bool)
+        likert = np.array([people.get(name, np.nan) for name in asked])
+        coverage = float(answered.mean()) if asked else None
+        for convention, text in CONVENTIONS.items():
+            used = np.where(np.isnan(scores), 0.0, scores) if convention == "published" else scores
+            kept = ~np.isnan(used)
+            dims = {"reading": reading, "convention": convention}
+            yield _mean(used[kept], _SCORE.format(reading=reading, convention=text), coverage, dims)
+            if people:
+                both = kept & rated
+                share = float((answered & rated).sum() / rated.sum())
+                for kind in ("spearman", "kendall"):
+                    definition = _CORRELATION.format(kind=kind.capitalize(), reading=reading, convention=text)
+                    yield _correlation(definition, used[both], likert[both], kind=kind, coverage=share, dims=dims)
+
+
+def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[str, str]) -> Figure:
+    if not len(scores):
+        reason, status = "no picture has an answer", "missing_input"
+        return undefined("dsg_score", definition, reason, coverage=coverage, status=status, dims=dims)
+    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio)
+    value, n = float(scores.mean()), len(scores)
+    return estimated(
+        "dsg_score", definition, value, n, coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
+    )
+
+
+def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: float, dims: dict[str, str]) -> Figure:
+    metric, value, n = f"dsg_{kind}", correlate(x, y, kind), len(x)
+    if value is None:
+        reason = "fewer than three pictures, or no variance"
+        return undefined(metric, definition, reason, n=n, coverage=coverage, dims=dims)
+    interval = fisher(value, n, kind=kind)
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, method=FISHER, dims=dims)

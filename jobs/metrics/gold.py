@@ -1,0 +1,339 @@
+"""Models against what is known to be right, and against people answer by answer."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import BOOTSTRAP, WILSON, block_sums, bootstrap, ratio, wilson
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Average = Literal["micro", "macro", "samples"]
+AVERAGES: tuple[Average, ...] = ("micro", "macro", "samples")
+EPSILON = 1e-9
+
+_OVER = {
+    "micro": "all pairs of item and label pooled",
+    "macro": "mean over labels, those for which it is 0 / 0 left out",
+    "samples": "mean over items, those for which it is 0 / 0 left out",
+}
+_OF = {
+    "precision": "right positives / positives said",
+    "recall": "right positives / positives in gold",
+    "f1": "harmonic mean of precision and recall",
+}
+_LABELS = "{name}: {of}; {over} (as scikit-learn with zero_division=nan; CAIRE, table 1); n counts {what}."
+_ACCURACY = "Items whose answer is among the right ones / items answered; n counts items."
+_WELCH = (
+    "Two-sided p of Welch's t-test that the mean score of both parts is equal (Welch 1947; Rome, table 3); n counts "
+    "items of both."
+)
+_WELCH_GAP = "Mean score of the first part minus the second, with Welch's t interval; n counts items of both."
+_PART_MEAN = "Mean score of the part's items (Rome, table 3); n counts items."
+_PART_SD = "Standard deviation (n - 1) of the part's scores (Rome, table 3); n counts items."
+_PREFERENCE = (
+    "Answers of people that the model gave too / answers of people to items the model answered (Rome, table 2); n "
+    "counts people's answers."
+)
+_DEVIATION = (
+    "Ratings of people from which the model's score deviates by this much / ratings of people of items the model "
+    "scored (Rome, figure 3); n counts people's ratings."
+)
+_MEAN_DEVIATION = (
+    "Mean of the model's score minus a person's, over ratings of people (Rome, figure 3); n counts people's ratings."
+)
+_ACCOUNT = {
+    "ratings_total": "Ratings asked for or given, of every status (Rome, table 1); n counts ratings.",
+    "ratings_double": "Items with more than one rating, of every status (Rome, table 1); n counts ratings.",
+    "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
+    "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
+}
+
+
+def classification(
+    gold: ArrayLike, said: ArrayLike, item: ArrayLike, label: ArrayLike, *, asked: int | None = None
+) -> Iterator[Figure]:
+    """Precision, recall and F1 of a multi-label task, micro, macro and by sample, with bootstrap intervals over items.
+
+    Args:
+        gold, said: bool[n], whether the label holds for the item, and whether the model says so.
+        item, label: int64[n], codes of the pairs; a pair stands once.
+        asked: pairs asked about, for the coverage.
+
+    Undefined: nothing to divide by (no positive said, none in gold) in every label or item that is averaged over.
+    """
+    right, claimed = np.asarray(gold, bool), np.asarray(said, bool)
+    items, labels = np.asarray(item, np.int64), np.asarray(label, np.int64)
+    coverage = len(right) / asked if asked else None
+    cells = np.stack([right & claimed, ~right & claimed, right & ~claimed], axis=1).astype(np.float64)
+    for average in AVERAGES:
+        rows, shape = _cells(cells, items, labels, average)
+        for name in ("precision", "recall", "f1"):
+            value, n, interval = _averaged(rows, shape, name, average)
+            what = {"micro": "pairs", "macro": "labels", "samples": "items"}[average]
+            definition = _LABELS.format(name=name, of=_OF[name], over=_OVER[average], what=what)
+            count = len(right) if average == "micro" else n
+            if value is None:
+                reason = "no pair of item and label" if not len(right) else _nothing_to_divide(name)
+                yield undefined(name, definition, reason, n=len(right), coverage=coverage, dims={"average": average})
+                continue
+            yield estimated(
+                name,
+                definition,
+                value,
+                count,
+                coverage=coverage,
+                interval=interval,
+                method=BOOTSTRAP,
+                dims={"average": average},
+            )
+
+
+def _nothing_to_divide(name: str) -> str:
+    return {"precision": "nothing was called positive", "recall": "nothing is positive in gold"}.get(
+        name, "nothing is positive, in gold or as said"
+    )
+
+
+def _cells(
+    cells: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average
+) -> tuple[Floats, tuple[int, ...]]:
+    """Right, wrong and missed positives: a row an item (micro, macro: a column a label and cell), for the bootstrap."""
+    _, place = np.unique(items, return_inverse=True)
+    n = int(place.max(initial=-1)) + 1
+    if average == "macro":
+        _, column = np.unique(labels, return_inverse=True)
+        width = int(column.max(initial=-1)) + 1
+        blocks = min(n, 1000)  # items x labels would be too wide: items are put into blocks at once
+        block = np.random.default_rng(0).permutation(n)[place] % blocks if n > blocks else place
+        made = np.zeros((blocks, width, 3))
+        np.add.at(made, (block, column), cells)
+        return made.reshape(blocks, -1), (-1, width, 3)
+    made = np.zeros((n, 3))
+    np.add.at(made, place, cells)
+    return made, (-1, 3)
+
+
+def _rate(cells: Floats, name: str) -> Floats:
+    """float64[…, 3] of right, wrong, missed -> precision, recall or F1, NaN for 0 / 0."""
+    right, wrong, missed = cells[..., 0], cells[..., 1], cells[..., 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if name == "precision":
+            return np.asarray(right / (right + wrong))
+        if name == "recall":
+            return np.asarray(right / (right + missed))
+        return np.asarray(2 * right / (2 * right + wrong + missed))
+
+
+def _averaged(
+    rows: Floats, shape: tuple[int, ...], name: str, average: Average
+) -> tuple[float | None, int, tuple[float, float] | None]:
+    """The value (None: undefined), over how many it is an average, and its interval."""
+    if not len(rows):
+        return None, 0, None
+    if average == "samples":
+        each = _rate(rows, name)
+        known = each[~np.isnan(each)]
+        if not len(known):
+            return None, 0, None
+        return float(known.mean()), len(known), bootstrap(block_sums(np.stack([known, np.ones_like(known)], 1)), ratio)
+
+    def statistic(sums: Floats) -> Floats:
+        rates = _rate(sums.reshape(shape), name)
+        if average == "micro":
+            return rates
+        known = ~np.isnan(rates)
+        return np.asarray(np.where(known, rates, 0).sum(1) / known.sum(1))
+
+    total = rows.sum(0)[None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(statistic(total)[0])
+    n = int((~np.isnan(_rate(total.reshape(shape), name))).sum())
+    if np.isnan(value):
+        return None, 0, None
+    return value, n, bootstrap(block_sums(rows), statistic)
+
+
+def readings(scores: ArrayLike, threshold: float) -> dict[str, Bools]:
+    """Scores as positive or not, in both readings of "greater than 4 (relevant, highly relevant)" (CAIRE, 5.4)."""
+    given = np.asarray(scores, np.float64)
+    return {f">={threshold:g}": given >= threshold - EPSILON, f">{threshold:g}": given > threshold + EPSILON}
+
+
+def accuracy(right: ArrayLike, *, asked: int | None = None) -> Figure:
+    """Share of bool[items] that are right. Undefined: no item was answered."""
+    given = np.asarray(right, bool)
+    coverage = len(given) / asked if asked else None
+    if not len(given):
+        return undefined(
+            "accuracy", _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
+        )
+    low, high = wilson(int(given.sum()), len(given))
+    return Figure(
+        metric="accuracy",
+        definition=_ACCURACY,
+        value=given.mean(),
+        n=len(given),
+        coverage=coverage,
+        low=low,
+        high=high,
+        interval_method=WILSON,
+    )
+
+
+def welch(first: ArrayLike, second: ArrayLike) -> Iterator[Figure]:
+    """Whether two parts of the corpus score alike: means, deviations, the gap with its interval, Welch's p.
+
+    Args:
+        first, second: float64 scores, one an item.
+
+    Undefined: fewer than two items in a part; no variance in both.
+    """
+    from scipy.stats import ttest_ind
+
+    parts = [np.asarray(part, np.float64) for part in (first, second)]
+    n = sum(map(len, parts))
+    for place, part in zip(("first", "second"), parts, strict=True):
+        for metric, definition, enough in (("part_mean", _PART_MEAN, 1), ("part_sd", _PART_SD, 2)):
+            if len(part) < enough:
+                yield undefined(
+                    metric, definition, f"{len(part)} of {enough} items needed", n=len(part), dims={"part": place}
+                )
+                continue
+            value = part.mean() if metric == "part_mean" else part.std(ddof=1)
+            yield Figure(
+                metric=metric,
+                definition=definition,
+                value=value,
+                n=len(part),
+                dims={"part": place},
+                reason="no interval: see mean_difference",
+            )
+    few = any(len(part) < 2 for part in parts)
+    if few or not any(np.ptp(part) for part in parts):
+        reason = "fewer than two items in a part" if few else "no variance in either part"
+        yield undefined("mean_difference", _WELCH_GAP, reason, n=n)
+        yield undefined("welch_p", _WELCH, reason, n=n)
+        return
+    found = ttest_ind(*parts, equal_var=False)
+    low, high = found.confidence_interval(0.95)
+    yield estimated(
+        "mean_difference",
+        _WELCH_GAP,
+        parts[0].mean() - parts[1].mean(),
+        n,
+        interval=(float(low), float(high)),
+        method="welch t 95%",
+    )
+    yield Figure(
+        metric="welch_p",
+        definition=_WELCH,
+        value=found.pvalue,
+        n=n,
+        reason=f"t = {found.statistic:.3f}, {found.df:.1f} degrees of freedom",
+    )
+
+
+def _pairs(model: Answers, people: Answers, of: str) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Each answer of people beside the model's answer to the same item: model, person, item."""
+    own = np.full(people.items, np.nan)
+    given = model.score if of == "score" else np.where(model.value >= 0, model.value, np.nan)
+    own[model.item] = given
+    theirs = people.score if of == "score" else np.where(people.value >= 0, people.value, np.nan)
+    rows = ~np.isnan(own[people.item]) & ~np.isnan(theirs)
+    return own[people.item[rows]], theirs[rows], people.item[rows]
+
+
+def preference_agreement(model: Answers, people: Answers) -> Figure:
+    """How often a model chose what a person chose (which of two pictures fits better).
+
+    Args:
+        model: answers of one rater; people: of any number, over the same items and values.
+
+    Undefined: no item that both answered.
+    """
+    mine, theirs, items = _pairs(model, people, "value")
+    coverage = len(theirs) / people.n if people.n else None
+    if not len(theirs):
+        return undefined(
+            "preference_agreement", _PREFERENCE, "no item answered by the model and by a person", coverage=coverage
+        )
+    _, place = np.unique(items, return_inverse=True)
+    rows = np.zeros((place.max() + 1, 2))
+    np.add.at(rows, place, np.stack([mine == theirs, np.ones(len(mine))], 1))
+    value = rows[:, 0].sum() / rows[:, 1].sum()
+    return estimated(
+        "preference_agreement",
+        _PREFERENCE,
+        value,
+        len(theirs),
+        coverage=coverage,
+        interval=bootstrap(block_sums(rows), ratio),
+        method=BOOTSTRAP,
+    )
+
+
+def deviations(model: Answers, people: Answers) -> Iterator[Figure]:
+    """The histogram of a model's score minus a person's, and its mean. Undefined: no item that both scored."""
+    mine, theirs, items = _pairs(model, people, "score")
+    coverage = len(theirs) / people.n if people.n else None
+    if not len(theirs):
+        reason = "no item scored by the model and by a person"
+        yield undefined("mean_deviation", _MEAN_DEVIATION, reason, coverage=coverage)
+        return
+    gaps = mine - theirs
+    _, place = np.unique(items, return_inverse=True)
+    rows = np.zeros((place.max() + 1, 2))
+    np.add.at(rows, place, np.stack([gaps, np.ones(len(gaps))], 1))
+    yield estimated(
+        "mean_deviation",
+        _MEAN_DEVIATION,
+        gaps.mean(),
+        len(gaps),
+        coverage=coverage,
+        interval=bootstrap(block_sums(rows), ratio),
+        method=BOOTSTRAP,
+    )
+    steps = np.rint(gaps)
+    if np.abs(gaps - steps).max() > EPSILON:
+        return  # means and expected scores: a histogram of points says nothing
+    widest = int(np.abs(steps).max())
+    for step in range(-widest, widest + 1):
+        count = int((steps == step).sum())
+        low, high = wilson(count, len(steps))
+        yield Figure(
+            metric="deviation_share",
+            definition=_DEVIATION,
+            value=count / len(steps),
+            n=len(steps),
+            coverage=coverage,
+            low=low,
+            high=high,
+            interval_method=WILSON,
+            dims={"deviation": f"{step:+d}" if step else "0"},
+        )
+
+
+def accounting(statuses: Counter[str], double: int) -> Iterator[Figure]:
+    """Ratings in total, items with several, excluded and left (Rome, table 1).
+
+    Args:
+        statuses: ratings by status.
+        double: items with more than one rating.
+    """
+    total, ok = statuses.total(), statuses["ok"]
+    counts = {"ratings_total": total, "ratings_double": double, "ratings_excluded": total - ok, "ratings_left": ok}
+    for metric, value in counts.items():
+        yield Figure(
+            metric=metric,
+            definition=_ACCOUNT[metric],
+            value=value,
+            n=total,
+            reason="a count: no interval",
+            coverage=ok / total if total else None,
+        )

@@ -1,0 +1,128 @@
+"""Categories by majority, and how often a rater goes with the others."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, undefined
+from jobs.metrics.intervals import WILSON, wilson
+
+NONE, NO_MAJORITY = "none of the above", "(no majority)"
+NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
+_SHARE = (
+    "Items whose answer by majority of the group is this one / items with enough ratings of the group; more than half "
+    f"of an item's ratings make a majority, {NO_MAJORITY} is its absence, and unsure and none count as {NONE!r} "
+    "(Century, tables 1 and 8); n counts items; ratings are independent in the interval."
+)
+_WITH_MAJORITY = (
+    "Items on which the rater gave the answer of more than half of all ratings, the rater's included / such items the "
+    "rater rated (Century, figure 7); n counts items."
+)
+_WITH_MEAN = (
+    "Items on which the rater's score lies within half a point of the mean of all ratings, the rater's included / "
+    "items the rater rated with at least one other (Century, appendix N); n counts items."
+)
+
+
+def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The values with those that mean none of them put together at the end, and each value's new place."""
+    none = [value.strip().lower() in NONE_WORDS for value in values]
+    kept = [value for value, is_none in zip(values, none, strict=True) if not is_none]
+    names = (*kept, NONE) if any(none) else tuple(kept)
+    return names, np.array([names.index(NONE if n else v) for v, n in zip(values, none, strict=True)], np.int64)
+
+
+def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of the answer of more than half of an item's ratings: int64[items]; -1 if there is none.
+
+    Args:
+        counts: int64[items, answers].
+    """
+    total = counts.sum(1)
+    first = counts.argmax(1) if counts.shape[1] else np.zeros(len(counts), np.int64)
+    most = counts.max(1, initial=0)
+    return np.where((2 * most > total) & (total > 0), first, -1)
+
+
+def majority_shares(answers: Answers, *, group: str, at_least: int = 1) -> Iterator[Figure]:
+    """The distribution of the majority's answers, one figure an answer, `(no majority)` last.
+
+    Args:
+        answers: of one group of raters.
+        group: how the group is called in dims.
+        at_least: ratings an item needs to count.
+
+    Undefined: no item has that many ratings.
+    """
+    names, place = pooled(answers.values)
+    counts = np.zeros((answers.items, len(names)), np.int64)
+    rows = answers.value >= 0
+    np.add.at(counts, (answers.item[rows], place[answers.value[rows]]), 1)
+    enough = counts.sum(1) >= max(at_least, 1)
+    n, coverage = int(enough.sum()), int(enough.sum()) / answers.items if answers.items else None
+    if not n:
+        reason = f"no item has {at_least} ratings of {group}"
+        yield undefined("majority_share", _SHARE, reason, coverage=coverage, dims={"group": group, "answer": "all"})
+        return
+    chosen = majority(counts[enough])
+    for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
+        count = int((chosen == code).sum())
+        low, high = wilson(count, n)
+        yield Figure(
+            metric="majority_share",
+            definition=_SHARE,
+            value=count / n,
+            n=n,
+            coverage=coverage,
+            low=low,
+            high=high,
+            interval_method=WILSON,
+            dims={"group": group, "answer": name},
+        )
+
+
+def rater_unit_agreement(answers: Answers) -> Iterator[Figure]:
+    """For each rater how often it goes with the majority, and on a scale with the mean: two figures, both named.
+
+    Undefined for a rater without such items.
+    """
+    counts, _ = answers.counts(by="value")
+    chosen, rated = majority(counts), answers.per_item()
+    rows = (answers.value >= 0) & (rated[answers.item] > 1) & (chosen[answers.item] >= 0)
+    same = answers.value == chosen[answers.item]
+    yield from _by_rater("agreement_with_majority", _WITH_MAJORITY, answers, rows, same)
+    if answers.scored:
+        means, scores = answers.means()
+        rows = ~np.isnan(answers.score) & (scores[answers.item] > 1)
+        # 1e-9: a mean half a point away must not miss it by rounding
+        near = np.abs(np.nan_to_num(answers.score) - np.nan_to_num(means[answers.item])) <= 0.5 + 1e-9
+        yield from _by_rater("agreement_with_mean", _WITH_MEAN, answers, rows, near)
+
+
+def _by_rater(
+    metric: str, definition: str, answers: Answers, rows: NDArray[np.bool_], hit: NDArray[np.bool_]
+) -> Iterator[Figure]:
+    n = np.bincount(answers.rater[rows], minlength=len(answers.raters))
+    hits = np.bincount(answers.rater[rows & hit], minlength=len(answers.raters))
+    for code, name in enumerate(answers.raters):
+        coverage = n[code] / answers.asked[code] if answers.asked[code] else None
+        if not n[code]:
+            yield undefined(
+                metric, definition, "no item with other ratings to compare", coverage=coverage, dims={"rater": name}
+            )
+            continue
+        low, high = wilson(int(hits[code]), int(n[code]))
+        yield Figure(
+            metric=metric,
+            definition=definition,
+            value=hits[code] / n[code],
+            n=n[code],
+            coverage=coverage,
+            low=low,
+            high=high,
+            interval_method=WILSON,
+            dims={"rater": name},
+        )

@@ -1,0 +1,312 @@
+"""What models score: shares by mean and by any rater, ensembles, biases of judges, parts of the corpus.
+
+Century's tables 2, 3 and 12 and figures 12 and 13. An item here is what was judged: a picture, or a response of the
+model that is scored; its attributes (sub-region, the model that wrote it) come with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import BOOTSTRAP, FISHER, WILSON, block_sums, bootstrap, fisher, ratio, wilson
+
+Floats = NDArray[np.float64]
+Rule = Literal["mean", "any"]
+EPSILON = 1e-9  # means of scores such as 1/3 must not miss a threshold by rounding
+
+_AT_LEAST = {
+    "mean": "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
+    "(Century, tables 2, 3 and 12); n counts items.",
+    "any": "Items that at least one rater of the group scores at the threshold or higher / items with enough ratings "
+    "of the group (Century, table 2); n counts items.",
+}
+_LOWEST = (
+    "Items whose mean score over the group is the lowest of the scale / items with enough ratings of the group "
+    "(Century, table 2); n counts items."
+)
+_MEAN = "Mean over items of the mean score over the group; n counts items with enough ratings of the group."
+_AVERAGE = (
+    "Mean over raters, people counting as one by their mean, of the share of items scored at least the threshold "
+    "(Century, figure 13); n counts items."
+)
+_SELF = (
+    "How much higher, against the mean of the other raters of the same response, the rater scores responses of its own "
+    "family than those of others; n counts responses that another rater scored too."
+)
+_LENGTH = (
+    "{kind} correlation between a response's characters and the rater's score (Century, figure 12); n counts responses."
+)
+_DELTA = (
+    "Share of items whose mean score over the group is at least the threshold, first value minus second "
+    "(Century, table 12); Newcombe's hybrid score interval; n counts items of both."
+)
+NEWCOMBE = "newcombe hybrid score 95%"
+
+
+def inverted(answers: Answers, *, low: float, high: float) -> Answers:
+    """The answers with their scale turned round, for questions where a high score is bad (factual errors, table 3)."""
+    return answers.map_scores(lambda scores: low + high - scores)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Raters taken together: the mean of their scores is what counts.
+
+    Attributes:
+        name: in dims.
+        raters: names.
+        at_least: ratings of the group an item needs; with fewer it is left out and lowers the coverage.
+    """
+
+    name: str
+    raters: tuple[str, ...]
+    at_least: int = 1
+
+
+def means_of(answers: Answers, group: Group) -> Floats:
+    """The group's mean score of each item, NaN without enough ratings: float64[items]."""
+    means, n = answers.of_raters(group.raters).means()
+    return np.where(n >= max(group.at_least, 1), means, np.nan)
+
+
+def share_at_least(answers: Answers, group: Group, threshold: float, *, rule: Rule = "mean") -> Figure:
+    """Share of items that the group scores at the threshold or higher, by its mean or by any of its raters."""
+    scored = means_of(answers, group)
+    rated = ~np.isnan(scored)
+    if rule == "any":
+        best = np.full(answers.items, -np.inf)
+        chosen = answers.of_raters(group.raters)
+        rows = ~np.isnan(chosen.score)
+        np.maximum.at(best, chosen.item[rows], chosen.score[rows])
+        scored = np.where(rated, best, np.nan)
+    hits = int((scored[rated] >= threshold - EPSILON).sum())
+    dims = {"group": group.name, "threshold": f"{threshold:g}", "rule": rule}
+    return _share("share_at_least", _AT_LEAST[rule], hits, rated, group=group, dims=dims)
+
+
+def share_lowest(answers: Answers, group: Group, lowest: float) -> Figure:
+    """Share of items that all of the group's ratings put at the lowest end ("not at all")."""
+    scored = means_of(answers, group)
+    rated = ~np.isnan(scored)
+    hits = int((scored[rated] <= lowest + EPSILON).sum())
+    return _share("share_lowest", _LOWEST, hits, rated, group=group, dims={"group": group.name})
+
+
+def mean_score(answers: Answers, group: Group) -> Figure:
+    """The group's mean score, items weighing the same, with a bootstrap interval over items."""
+    scored = means_of(answers, group)
+    known = scored[~np.isnan(scored)]
+    coverage = len(known) / answers.items if answers.items else None
+    if not len(known):
+        return _nothing("group_mean_score", _MEAN, group, coverage, {"group": group.name})
+    interval = bootstrap(block_sums(np.stack([known, np.ones(len(known))], 1)), ratio)
+    return estimated(
+        "group_mean_score",
+        _MEAN,
+        known.mean(),
+        len(known),
+        coverage=coverage,
+        interval=interval,
+        method=BOOTSTRAP,
+        dims={"group": group.name},
+    )
+
+
+def average_of_shares(answers: Answers, groups: Sequence[Group], threshold: float) -> Figure:
+    """The mean over the groups of their shares by mean, as in the cells of figure 13.
+
+    Undefined: no group has an item with enough ratings; groups without one are left out.
+    """
+    hits, rated = [], []
+    for group in groups:
+        scored = means_of(answers, group)
+        rated.append(~np.isnan(scored))
+        hits.append(np.nan_to_num(scored, nan=-np.inf) >= threshold - EPSILON)
+    dims = {"threshold": f"{threshold:g}", "raters": str(len(groups))}
+    anyone = np.any(rated, axis=0) if rated else np.zeros(0, bool)
+    n, coverage = int(anyone.sum()), float(anyone.mean()) if len(anyone) else None
+    if not n:
+        return undefined(
+            "average_of_shares", _AVERAGE, "no rating is ok", coverage=coverage, status="missing_input", dims=dims
+        )
+    columns = np.concatenate([np.stack(hits), np.stack(rated)]).T.astype(np.float64)[anyone]
+    half = len(groups)
+
+    def average(sums: Floats) -> Floats:
+        return np.asarray(np.nanmean(sums[:, :half] / sums[:, half:], axis=1))
+
+    with np.errstate(invalid="ignore"):
+        value = float(average(columns.sum(0)[None])[0])
+    return estimated(
+        "average_of_shares",
+        _AVERAGE,
+        value,
+        n,
+        coverage=coverage,
+        interval=bootstrap(block_sums(columns), average),
+        method=BOOTSTRAP,
+        dims=dims,
+    )
+
+
+def difference(
+    answers: Answers, group: Group, threshold: float, first: NDArray[np.bool_], second: NDArray[np.bool_]
+) -> Figure:
+    """Share at the threshold or higher among items bool[items] `first`, minus that among `second`.
+
+    Undefined: one of them has no item with enough ratings.
+    """
+    scored = means_of(answers, group)
+    dims = {"group": group.name, "threshold": f"{threshold:g}"}
+    parts = []
+    for chosen in (first, second):
+        known = scored[chosen & ~np.isnan(scored)]
+        parts.append((int((known >= threshold - EPSILON).sum()), len(known)))
+    (a, n_a), (b, n_b) = parts
+    asked = int((first | second).sum())
+    coverage = (n_a + n_b) / asked if asked else None
+    if not n_a or not n_b:
+        return _nothing("share_difference", _DELTA, group, coverage, dims)
+    (low_a, high_a), (low_b, high_b) = wilson(a, n_a), wilson(b, n_b)
+    p, q = a / n_a, b / n_b
+    low = p - q - float(np.hypot(p - low_a, high_b - q))
+    high = p - q + float(np.hypot(high_a - p, q - low_b))
+    return estimated(
+        "share_difference",
+        _DELTA,
+        p - q,
+        n_a + n_b,
+        coverage=coverage,
+        interval=(low, high),
+        method=NEWCOMBE,
+        dims=dims,
+    )
+
+
+def self_preference(answers: Answers, rater: str, own: NDArray[np.bool_], written: NDArray[np.bool_]) -> Figure:
+    """Whether a rater favours responses of its own family, beyond what the other raters find in them.
+
+    Args:
+        own: bool[items], responses written by the rater's family.
+        written: bool[items], responses whose author's family is known.
+
+    Undefined: no response of its own or of others that somebody else scored too.
+    """
+    others = tuple(name for name in answers.raters if name != rater)
+    gap = means_of(answers, Group(rater, (rater,))) - means_of(answers, Group("others", others))
+    known = ~np.isnan(gap) & written
+    coverage = known.sum() / written.sum() if written.any() else None
+    if not (known & own).any() or not (known & ~own).any():
+        who = "its own family" if not (known & own).any() else "other families"
+        return undefined(
+            "self_preference",
+            _SELF,
+            f"no response of {who} that another rater scored too",
+            n=int(known.sum()),
+            coverage=coverage,
+            dims={"rater": rater},
+        )
+    mine = own[known].astype(np.float64)
+    rows = np.stack([gap[known] * mine, mine, gap[known] * (1 - mine), 1 - mine], axis=1)
+
+    def preference(sums: Floats) -> Floats:
+        return sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+
+    value = float(preference(rows.sum(0)[None])[0])
+    return estimated(
+        "self_preference",
+        _SELF,
+        value,
+        len(rows),
+        coverage=coverage,
+        interval=bootstrap(block_sums(rows), preference),
+        method=BOOTSTRAP,
+        dims={"rater": rater},
+    )
+
+
+def length_bias(answers: Answers, group: Group, lengths: Floats) -> Iterator[Figure]:
+    """Pearson and Spearman correlation of the group's mean score with the responses' lengths.
+
+    Args:
+        lengths: float64[items], characters, NaN where unknown.
+
+    Undefined: fewer than three responses, or all of one length or score.
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    scored = means_of(answers, group)
+    known = ~np.isnan(scored) & ~np.isnan(lengths)
+    x, y, n = lengths[known], scored[known], int(known.sum())
+    coverage = n / answers.items if answers.items else None
+    for kind, correlate in (("pearson", pearsonr), ("spearman", spearmanr)):
+        definition, dims = _LENGTH.format(kind=kind.capitalize()), {"group": group.name, "kind": kind}
+        if n < 3 or not np.ptp(x) or not np.ptp(y):
+            reason = "all responses have one length or one score" if n >= 3 else f"{n} responses: at least 3 are needed"
+            yield undefined("length_bias", definition, reason, n=n, coverage=coverage, dims=dims)
+            continue
+        r = float(correlate(x, y).statistic)
+        yield estimated(
+            "length_bias",
+            definition,
+            r,
+            n,
+            coverage=coverage,
+            interval=fisher(r, n, kind=kind),
+            method=FISHER,
+            dims=dims,
+        )
+
+
+def disaggregated(
+    answers: Answers,
+    groups: Iterable[Group],
+    parts: Mapping[str, NDArray[np.bool_]],
+    threshold: float,
+    *,
+    attribute: str,
+    minimum: int,
+) -> Iterator[Figure]:
+    """Shares at the threshold by mean for each part of the items, and figure 13's average over all groups.
+
+    Args:
+        parts: value of the attribute -> bool[items].
+        minimum: a figure of fewer items says so in its reason.
+    """
+    known = list(groups)
+    for value, chosen in parts.items():
+        part = answers.of_items(chosen)
+        figures = [share_at_least(part, group, threshold) for group in known]
+        if len(known) > 1:
+            figures.append(average_of_shares(part, known, threshold))
+        for figure in figures:
+            yield marked(figure, minimum).at(attribute=attribute, part=value)
+
+
+def marked(figure: Figure, minimum: int) -> Figure:
+    """The figure, with a mark if it rests on fewer than `minimum`."""
+    if figure.value is None or figure.n >= minimum:
+        return figure
+    return replace(figure, reason=f"fewer than {minimum}: do not lean on it")
+
+
+def _share(
+    metric: str, definition: str, hits: int, rated: NDArray[np.bool_], *, group: Group, dims: dict[str, str]
+) -> Figure:
+    n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
+    if not n:
+        return _nothing(metric, definition, group, coverage, dims)
+    return estimated(
+        metric, definition, hits / n, n, coverage=coverage, interval=wilson(hits, n), method=WILSON, dims=dims
+    )
+
+
+def _nothing(metric: str, definition: str, group: Group, coverage: float | None, dims: dict[str, str]) -> Figure:
+    count = f"{group.at_least} ratings" if group.at_least > 1 else "a rating"
+    reason = f"no item has {count} of {group.name}"
+    return undefined(metric, definition, reason, coverage=coverage, status="missing_input", dims=dims)

@@ -1,0 +1,245 @@
+"""Marked stretches of text (mistakes, omissions): how well they are found, and how far raters agree on them.
+
+Positions are characters from 0, ends are exclusive. A rater who saw a text and marked nothing has no rows: who saw what
+is for the caller to say, since a text without mistakes counts too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.agreement import krippendorff_alpha
+from jobs.metrics.answers import Answers
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import BOOTSTRAP, block_sums, bootstrap
+
+Floats = NDArray[np.float64]
+Span = tuple[int, int]
+TOKEN = re.compile(r"\w+|[^\w\s]")
+UNITS = {
+    "character": "characters of the texts",
+    "token": "tokens (words and signs) that a mark touches",
+    "span": "spans, matched one to one where their overlap / union reaches {overlap:g}",
+}
+TEXTLESS = "tokens need the texts (texts=)"
+_PRF = (
+    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw (spans of "
+    "mistakes and omissions in descriptions)."
+)
+_OF = {
+    "precision": "marked by both / marked by the rater",
+    "recall": "marked by both / marked in gold",
+    "f1": "harmonic mean of precision and recall",
+}
+_AGREE = (
+    "Mean over pairs of raters of the F1 between their marks, {unit}; pairs that share no text, or marked nothing in "
+    "any of them, left out; n counts pairs."
+)
+_ALPHA = "Krippendorff's alpha, nominal, of marked or not over {unit}; n counts those that two raters saw."
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """The same characters as disjoint spans in order. Empty ones vanish.
+
+    Raises:
+        ValueError: a span that ends before it starts or starts before 0.
+    """
+    made: list[Span] = []
+    for start, end in sorted(spans):
+        if end < start or start < 0:
+            raise ValueError(f"no span from {start} to {end}")
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(end, made[-1][1]))
+        elif end > start:
+            made.append((start, end))
+    return made
+
+
+def common_characters(one: Sequence[Span], other: Sequence[Span]) -> int:
+    """How many characters both mark."""
+    a, b = merged(one), merged(other)
+    total = i = j = 0
+    while i < len(a) and j < len(b):
+        total += max(0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))
+        if a[i][1] <= b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return total
+
+
+def touched_tokens(spans: Sequence[Span], text: str) -> set[int]:
+    """Places of the tokens of `text` that a span touches."""
+    marked = merged(spans)
+    tokens = [match.span() for match in TOKEN.finditer(text)]
+    return {
+        place
+        for place, (start, end) in enumerate(tokens)
+        if any(start < stop and begin < end for begin, stop in marked)
+    }
+
+
+def matched(one: Sequence[Span], other: Sequence[Span], *, overlap: float) -> int:
+    """How many spans can be matched one to one with intersection / union of at least `overlap` (above 0: any overlap).
+
+    The largest matching (scipy's assignment), not a greedy one, so order does not matter.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    if not one or not other:
+        return 0
+    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    both = np.minimum(a[:, None, 1], b[None, :, 1]) - np.maximum(a[:, None, 0], b[None, :, 0])
+    both = np.maximum(both, 0)
+    union = (a[:, 1] - a[:, 0])[:, None] + (b[:, 1] - b[:, 0])[None, :] - both
+    share = np.divide(both, union, out=np.zeros_like(both), where=union > 0)
+    fits = (both > 0) & (share >= overlap - 1e-12)
+    rows, columns = linear_sum_assignment(fits, maximize=True)
+    return int(fits[rows, columns].sum())
+
+
+def cells(said: Sequence[Span], gold: Sequence[Span], unit: str, *, text: str | None, overlap: float) -> Floats:
+    """Both, said only, gold only: float64[3] of one text.
+
+    Raises:
+        ValueError: tokens without a text.
+    """
+    if unit == "character":
+        both = common_characters(said, gold)
+        a, b = (sum(end - start for start, end in merged(spans)) for spans in (said, gold))
+    elif unit == "token":
+        if text is None:
+            raise ValueError("tokens need the text")
+        one, other = touched_tokens(said, text), touched_tokens(gold, text)
+        both, a, b = len(one & other), len(one), len(other)
+    else:
+        distinct = [list(dict.fromkeys(span for span in spans if span[1] > span[0])) for spans in (said, gold)]
+        both, a, b = matched(*distinct, overlap=overlap), len(distinct[0]), len(distinct[1])
+    return np.array([both, a - both, b - both], np.float64)
+
+
+def against_gold(
+    said: Mapping[str, Sequence[Span]],
+    gold: Mapping[str, Sequence[Span]],
+    *,
+    texts: Mapping[str, str] | None = None,
+    overlap: float = 0.5,
+) -> Iterator[Figure]:
+    """Precision, recall and F1 by characters, tokens and spans, with bootstrap intervals over texts.
+
+    Args:
+        said, gold: text_id -> spans, empty for a text that was seen and not marked.
+        texts: text_id -> text, for tokens.
+        overlap: intersection / union that matched spans need.
+
+    Undefined: no common text; nothing marked where something is divided by; tokens without texts.
+    """
+    common = sorted(said.keys() & gold.keys())
+    coverage = len(common) / len(gold) if gold else None
+    for unit, words in UNITS.items():
+        known = [t for t in common if unit != "token" or (texts and t in texts)]
+        rows = np.array(
+            [cells(said[t], gold[t], unit, text=(texts or {}).get(t), overlap=overlap) for t in known]
+        ).reshape(-1, 3)
+        dims = {"unit": unit} | ({"overlap": f"{overlap:g}"} if unit == "span" else {})
+        for name in ("precision", "recall", "f1"):
+            definition = _PRF.format(name=name, unit=words.format(overlap=overlap), of=_OF[name])
+            rate = _rate_figure(definition, name, rows, coverage=coverage, dims=dims)
+            textless = texts is None and unit == "token"
+            yield undefined(rate.metric, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
+
+
+def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Figure:
+    def rate(sums: Floats) -> Floats:
+        both, said, gold = sums[:, 0], sums[:, 1], sums[:, 2]
+        under = {"precision": both + said, "recall": both + gold, "f1": both + (said + gold) / 2}[name]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(both / under)
+
+    metric, n = f"span_{name}", len(rows)
+    if not n:
+        return undefined(metric, definition, "no text that both saw", coverage=coverage, dims=dims)
+    value = float(rate(rows.sum(0)[None])[0])
+    if np.isnan(value):
+        return undefined(metric, definition, "nothing is marked", n=n, coverage=coverage, dims=dims)
+    interval = bootstrap(block_sums(rows), rate)
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims)
+
+
+def span_agreement(
+    marks: Mapping[str, Mapping[str, Sequence[Span]]], *, texts: Mapping[str, str] | None = None, overlap: float = 0.5
+) -> Iterator[Figure]:
+    """How far raters agree on what they mark: mean pairwise F1 by characters, tokens, spans; alpha over tokens.
+
+    Args:
+        marks: rater -> text_id -> spans, empty for a text that was seen and not marked.
+
+    Undefined: one rater; no two raters with a common text in which one of them marked something; alpha without texts.
+    """
+    raters = sorted(marks)
+    possible = len(raters) * (len(raters) - 1) // 2
+    for unit, words in UNITS.items():
+        definition = _AGREE.format(unit=words.format(overlap=overlap))
+        if unit == "token" and texts is None:
+            yield undefined("span_agreement", definition, TEXTLESS, dims={"unit": unit})
+            continue
+        found = []
+        for a, b in combinations(raters, 2):
+            common = sorted((marks[a].keys() & marks[b].keys()) & (texts or marks[a]).keys())
+            total = sum(
+                (cells(marks[a][t], marks[b][t], unit, text=(texts or {}).get(t), overlap=overlap) for t in common),
+                start=np.zeros(3),
+            )
+            if total.any():
+                found.append(2 * total[0] / (2 * total[0] + total[1] + total[2]))
+        coverage = len(found) / possible if possible else None
+        if not found:
+            reason = "one rater" if len(raters) < 2 else "no two raters share a text in which one marked something"
+            yield undefined("span_agreement", definition, reason, coverage=coverage, dims={"unit": unit})
+            continue
+        yield Figure(
+            metric="span_agreement",
+            definition=definition,
+            value=float(np.mean(found)),
+            n=len(found),
+            coverage=coverage,
+            reason="no interval: pairs share raters",
+            dims={"unit": unit},
+        )
+    yield _token_alpha(marks, texts)
+
+
+def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mapping[str, str] | None) -> Figure:
+    definition = _ALPHA.format(unit="tokens")
+    if texts is None:
+        return undefined("span_alpha", definition, TEXTLESS, dims={"unit": "token"})
+    raters = sorted(marks)
+    tables = []
+    for text_id in sorted({t for seen in marks.values() for t in seen} & texts.keys()):
+        size = sum(1 for _ in TOKEN.finditer(texts[text_id]))
+        table = np.full((size, len(raters)), np.nan)
+        for column, rater in enumerate(raters):
+            if text_id in marks[rater]:
+                table[:, column] = 0
+                table[sorted(touched_tokens(marks[rater][text_id], texts[text_id])), column] = 1
+        tables.append(table)
+    if not tables:
+        return undefined("span_alpha", definition, "no text of these is given", dims={"unit": "token"})
+    found = krippendorff_alpha(Answers.of(np.concatenate(tables)), "nominal")
+    # The bootstrap of alpha draws items, and neighbouring tokens are no independent items.
+    if found.value is None:
+        return undefined(
+            "span_alpha", definition, str(found.reason), n=found.n, coverage=found.coverage, dims={"unit": "token"}
+        )
+    return Figure(
+        metric="span_alpha",
+        definition=definition,
+        value=found.value,
+        n=found.n,
+        coverage=found.coverage,
+        reason="no interval: tokens of a text are not independent",
+        dims={"unit": "token"},
+    )

@@ -1,0 +1,318 @@
+"""Which figures a question gets by default: what the answers, the raters' kinds and the items' attributes allow."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, reliability
+from jobs.metrics.answers import Answers
+from jobs.metrics.crowdtruth import REFERENCE
+from jobs.metrics.figure import Figure
+from jobs.metrics.model_scores import Group
+
+Bools = NDArray[np.bool_]
+PEOPLE, MODELS = "people", "models"
+ENOUGH_PEOPLE = 3  # Century counts people's means of three ratings
+MAX_LINES = 200  # raters who get lines of their own; of more only the group is told
+
+
+@dataclass
+class FigureSettings:
+    """Keys of `figures`: what is computed beside the default."""
+
+    by: list[str] = field(default_factory=list)  # of condition, method, order: what must not be pooled
+    tolerance: float = 1  # points of the scale for agreement "within"
+    weights: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> disagreement of levels, for alpha
+    at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])  # shares of items with this score or more
+    people: int | None = None  # ratings of people an item needs; null: 3, or the most an item has
+    ensembles: dict[str, list[str]] = field(default_factory=dict)  # name -> raters (globs) taken together
+    leave_out: list[str] = field(default_factory=list)  # raters (globs) left out of the group of all models
+    inverted: list[str] = field(default_factory=lambda: ["factual_errors"])  # questions where high is bad
+    gold: list[str] = field(default_factory=list)  # raters (globs) that are right, beside those of kind gold
+    positive: float = 4  # a score from here on says that the label holds
+    groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that make groups of people
+    disaggregate: list[str] = field(default_factory=list)  # attributes of items; a+b crosses two
+    minimum: int = 30  # items under which a part's figure is marked
+    compare: list[str] = field(default_factory=list)  # attributes whose values are compared by Welch's t
+    contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
+    concept: str = "concept"  # attribute of items that CAIRE's averages go by
+    crowdtruth: bool = False  # qualities of units, workers and annotations
+    crowdtruth_raters: str = PEOPLE  # the group that they are of
+    stop: float = REFERENCE  # largest change at which CrowdTruth ends; 1e-10 is strict
+    overlap: float = 0.5  # intersection / union that matched spans need
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one question's raters and items (arrays are as long as `answers.items`).
+
+    Attributes:
+        kinds: rater -> human, model, encoder or gold.
+        families: rater -> model family.
+        groups: further groups of raters: name -> raters.
+        scale: lowest and highest score; None: the lowest and highest that occur.
+        picture: int[items], which picture or response; target: int[items]; concept: int[items] or None.
+        parts: attribute -> value -> bool[items].
+        authors: family -> bool[items], responses that it wrote.
+        lengths: float64[items], characters of the response, NaN where unknown; None: no responses.
+        right: bool[items], whether the label holds, and `judged`: bool[items] whether that is known.
+        right_values: for categories the right answer's place, int[items], -1 unknown.
+        names: str[items] for CrowdTruth's units; None: not wanted.
+    """
+
+    kinds: Mapping[str, str]
+    picture: NDArray[np.int64]
+    target: NDArray[np.int64]
+    targets: Sequence[str] = ()
+    families: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scale: tuple[float, float] | None = None
+    concept: NDArray[np.int64] | None = None
+    parts: Mapping[str, Mapping[str, Bools]] = field(default_factory=dict)
+    authors: Mapping[str, Bools] = field(default_factory=dict)
+    lengths: NDArray[np.float64] | None = None
+    right: Bools | None = None
+    judged: Bools | None = None
+    right_values: Sequence[frozenset[str]] | None = None
+    names: Sequence[str] | None = None
+
+
+def figures(
+    answers: Answers,
+    known: Known,
+    settings: FigureSettings,
+    *,
+    inverted: bool = False,
+    statuses: Counter[str] | None = None,
+    double: int = 0,
+) -> Iterator[Figure]:
+    """All figures of one question, without the question's own dims.
+
+    Args:
+        inverted: turn the scale round first, for scores of models.
+        statuses, double: for the accounting, see `gold.accounting`; None: none.
+    """
+    sets = _sets(answers, known, settings)
+    for name, raters in sets.items():
+        if len(raters) > 1:
+            yield from _of_group(answers.of_raters(raters), name, settings)
+    if statuses is not None:
+        yield from gold.accounting(statuses, double)
+    if settings.crowdtruth and known.names is not None:
+        yield from _crowdtruth(answers, known, settings, sets)
+    if answers.scored:
+        yield from _scores(answers, known, settings, sets, inverted=inverted)
+    else:
+        yield from _categories(answers, settings, sets)
+    yield from _against_people(answers, known, sets)
+    yield from _against_gold(answers, known, settings, sets)
+
+
+def _sets(answers: Answers, known: Known, settings: FigureSettings) -> dict[str, tuple[str, ...]]:
+    """Groups of raters that have answers to the question: people, models, ensembles, countries."""
+    kinds = {name: known.kinds.get(name, "model") for name in answers.raters}
+    people = tuple(name for name, kind in kinds.items() if kind == "human")
+    models = tuple(name for name, kind in kinds.items() if kind in ("model", "encoder"))
+    left_out = {name for pattern in settings.leave_out for name in matching(models, pattern)}
+    sets = {PEOPLE: people, MODELS: tuple(name for name in models if name not in left_out)}
+    for name, patterns in settings.ensembles.items():
+        sets[name] = tuple(r for r in answers.raters if any(matching((r,), pattern) for pattern in patterns))
+    for name, raters in known.groups.items():
+        sets[name] = tuple(r for r in answers.raters if r in raters)
+    return {name: raters for name, raters in sets.items() if raters}
+
+
+def matching(raters: Sequence[str], pattern: str) -> list[str]:
+    """The raters a glob names; a name may leave out the revision after @."""
+    from fnmatch import fnmatchcase
+
+    return [name for name in raters if fnmatchcase(name, pattern) or fnmatchcase(name.partition("@")[0], pattern)]
+
+
+def _of_group(answers: Answers, name: str, settings: FigureSettings) -> Iterator[Figure]:
+    found = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights)
+    if answers.scored:
+        found += [*reliability.icc(answers), *reliability.pairwise_correlations(answers)]
+    for figure in found:
+        yield figure.at(group=name)
+    if name == PEOPLE and answers.values and len(answers.raters) <= MAX_LINES:
+        for figure in majority.rater_unit_agreement(answers):
+            yield figure.at(group=name)
+
+
+def _scores(
+    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]], *, inverted: bool
+) -> Iterator[Figure]:
+    low, high = known.scale or (float(answers.levels()[0]), float(answers.levels()[-1]))
+    turned = model_scores.inverted(answers, low=low, high=high) if inverted else answers
+    groups = _groups(turned, known, settings, sets)
+    for group in groups:
+        made = [model_scores.share_lowest(turned, group, low), model_scores.mean_score(turned, group)]
+        for threshold in settings.at_least:
+            if low < threshold <= high:
+                made.append(model_scores.share_at_least(turned, group, threshold))
+                if len(group.raters) > 1:
+                    made.append(model_scores.share_at_least(turned, group, threshold, rule="any"))
+        if known.lengths is not None:
+            made += model_scores.length_bias(turned, group, known.lengths)
+        for figure in made:
+            yield figure.at(**({"inverted": "yes"} if inverted else {}))
+    yield from _biases(turned, known, sets)
+    yield from _parts(turned, known, settings, groups)
+
+
+def _groups(
+    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
+) -> list[Group]:
+    """The groups whose means are taken, and each model by itself."""
+    made = []
+    for name, raters in sets.items():
+        human = all(known.kinds.get(r) == "human" for r in raters)
+        made.append(Group(name, raters, people_needed(answers.of_raters(raters), settings) if human else 1))
+    alone = [r for r in answers.raters if known.kinds.get(r, "model") in ("model", "encoder")][:MAX_LINES]
+    return made + [Group(name, (name,)) for name in alone if name not in sets]
+
+
+def people_needed(answers: Answers, settings: FigureSettings) -> int:
+    """Ratings of people an item needs: as configured, or three, or the most an item has if that is less."""
+    if settings.people is not None:
+        return settings.people
+    return min(ENOUGH_PEOPLE, int(answers.per_item().max(initial=1)))
+
+
+def _biases(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+    if not known.authors:
+        return
+    written = np.any(list(known.authors.values()), axis=0)
+    everyone = answers.of_raters(sets.get(MODELS, ()))
+    for rater in everyone.raters:
+        own = known.authors.get(known.families.get(rater, ""))
+        if own is not None:
+            yield model_scores.self_preference(everyone, rater, own, written)
+
+
+def _parts(answers: Answers, known: Known, settings: FigureSettings, groups: Sequence[Group]) -> Iterator[Figure]:
+    thresholds = [t for t in settings.at_least if (answers.levels() >= t).any()] or settings.at_least[-1:]
+    alone = [g for g in groups if len(g.raters) == 1 or g.name == PEOPLE]
+    for attribute in settings.disaggregate:
+        yield from model_scores.disaggregated(
+            answers,
+            alone or groups,
+            known.parts.get(attribute, {}),
+            thresholds[-1],
+            attribute=attribute,
+            minimum=settings.minimum,
+        )
+    for attribute in settings.compare:
+        values = sorted(known.parts.get(attribute, {}))
+        for place, first in enumerate(values):
+            for second in values[place + 1 :]:
+                for group in groups:
+                    means = model_scores.means_of(answers, group)
+                    pair = [means[known.parts[attribute][v] & ~np.isnan(means)] for v in (first, second)]
+                    for figure in gold.welch(*pair):
+                        yield figure.at(group=group.name, attribute=attribute, first=first, second=second)
+    for wanted in settings.contrast:
+        attribute, _, values_of = wanted.partition(":")
+        first, _, second = values_of.partition("-")
+        parts = known.parts.get(attribute, {})
+        none = np.zeros(answers.items, bool)
+        for group in groups:
+            figure = model_scores.difference(
+                answers, group, thresholds[-1], parts.get(first, none), parts.get(second, none)
+            )
+            yield figure.at(attribute=attribute, first=first, second=second)
+
+
+def _categories(answers: Answers, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+    for name, raters in sets.items():
+        needed = settings.people if name == PEOPLE and settings.people else 1
+        yield from majority.majority_shares(answers.of_raters(raters), group=name, at_least=needed)
+    for rater in sets.get(MODELS, ()):
+        yield from majority.majority_shares(answers.of_raters((rater,)), group=rater)
+
+
+def _against_people(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+    people, models = sets.get(PEOPLE, ()), [r for r in answers.raters if known.kinds.get(r, "model") != "human"]
+    models = [r for r in models if known.kinds.get(r, "model") != "gold"][:MAX_LINES]
+    if not people or not models:
+        return
+    theirs = answers.of_raters(people)
+    for rater in models:
+        own = answers.of_raters((rater,))
+        if answers.scored:
+            made = [*gold.deviations(own, theirs), *_correlations(own, theirs, known)]
+        else:
+            made = [gold.preference_agreement(own, theirs)]
+        for figure in made:
+            yield figure.at(rater=rater, group=PEOPLE)
+
+
+def _correlations(own: Answers, theirs: Answers, known: Known) -> Iterator[Figure]:
+    mean, rated = own.means()[0], theirs.means()[0]
+    both = ~np.isnan(mean) & ~np.isnan(rated)
+    x, y = mean[both], rated[both]
+    yield from correlation.correlations(x, y, asked=int((~np.isnan(rated)).sum()))
+    picture, target = known.picture[both], known.target[both]
+    if len(np.unique(known.target)) < 2:
+        return
+    yield correlation.within(x, y, picture, each="image", source="CAIRE, table 2")
+    yield correlation.within(x, y, target, each="target", source="CAIRE, table 2")
+    yield correlation.global_average(x, y, target)
+    if known.concept is not None:
+        concept = known.concept[both]
+        told = concept >= 0
+        yield correlation.concept_average(x[told], y[told], concept[told], target[told])
+        inside = concept[told] * (int(known.target.max()) + 1) + target[told]
+        source = "CAIRE, section 6: concepts within countries"
+        yield correlation.within(x[told], y[told], inside, each="concept and target", source=source)
+    for code in np.unique(known.target):
+        here = known.target == code
+        part = theirs.of_items(here)
+        used = np.unique(part.rater)
+        if not len(used) or len(used) * int(here.sum()) > 50_000_000:  # a dense table of a crowd would not fit
+            continue
+        ratings = part.of_raters([part.raters[r] for r in used]).matrix()
+        for figure in correlation.against_each(mean[here], ratings):
+            yield figure.at(target=known.targets[code] if known.targets else str(code))
+
+
+def _against_gold(
+    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Figure]:
+    raters = [r for r in answers.raters if known.kinds.get(r, "model") != "gold"][:MAX_LINES]
+    groups = [Group(r, (r,)) for r in raters if known.kinds.get(r, "model") != "human"]
+    if PEOPLE in sets:
+        groups.append(Group(PEOPLE, sets[PEOPLE]))
+    if known.right is not None and known.judged is not None and answers.scored:
+        for group in groups:
+            means = model_scores.means_of(answers, group)
+            both = known.judged & ~np.isnan(means)
+            for reading, said in gold.readings(means[both], settings.positive).items():
+                for figure in gold.classification(
+                    known.right[both], said, known.picture[both], known.target[both], asked=int(known.judged.sum())
+                ):
+                    yield figure.at(group=group.name, positive=reading)
+    elif known.right_values is not None and not answers.scored:
+        asked = sum(map(bool, known.right_values))
+        for group in groups:
+            counts, _ = answers.of_raters(group.raters).counts(by="value")
+            chosen = majority.majority(counts)
+            right = [answers.values[code] in known.right_values[place]
+                     for place, code in enumerate(chosen) if code >= 0 and known.right_values[place]]  # fmt: skip
+            yield gold.accuracy(right, asked=asked).at(group=group.name)
+
+
+def _crowdtruth(
+    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Figure]:
+    chosen = answers.of_raters(sets.get(settings.crowdtruth_raters, answers.raters))
+    assert known.names is not None
+    scale = known.scale or ((float(answers.levels()[0]), float(answers.levels()[-1])) if answers.scored else None)
+    bins = scale if answers.scored else None
+    yield from crowdtruth.task_of(chosen, known.names, bins=bins).figures(
+        stop=settings.stop, dims={"bins": "3"} if bins else {}
+    )
