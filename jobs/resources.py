@@ -40,6 +40,7 @@ class Resources:
     fetch: StageResources = field(default_factory=StageResources)
     decode: StageResources = field(default_factory=StageResources)
     embed: StageResources = field(default_factory=StageResources)
+    search: StageResources = field(default_factory=StageResources)
     judge: StageResources = field(default_factory=StageResources)
     object_store_memory_gb: float | None = 1.0  # of a Ray started here; null: Ray's default, a third of the memory
     wait_s: int = 60  # longest wait for the first actors of a pool
