@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -184,20 +184,10 @@ class Embedder:
                 continue
             statuses[row], kinds[row], messages[row] = end
         good = np.array([status == Status.OK for status in statuses], dtype=bool)
-        vectors = np.zeros((len(good), self.dim), np.float16)
+        vectors = np.zeros((len(good), self.dim), np.float32)
         if good.any():
-            encoded, finite = self._encode_rows(pixels, good)
-            for row in np.flatnonzero(good & ~finite).tolist():
-                statuses[row], kinds[row] = Status.ERROR.value, "not_finite"
-                messages[row] = "the model returned a vector that is not finite or has no direction"
-            good &= finite
-            vectors[good] = encoded[good]
-        embedding = pa.FixedSizeListArray.from_arrays(
-            pa.array(vectors.reshape(-1), pa.float16()), type=pa.list_(pa.float16(), self.dim), mask=pa.array(~good)
-        )
-        strings = [pa.array(values, pa.string()) for values in (statuses, kinds, messages)]
-        columns = [batch["item_id"].cast(pa.string()), batch["kind"].cast(pa.string()), embedding, *strings]
-        return pa.table(dict(zip(("item_id", "kind", "embedding", *_END), columns, strict=True)))
+            vectors[good] = self._encode_rows(pixels, good)[good]
+        return _embeddings(batch["item_id"], batch["kind"], vectors, (statuses, kinds, messages))
 
     def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
         """Encode texts with the model's own tokenizer.
@@ -219,8 +209,8 @@ class Embedder:
 
         return self._in_batches(len(texts), encode)
 
-    def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors [n, dim] float16 and which of them are usable [n] bool; what stands in bad rows means nothing."""
+    def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> np.ndarray:
+        """Vectors [n, dim] float32; what stands in bad rows means nothing."""
         import torch
 
         height, width = self._source.preprocessing.size
@@ -236,8 +226,7 @@ class Embedder:
             scaled = pictures.contiguous().to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
             return self._model.encode_image(scaled.to(self._input_dtype))
 
-        vectors = self._in_batches(len(good), encode)
-        return vectors.astype(np.float16), np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+        return self._in_batches(len(good), encode)
 
     def _in_batches(self, count: int, encode: Callable[[int, int], "torch.Tensor"]) -> np.ndarray:
         """Run `encode(start, end)` over all rows; [count, dim] float32, normalised on the device."""
@@ -266,6 +255,60 @@ class Embedder:
         if not parts:
             return np.zeros((0, self.dim), np.float32)
         return torch.cat(parts).cpu().numpy()
+
+
+class TextEmbedder:
+    """Encode texts with an encoder's text tower; takes what `Embedder` takes."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._embedder = Embedder(**settings)
+        self.dim = self._embedder.dim
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Encode one batch of texts.
+
+        Args:
+            batch: columns `text_id` and `text` (string); `status` may be there, and rows not ok stay so.
+
+        Returns:
+            The columns of the table `embeddings`, as `Embedder.__call__`, with the kind "text". A text that is null or
+            nothing but space becomes `missing_input` (`empty_text`).
+
+        Raises:
+            torch.OutOfMemoryError: as `Embedder.__call__`.
+        """
+        rows = batch.num_rows
+        texts = [text or "" for text in batch["text"].to_pylist()]
+        statuses = batch["status"].to_pylist() if "status" in batch.column_names else [Status.OK.value] * rows
+        kinds: list[str | None] = [None] * rows
+        messages: list[str | None] = [None] * rows
+        for row, text in enumerate(texts):
+            if statuses[row] == Status.OK and not text.strip():
+                statuses[row], kinds[row] = Status.MISSING_INPUT.value, "empty_text"
+                messages[row] = "the text is empty"
+        vectors = self._embedder.embed_texts(texts)
+        return _embeddings(batch["text_id"], pa.array(["text"] * rows), vectors, (statuses, kinds, messages))
+
+
+Ends = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds, error messages
+
+
+def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, ends: Ends) -> pa.Table:
+    """The columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error in its row."""
+    statuses, errors, messages = ends
+    good = np.array([status == Status.OK for status in statuses], dtype=bool)
+    usable = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
+    for row in np.flatnonzero(good & ~usable).tolist():
+        statuses[row], errors[row] = Status.ERROR.value, "not_finite"
+        messages[row] = "the model returned a vector that is not finite or has no direction"
+    good &= usable
+    halves = np.where(good[:, None], vectors, 0).astype(np.float16)
+    embedding = pa.FixedSizeListArray.from_arrays(
+        pa.array(halves.reshape(-1), pa.float16()), type=pa.list_(pa.float16(), vectors.shape[1]), mask=pa.array(~good)
+    )
+    strings = [pa.array(values, pa.string()) for values in ends]
+    columns = [items.cast(pa.string()), kinds.cast(pa.string()), embedding, *strings]
+    return pa.table(dict(zip(("item_id", "kind", "embedding", *_END), columns, strict=True)))
 
 
 def _device(name: str) -> "torch.device":

@@ -23,6 +23,7 @@ JOBS = (
     "kb",
     "prompts",
     "captions",
+    "retrieve",
     "link",
     "choose",
     "tric",

@@ -1,15 +1,18 @@
-"""Turn pictures into vectors with open_clip -> table `embeddings`.
+"""Turn pictures or texts into vectors with a dual encoder -> table `embeddings`.
 
     python -m jobs.embed input=R/images embedder=siglip-i18n-base out=R/embeddings
+    python -m jobs.embed input=R/prompts embedder=siglip-i18n-base out=R/prompt-embeddings
 
-A CPU pool decodes and resizes to the model's input, a second pool (on GPUs where resources say so) encodes.
-L2-normalised float16; encoder and preprocessing stand in the table's metadata. A picture without bytes keeps
-its row with its status and no vector.
+Pictures: a CPU pool decodes and resizes to the model's input, a second pool (on GPUs where resources say so)
+encodes. Texts: cleaned, cut and padded as the model was trained. L2-normalised float16; encoder and preprocessing
+stand in the table's metadata. A picture without bytes, or an empty text, keeps its row with its status and no vector.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from omegaconf import MISSING
@@ -21,7 +24,11 @@ from jobs.store.reading import open_table, read_unit
 from jobs.store.run import Plan, open_run
 from jobs.store.writer import Task
 
-COLUMNS = ["image_id", "bytes", "status", "error_kind", "error_message"]
+if TYPE_CHECKING:
+    from actors.encoders import EncoderFacts
+
+PICTURE_COLUMNS = ["image_id", "bytes", "status", "error_kind", "error_message"]
+TEXT_COLUMNS = ["text_id", "text"]
 
 
 @dataclass
@@ -45,17 +52,15 @@ class EmbedConfig(Common):
 
 def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.embedder import Embedder, PictureDecoder
-    from actors.encoders import check_weights, encoder_facts
+    from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 
-    source = open_table(cfg.input, "images")
+    source = open_table(cfg.input, "images", "texts")
+    texts = source.name == "texts"
+    pools = ["embed"] if texts else ["decode", "embed"]
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    try:
-        facts = encoder_facts(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
-        if not cfg.plan:
-            check_weights(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
-    except (ValueError, OSError) as error:
-        raise InputError(f"embedder.model={cfg.embedder.model}: {str(error).splitlines()[0]}") from error
+    facts = known(cfg.embedder)
+    if not cfg.plan:
+        check_available(cfg.embedder)
     plan = Plan(
         out=cfg.out,
         table="embeddings",
@@ -74,12 +79,12 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
         models={cfg.embedder.name: facts.encoder},
     )
     if cfg.plan:
-        screen.show_plan("embed", plan, cfg.resources, ["decode", "embed"], note=f"{facts.dim} dimensions")
+        screen.show_plan("embed", plan, cfg.resources, pools, note=f"{facts.dim} dimensions")
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["decode", "embed"])
+    flow.check(cfg.resources, pools)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     model = {"model": cfg.embedder.model, "pretrained": cfg.embedder.pretrained}
     encode = {
@@ -89,21 +94,56 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
         "batch_size": cfg.resources.embed.batch_size,
         "threads": cfg.resources.embed.threads,
     }
-    flow.stream(
-        run,
-        name="embed",
-        read=flow.Read(pictures, item="image_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=[flow.Stage("decode", PictureDecoder, model), flow.Stage("embed", Embedder, encode)],
-        resources=cfg.resources,
+    read = flow.Read(
+        read_texts if texts else read_pictures,
+        item="text_id" if texts else "image_id",
+        output_item="item_id",
+        excluded=exclusions.keep(run, excluded),
     )
+    encoding = flow.Stage("embed", TextEmbedder if texts else Embedder, encode)
+    stages = [encoding] if texts else [flow.Stage("decode", PictureDecoder, model), encoding]
+    flow.stream(run, name="embed", read=read, stages=stages, resources=cfg.resources)
     manifest = run.finish()
     screen.show_result("embed", manifest, run)
     return manifest
 
 
-def pictures(task: Task) -> pa.Table:
+def known(cfg: EmbedderConfig) -> "EncoderFacts":
+    """What identifies the vectors of an encoder, from its config alone.
+
+    Raises:
+        InputError: there is no such model, or its preprocessing is not known.
+    """
+    from actors.encoders import encoder_facts
+
+    with _named(cfg):
+        return encoder_facts(cfg.model, pretrained=cfg.pretrained)
+
+
+def check_available(cfg: EmbedderConfig) -> None:
+    """See, without a download, that the weights can be had. Raises InputError."""
+    from actors.encoders import check_weights
+
+    with _named(cfg):
+        check_weights(cfg.model, pretrained=cfg.pretrained)
+
+
+@contextmanager
+def _named(cfg: EmbedderConfig) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise InputError(f"embedder.model={cfg.model}: {str(error).splitlines()[0]}") from error
+
+
+def read_pictures(task: Task) -> pa.Table:
     """A unit's pictures as the decoder takes them."""
-    return read_unit(task.unit.inputs[0].uri, columns=COLUMNS)
+    return read_unit(task.unit.inputs[0].uri, columns=PICTURE_COLUMNS)
+
+
+def read_texts(task: Task) -> pa.Table:
+    """A unit's texts as the encoder takes them."""
+    return read_unit(task.unit.inputs[0].uri, columns=TEXT_COLUMNS)
 
 
 JOB = cli.Job("embed", EmbedConfig, execute)

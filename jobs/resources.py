@@ -40,6 +40,7 @@ class Resources:
     fetch: StageResources = field(default_factory=StageResources)
     decode: StageResources = field(default_factory=StageResources)
     embed: StageResources = field(default_factory=StageResources)
+    search: StageResources = field(default_factory=StageResources)
     judge: StageResources = field(default_factory=StageResources)
     kb: StageResources = field(default_factory=StageResources)
     link: StageResources = field(default_factory=StageResources)

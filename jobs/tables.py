@@ -135,6 +135,7 @@ _ALL = [
         "rank": (I32, "1 is the nearest"),
         "item_id": (STR, "the neighbour"),
         "score": _SCORE,
+        "probability": (F64, "that the pair matches, by SigLIP's scale and bias; null where they are not known"),
     }),
     Table("links", ("image_id", "method", "rank"), {
         "image_id": (STR, "the picture"),

@@ -91,6 +91,33 @@ KEYS = {
         embedder.device: str
         embedder.dtype: str
     """,
+    "retrieve": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        queries: str
+        corpus.name: str
+        corpus.layout: str
+        corpus.path: str
+        corpus.array: str | None
+        corpus.id: str | None
+        corpus.embedder: jobs.embed.EmbedderConfig | None
+        corpus.where: str | None
+        corpus.unit_mb: int
+        k: int
+        score: str
+        logit_scale: float | None
+        logit_bias: float | None
+        resident: str
+        device: str
+    """,
     "judge": """
         out: str
         resume: bool
@@ -180,6 +207,14 @@ RESOURCES = """
     embed.batch_size: int
     embed.max_in_flight: int
     embed.threads: int | None
+    search.actors: int
+    search.max_actors: int | None
+    search.num_cpus: float
+    search.num_gpus: float
+    search.memory_gb: float | None
+    search.batch_size: int
+    search.max_in_flight: int
+    search.threads: int | None
     judge.actors: int
     judge.max_actors: int | None
     judge.num_cpus: float
@@ -300,6 +335,7 @@ COLUMNS = {
         rank: int32
         item_id: string
         score: double
+        probability: double
     """,
     "links": """
         key image_id, method, rank; version 1

@@ -11,12 +11,13 @@ NEIGHBORS = TABLES["neighbors"]
 
 
 def neighbors(**columns: object) -> pa.Table:
-    given: dict[str, object] = {"query_id": ["q"], "rank": [1], "item_id": ["i"], "score": [0.5], **columns}
-    return pa.table(given)
+    given: dict[str, object] = {"query_id": ["q"], "rank": [1], "item_id": ["i"], "score": [0.5], "probability": [0.5]}
+    return pa.table(given | columns)
 
 
 def test_a_right_batch_is_cast_and_put_in_order() -> None:
     batch = pa.table({
+        "probability": pa.array([0.5], pa.float32()),
         "score": pa.array([1], pa.int64()),
         "item_id": pa.array(["i"]).dictionary_encode(),
         "rank": pa.array([1], pa.int64()),
@@ -24,7 +25,7 @@ def test_a_right_batch_is_cast_and_put_in_order() -> None:
     })  # fmt: skip
     made = conform(batch, NEIGHBORS)
     assert made.schema.equals(NEIGHBORS.schema(), check_metadata=True)
-    assert made.to_pylist() == [{"query_id": "q", "rank": 1, "item_id": "i", "score": 1.0}]
+    assert made.to_pylist() == [{"query_id": "q", "rank": 1, "item_id": "i", "score": 1.0, "probability": 0.5}]
 
 
 def test_every_wrong_column_is_named_at_once() -> None:

@@ -1,0 +1,170 @@
+"""Rows of NumPy arrays in files: `.npy`, and members of `.npz`, local or on S3; never a pickle.
+
+A local array is mapped a piece at a time and handed out without a copy; on S3 exactly the rows asked for are
+fetched. A compressed member of an `.npz` has no place to begin in the middle: it is read from its start.
+"""
+
+import io
+import mmap
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.errors import InputError
+from jobs.store import locations
+
+_FLOATS = ("<f2", "<f4", "<f8")
+_HEADER_READ = 1 << 16
+_LOCAL_FILE_HEADER = 30  # bytes before the name in a zip's entry
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Where the rows of a two-dimensional array lie: `offset` bytes into the file, or nowhere if it is compressed."""
+
+    rows: int
+    dim: int
+    dtype: str  # NumPy's: <f2, <f4 or <f8
+    member: str | None = None  # of an .npz
+    offset: int | None = None  # None: compressed
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dim * np.dtype(self.dtype).itemsize
+
+
+def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
+    """Read the header of an `.npy` file, or that of the member `array` of an `.npz` file.
+
+    Raises:
+        InputError: no such file, no array of NumPy's, no such member, not two-dimensional, not floating point, column
+            by column, or shorter than its header says.
+    """
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        try:
+            if uri.endswith(".npz"):
+                return _in_archive(uri, stream, array)
+            return _at(uri, stream, 0, stream.size(), None)
+        except (ValueError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{uri}: not a NumPy array ({str(error).splitlines()[0]})") from error
+
+
+def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
+    if array is None:
+        raise InputError(f"{uri}: corpus.array= must say which of its arrays")
+    with zipfile.ZipFile(stream) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if array not in names:
+            raise InputError(f"{uri}: has no array {array!r}; there are {', '.join(sorted(names))}")
+        entry = archive.getinfo(f"{array}.npy")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            with archive.open(entry) as member:
+                return _header(uri, member, array)
+        start = entry.header_offset
+        stream.seek(start + _LOCAL_FILE_HEADER - 4)
+        name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
+        start += _LOCAL_FILE_HEADER + name + extra
+        return _at(uri, stream, start, start + entry.file_size, array)
+
+
+def _at(uri: str, stream: Any, start: int, end: int, member: str | None) -> Matrix:
+    stream.seek(start)
+    head = io.BytesIO(stream.read(min(_HEADER_READ, end - start)))
+    matrix = _header(uri, head, member)
+    offset = start + head.tell()
+    if offset + matrix.rows * matrix.row_bytes > end:
+        raise InputError(f"{uri}: is shorter than its header says ({matrix.rows:,} x {matrix.dim})")
+    return Matrix(matrix.rows, matrix.dim, matrix.dtype, member, offset)
+
+
+def _header(uri: str, stream: Any, member: str | None) -> Matrix:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = read(stream)
+    where = f"{uri}: array {member!r}" if member else uri
+    if dtype.hasobject:
+        raise InputError(f"{where}: holds Python objects, which are never unpickled")
+    if len(shape) != 2 or shape[1] < 1 or dtype.str not in _FLOATS:
+        raise InputError(f"{where}: is {dtype.str} of shape {shape}; vectors are rows of <f2, <f4 or <f8")
+    if by_column and shape[0] > 1:
+        raise InputError(f"{where}: is stored column by column; save it with np.ascontiguousarray")
+    return Matrix(shape[0], shape[1], dtype.str, member)
+
+
+Ranges = Sequence[tuple[int, int]]  # first row and the row behind the last, ascending
+
+
+@contextmanager
+def blocks_of(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[Iterator[np.ndarray]]:
+    """The rows of each range as an array [rows, dim], read-only; what lies between ranges is not read."""
+    if matrix.offset is None:
+        with _decompressed(uri, matrix) as stream:
+            yield _streamed(uri, stream, matrix, ranges)
+    elif locations.is_s3(uri):
+        fs, path = locations.filesystem(uri)
+        with fs.open_input_file(path) as stream:
+            yield (_fetched(uri, stream, matrix, first, last) for first, last in ranges)
+    else:
+        yield _mapped(uri, matrix, ranges)
+
+
+def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
+    """One map from the first to the last range, given back at its end: what is mapped counts as used memory."""
+    assert matrix.offset is not None
+    if not ranges:
+        return
+    begin = matrix.offset + ranges[0][0] * matrix.row_bytes
+    aligned = begin // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    length = matrix.offset + ranges[-1][1] * matrix.row_bytes - aligned
+    with Path(uri).open("rb") as file:
+        whole = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned)
+    for number, (first, last) in enumerate(ranges):
+        for ahead in ranges[number + 1 : number + 2]:  # the disk reads it while this one is worked on
+            start, stop = (matrix.offset + row * matrix.row_bytes - aligned for row in ahead)
+            start = start // mmap.PAGESIZE * mmap.PAGESIZE
+            whole.madvise(mmap.MADV_WILLNEED, start, stop - start)
+        place = matrix.offset + first * matrix.row_bytes - aligned
+        yield np.frombuffer(whole, matrix.dtype, (last - first) * matrix.dim, place).reshape(-1, matrix.dim)
+
+
+def _fetched(uri: str, stream: Any, matrix: Matrix, first: int, last: int) -> np.ndarray:
+    assert matrix.offset is not None
+    wanted = (last - first) * matrix.row_bytes
+    data = stream.read_at(wanted, matrix.offset + first * matrix.row_bytes)
+    return _rows(uri, data, matrix, wanted)
+
+
+@contextmanager
+def _decompressed(uri: str, matrix: Matrix) -> Iterator[Any]:
+    fs, path = locations.filesystem(uri)
+    with (
+        fs.open_input_file(path) as file,
+        zipfile.ZipFile(file) as archive,
+        archive.open(f"{matrix.member}.npy") as stream,
+    ):
+        _header(uri, stream, matrix.member)
+        yield stream
+
+
+def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
+    at = 0
+    for first, last in ranges:
+        stream.seek((first - at) * matrix.row_bytes, io.SEEK_CUR)
+        wanted = (last - first) * matrix.row_bytes
+        yield _rows(uri, stream.read(wanted), matrix, wanted)
+        at = last
+
+
+def _rows(uri: str, data: bytes, matrix: Matrix, wanted: int) -> np.ndarray:
+    if len(data) < wanted:
+        raise InputError(f"{uri}: ends before its header says")
+    return np.frombuffer(data, matrix.dtype).reshape(-1, matrix.dim)

@@ -1,0 +1,281 @@
+"""Vectors to be searched: which files there are, what encoder made them, and how they are cut into work units.
+
+Four layouts (`corpus.layout`): `table` (a table `embeddings` of ours, or several), `datacomp` (pairs NAME.npz and
+NAME.parquet), `clip_retrieval` (img_emb/img_emb_N.npy and metadata/metadata_N.parquet) and `npy` (arrays alone).
+A unit covers about `unit_mb` of vectors: part of a large file or several small ones. Reading is `vectors`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.corpora.arrays import Matrix, find_matrix
+from jobs.corpora.where import parse_where
+from jobs.embed import EmbedderConfig, known
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.reading import TableSource, open_table, tables_in
+from jobs.store.units import WHOLE, Unit
+
+LAYOUTS = ("table", "datacomp", "clip_retrieval", "npy")
+HEADER_THREADS = 16
+TABLE_COLUMNS = ("embedding", "error_kind", "error_message")  # of no use in a condition
+
+
+@dataclass
+class VectorsConfig:
+    """A set of vectors; `conf/corpus/` has one file a layout."""
+
+    name: str = "embeddings"
+    layout: str = "table"
+    path: str = MISSING  # a table or a glob of tables; files or a folder for the other layouts
+    array: str | None = None  # which vectors: a member of the .npz files (l14_img), or img_emb or text_emb
+    id: str | None = None  # column of the .parquet files that is the item_id; null: a hash of the vector
+    embedder: EmbedderConfig | None = None  # what made the vectors; a table says so itself
+    where: str | None = None  # condition on columns, such as "language = en and width >= 300" (jobs.corpora.where)
+    unit_mb: int = 256  # of vectors in a work unit: what is searched again after a crash
+
+
+class Made(NamedTuple):
+    """What made vectors; only those of equal `encoder` and `preprocessing` can be searched together."""
+
+    encoder: str
+    preprocessing: str
+    dim: int
+
+
+class Corpus(NamedTuple):
+    """A corpus ready to be searched."""
+
+    units: list[Unit]
+    made: Made
+    rows: int
+    identity: dict[str, Any]
+
+
+class Part(NamedTuple):
+    """Rows `first` to `last` (not included) of a file of vectors; places among the unit's inputs, meta -1 for none."""
+
+    vectors: int
+    meta: int
+    first: int
+    last: int
+
+
+class _File(NamedTuple):
+    vectors: Object
+    meta: Object | None
+    rows: int
+    row_bytes: int
+    whole: bool  # whether it can only be read from its start to its end
+
+
+def parts_of(unit: Unit) -> list[Part]:
+    """What a unit covers."""
+    return [Part(*part) for part in unit.extra["parts"]]
+
+
+def check_alike(one: tuple[str, Made], other: tuple[str, Made]) -> None:
+    """Refuse to search vectors of different encoders together; each side is its name and what made it.
+
+    Raises:
+        InputError: naming both.
+    """
+    (first, mine), (second, theirs) = one, other
+    for name in ("encoder", "preprocessing", "dim"):
+        if getattr(mine, name) != getattr(theirs, name):
+            raise InputError(
+                f"{first} and {second} cannot be searched together: their {name} is {getattr(mine, name)} and "
+                f"{getattr(theirs, name)}"
+            )
+
+
+def made_by(source: TableSource) -> Made:
+    """What made the vectors of a table `embeddings`.
+
+    Raises:
+        InputError: its schema has no vectors.
+    """
+    kind = source.footers[0].schema.field("embedding").type
+    if not pa.types.is_fixed_size_list(kind):
+        raise InputError(f"{source.uri}: its column embedding is {kind}, not vectors of one length")
+    said = {name: source.metadata.get(f"remine.{name}", "") for name in ("encoder", "preprocessing")}
+    return Made(**said, dim=kind.list_size)
+
+
+def open_tables(pattern: str) -> list[TableSource]:
+    """The tables `embeddings` that `pattern` names, all of one encoder. Raises InputError."""
+    sources = [open_table(place, "embeddings") for place in tables_in(pattern)]
+    for other in sources[1:]:
+        check_alike((sources[0].uri, made_by(sources[0])), (other.uri, made_by(other)))
+    return sources
+
+
+def find_corpus(cfg: VectorsConfig) -> Corpus:
+    """Find the files, compare their rows and lengths, cut them into units. Reads headers and footers only.
+
+    Raises:
+        InputError: nothing there, an unknown layout, pairs of unequal rows or without their partner, vectors of
+            different lengths, an encoder that is not declared or not known, a condition on a column that is not there.
+    """
+    if cfg.layout not in LAYOUTS:
+        raise InputError(f"corpus.layout={cfg.layout}: no such layout; there are {', '.join(LAYOUTS)}")
+    if cfg.unit_mb < 1:
+        raise InputError(f"corpus.unit_mb={cfg.unit_mb}: at least 1")
+    if cfg.layout == "table":
+        return _tables(cfg)
+    made = _declared(cfg)
+    pairs = list(_pairs(cfg))
+    with ThreadPoolExecutor(HEADER_THREADS) as pool:
+        files = list(pool.map(lambda pair: _checked(cfg, made, *pair), pairs))
+    if cfg.where is not None:
+        if pairs[0][1] is None:
+            raise InputError(f"corpus.where={cfg.where!r}: layout {cfg.layout} has no columns")
+        parse_where(cfg.where, read_schema(pairs[0][1].uri))
+    return _corpus(cfg, files, made)
+
+
+def _tables(cfg: VectorsConfig) -> Corpus:
+    sources = open_tables(cfg.path)
+    made = made_by(sources[0])
+    if cfg.where is not None:
+        parse_where(cfg.where, columns_to_ask(sources[0].footers[0].schema))
+    files = [
+        _File(footer.object, footer.object, footer.rows, made.dim * 2, whole=True)
+        for source in sources
+        for footer in source.footers
+    ]
+    return _corpus(cfg, files, made)
+
+
+def columns_to_ask(schema: pa.Schema) -> pa.Schema:
+    """The columns that a condition may speak of."""
+    return pa.schema([column for column in schema if column.name not in TABLE_COLUMNS])
+
+
+def read_schema(uri: str) -> pa.Schema:
+    """The Arrow schema of a Parquet file."""
+    fs, path = locations.filesystem(uri)
+    with fs.open_input_file(path) as stream:
+        return pq.read_schema(stream)
+
+
+def _declared(cfg: VectorsConfig) -> Made:
+    if cfg.embedder is None:
+        raise InputError(f"corpus.embedder.model= is required: files of layout {cfg.layout} do not say what made them")
+    try:
+        facts = known(cfg.embedder)
+    except InputError as error:
+        raise InputError(f"corpus.{error}") from error
+    return Made(facts.encoder, facts.preprocessing, facts.dim)
+
+
+def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
+    """Each file of vectors with its Parquet file, in order of their uris."""
+    found = locations.find(cfg.path)
+    if cfg.layout == "npy":
+        arrays = [o for o in found if o.uri.endswith(".npy")]
+        partner: Callable[[str], str] | None = None
+    elif cfg.layout == "datacomp":
+        arrays = [o for o in found if o.uri.endswith(".npz")]
+        partner = _beside
+    else:
+        name = cfg.array or "img_emb"
+        numbered = re.compile(rf"/{re.escape(name)}/{re.escape(name)}_\d+\.npy$")
+        arrays = [o for o in found if numbered.search(o.uri)]
+        partner = _numbered
+    if not arrays:
+        raise InputError(f"corpus.path={cfg.path}: no files of layout {cfg.layout} there")
+    there = {o.uri: o for o in found}
+    for vectors in arrays:
+        meta = partner(vectors.uri) if partner else None
+        if meta is not None and meta not in there:
+            raise InputError(f"{vectors.uri}: its partner {meta} is not among the files of corpus.path")
+        yield vectors, there[meta] if meta is not None else None
+
+
+def _beside(uri: str) -> str:
+    return uri.removesuffix(".npz") + ".parquet"
+
+
+def _numbered(uri: str) -> str:
+    folder, name = uri.rsplit("/", 2)[0], PurePosixPath(uri).stem
+    return f"{folder}/metadata/metadata_{name.rsplit('_', 1)[1]}.parquet"
+
+
+def _checked(cfg: VectorsConfig, made: Made, vectors: Object, meta: Object | None) -> _File:
+    matrix: Matrix = find_matrix(vectors.uri, array=cfg.array)
+    if matrix.dim != made.dim:
+        raise InputError(f"{vectors.uri}: vectors of {matrix.dim} numbers, those of {made.encoder} have {made.dim}")
+    if meta is not None:
+        fs, path = locations.filesystem(meta.uri)
+        try:
+            with locations.named_errors(meta.uri), fs.open_input_file(path) as stream:
+                footer = pq.read_metadata(stream)
+        except pa.ArrowException as error:
+            raise InputError(f"{meta.uri}: not a readable Parquet file") from error
+        if footer.num_rows != matrix.rows:
+            raise InputError(f"{vectors.uri} has {matrix.rows:,} rows, {meta.uri} has {footer.num_rows:,}")
+        names = footer.schema.to_arrow_schema().names
+        if cfg.id is not None and cfg.id not in names:
+            raise InputError(f"corpus.id={cfg.id}: no such column in {meta.uri}; there are {', '.join(names)}")
+    return _File(vectors, meta, matrix.rows, matrix.row_bytes, whole=matrix.offset is None)
+
+
+def _corpus(cfg: VectorsConfig, files: Sequence[_File], made: Made) -> Corpus:
+    units = list(_units(files, cfg.unit_mb * 10**6))
+    if not units:
+        raise InputError(f"corpus.path={cfg.path}: there are no vectors in it")
+    identity = {
+        "layout": cfg.layout,
+        "array": cfg.array,
+        "id": cfg.id,
+        "where": cfg.where,
+        "encoder": made.encoder,
+        "preprocessing": made.preprocessing,
+        "content": content_id(*(f"{u.name} {u.version}" for u in units)),
+    }
+    return Corpus(units, made, sum(f.rows for f in files), identity)
+
+
+def _units(files: Iterable[_File], at_most: int) -> Iterator[Unit]:
+    """Cut large files, pack small ones."""
+    held: list[tuple[_File, int, int]] = []
+    size = 0
+    for file in files:
+        step = file.rows if file.whole else max(1, at_most // file.row_bytes)
+        for first in range(0, file.rows, max(1, step)):
+            last = min(first + step, file.rows)
+            if held and size + (last - first) * file.row_bytes > at_most:
+                yield _unit(held)
+                held, size = [], 0
+            held.append((file, first, last))
+            size += (last - first) * file.row_bytes
+    if held:
+        yield _unit(held)
+
+
+def _unit(held: Sequence[tuple[_File, int, int]]) -> Unit:
+    inputs: dict[str, tuple[int, Object]] = {}
+    parts = []
+    for file, first, last in held:
+        places = [
+            -1 if one is None else inputs.setdefault(one.uri, (len(inputs), one))[0]
+            for one in (file.vectors, file.meta)
+        ]
+        parts.append([*places, first, last])
+    cut = any(first or last < file.rows for file, first, last in held)
+    piece = json.dumps([part[2:] for part in parts]) if cut else WHOLE
+    objects = tuple(one for _, one in inputs.values())
+    name = content_id(*(f"{o.uri} {o.size} {o.etag}" for o in objects), piece)
+    return Unit(name, objects, piece, sum(last - first for _, first, last in held), {"parts": parts})

@@ -1,0 +1,194 @@
+"""Find the k nearest vectors of a corpus for each query, exactly -> table `neighbors`.
+
+    python -m jobs.retrieve queries=R/prompts corpus=embeddings corpus.path=R/embeddings k=8 out=R/neighbors
+    python -m jobs.retrieve queries=R/prompts corpus=datacomp corpus.path='s3://b/datacomp/*' k=8 out=R/neighbors
+
+The smaller side stays in the workers' memory, the larger streams past. Where the corpus streams, the best of each of
+its work units are a shard of `out`/_partial, so that a killed scan goes on where it was; merging them needs memory for
+queries x k rows, whatever the corpus. Scores are float64 of the vectors as stored; ties go by item_id.
+"""
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs import cli, exclusions, screen
+from jobs.config import Common, plain
+from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_corpus, made_by, open_tables
+from jobs.corpora.vectors import Layout
+from jobs.errors import InputError, RunError
+from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table
+from jobs.store.run import Plan, TableRun, open_run
+
+SIDES = ("auto", "queries", "corpus")
+SCORES = ("inner_product", "cosine")
+PARTIAL = "_partial"
+
+
+@dataclass
+class RetrieveConfig(Common):
+    """Keys of `retrieve`."""
+
+    queries: str = MISSING  # a table of embeddings, or a glob of several
+    corpus: VectorsConfig = field(default_factory=VectorsConfig)
+    k: int = 10
+    score: str = "inner_product"  # or cosine: the vectors' lengths divided out
+    logit_scale: float | None = None  # SigLIP's, as stored (before exp); null: what the queries' table says
+    logit_bias: float | None = None
+    resident: str = "auto"  # queries or corpus: the side kept in memory; auto: the smaller one
+    device: str = "auto"  # cuda if there is one, else cpu
+
+
+def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    _check(cfg)
+    sources = open_tables(cfg.queries)
+    made = made_by(sources[0])
+    corpus = find_corpus(cfg.corpus)
+    check_alike((cfg.queries, made), (cfg.corpus.path, corpus.made))
+    calibration = _calibration(cfg, sources[0])
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    plan = _plan(cfg, sources, corpus, calibration, exclusions.identity(excluded))
+    count = sum(source.rows for source in sources)
+    side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
+    if cfg.plan:
+        note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
+        screen.show_plan("retrieve", plan, cfg.resources, ["search"], note=note)
+        return None
+    from jobs import flow, session
+
+    session.start(cfg.ray, cfg.resources)
+    flow.check(cfg.resources, ["search"], write=False)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    kept = exclusions.keep(run, excluded)
+    if run.todo and side == "queries":
+        _scan(cfg, run, corpus, queries=sources, calibration=calibration, kept=kept)
+    elif run.todo:
+        _stream(cfg, run, corpus, calibration, kept)
+    manifest = run.finish()
+    screen.show_result("retrieve", manifest, run)
+    _account(run.target.out, manifest, corpus)
+    return manifest
+
+
+def _check(cfg: RetrieveConfig) -> None:
+    if cfg.k < 1:
+        raise InputError(f"k={cfg.k}: at least 1")
+    for key, allowed in (("resident", SIDES), ("score", SCORES)):
+        if getattr(cfg, key) not in allowed:
+            raise InputError(f"{key}={getattr(cfg, key)}: allowed are {', '.join(allowed)}")
+    if (cfg.logit_scale is None) != (cfg.logit_bias is None):
+        raise InputError("logit_scale= and logit_bias= go together: a probability needs both")
+    if cfg.retry:
+        raise InputError("retry=: neighbors have no status; overwrite=true searches again")
+
+
+def _calibration(cfg: RetrieveConfig, source: TableSource) -> Calibration | None:
+    if cfg.logit_scale is not None and cfg.logit_bias is not None:
+        return Calibration(cfg.logit_scale, cfg.logit_bias)
+    said = [source.metadata.get(f"remine.{name}") for name in ("logit_scale", "logit_bias")]
+    if None in said or (cfg.score != "cosine" and cfg.corpus.layout != "table"):
+        return None  # an inner product of vectors of any length is no cosine
+    scale, bias = map(float, said)  # type: ignore[arg-type]
+    return Calibration(scale, bias)
+
+
+def _plan(
+    cfg: RetrieveConfig,
+    sources: list[TableSource],
+    corpus: Corpus,
+    calibration: Calibration | None,
+    excluded: dict[str, str],
+) -> Plan:
+    units = [unit for source in sources for unit in source.units()]
+    return Plan(
+        out=cfg.out,
+        table="neighbors",
+        identity={
+            "queries": content_id(*(f"{u.name} {u.version}" for u in units)),
+            "corpus": corpus.identity,
+            "k": cfg.k,
+            "score": cfg.score,
+            "calibration": list(calibration) if calibration else None,
+            **excluded,
+        },
+        units=units,
+        config=plain(cfg),
+        metadata={"encoder": corpus.made.encoder, "preprocessing": corpus.made.preprocessing, "score": cfg.score},
+        derived=False,
+        models={"encoder": corpus.made.encoder},
+    )
+
+
+def _options(cfg: RetrieveConfig, kept: str | None) -> dict[str, Any]:
+    """What an actor must know beside the vectors."""
+    corpus = cfg.corpus
+    table = corpus.layout == "table"
+    return {
+        "layout": Layout(table, corpus.array, corpus.id, corpus.where),
+        "k": cfg.k,
+        "score": cfg.score,
+        "device": cfg.device,
+        "threads": cfg.resources.search.threads,
+        "excluded": kept,
+    }
+
+
+def _scan(
+    cfg: RetrieveConfig,
+    run: TableRun,
+    corpus: Corpus,
+    *,
+    queries: list[TableSource],
+    calibration: Calibration | None,
+    kept: str | None,
+) -> None:
+    """The corpus streams past the queries; the best of its units are merged."""
+    from jobs import flow
+
+    out = locations.join(run.target.out, PARTIAL)
+    plan = replace(run.plan, out=out, units=corpus.units)
+    partial = open_run(plan, resume=True, overwrite=cfg.overwrite, retry=[])
+    objects = [footer.object.uri for source in queries for footer in source.footers]
+    stage = flow.Stage("search", ScanUnit, {"queries": objects, **_options(cfg, kept)})
+    total = sum(task.unit.rows or 0 for task in partial.todo)
+    flow.process(partial, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
+    partial.finish()
+    excluded = exclusions.kept(kept)
+    todo = [(task, read_queries(task.unit.inputs[0].uri, excluded)[0]) for task in run.todo]
+    merge(run, open_table(out, "neighbors"), todo, k=cfg.k, calibration=calibration)
+
+
+def _stream(
+    cfg: RetrieveConfig, run: TableRun, corpus: Corpus, calibration: Calibration | None, kept: str | None
+) -> None:
+    """The queries stream past the corpus."""
+    from jobs import flow
+
+    known = {"corpus": corpus.units, "first": run.units[0].name, "calibration": calibration}
+    stage = flow.Stage("search", SearchQueries, {**known, **_options(cfg, kept)})
+    total = sum(task.unit.rows or 0 for task in run.todo)
+    flow.process(run, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
+
+
+def _account(out: str, manifest: dict[str, Any], corpus: Corpus) -> None:
+    """Say what became of the corpus's rows, and see that it is all of them.
+
+    Raises:
+        RunError: it is not.
+    """
+    tally = manifest["counts"]["tallies"].get(TALLY, {})
+    screen.show_tally(TALLY, tally)
+    if sum(tally.values()) != corpus.rows:
+        raise RunError(f"{out}: {sum(tally.values()):,} of the corpus's {corpus.rows:,} rows are accounted for")
+
+
+JOB = cli.Job("retrieve", RetrieveConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("retrieve"))
