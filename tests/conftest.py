@@ -5,6 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about the machine's other work, nothing about the code.
+settings.register_profile("remine", deadline=None)
+settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
