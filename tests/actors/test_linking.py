@@ -1,0 +1,74 @@
+"""Ranking the nodes of a knowledge base: the best text counts, ties are ordered, the order of input is nothing."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.linking import Hit, Link, Seen, by_frequency, by_similarity, by_text, candidates
+
+
+def test_a_node_counts_by_its_best_text() -> None:
+    hits = [Hit("b", "t1", 0.9), Hit("a", "t2", 0.8), Hit("b", "t3", 0.7), Hit("c", "t4", 0.6)]
+    assert by_text(hits, 2) == [Link("b", 0.9, "t1"), Link("a", 0.8, "t2")]
+
+
+def test_equal_scores_are_ordered_by_node_and_equal_texts_by_id() -> None:
+    hits = [Hit("b", "t2", 0.5), Hit("a", "t9", 0.5), Hit("b", "t1", 0.5)]
+    assert by_text(hits, 5) == [Link("a", 0.5, "t9"), Link("b", 0.5, "t1")]
+
+
+def test_frequency_then_the_nearest_picture_then_the_id() -> None:
+    seen = [Seen(("d", "a"), 0.9), Seen(("b", "c"), 0.8), Seen(("b", "c", "a"), 0.7), Seen((), 0.6)]
+    # a stands on 0.9 and 0.7, b and c on 0.8 and 0.7, d once
+    assert [(link.node_id, link.score) for link in by_frequency(seen, 4)] == [("a", 2), ("b", 2), ("c", 2), ("d", 1)]
+
+
+def test_a_picture_that_names_a_node_twice_counts_once() -> None:
+    assert by_frequency([Seen(("a", "a"), 0.5), Seen(("b",), 0.4), Seen(("b",), 0.3)], 1)[0].node_id == "b"
+
+
+def test_candidates_are_each_once() -> None:
+    assert candidates([Seen(("b", "a"), 0.1), Seen(("a",), 0.9)]) == ["a", "b"]
+
+
+QUERY = np.array([1.0, 0.0], np.float16)
+TEXTS = {
+    "n": [("t1", np.array([0.6, 0.8], np.float16)), ("t2", np.array([1.0, 0.0], np.float16))],
+    "m": [("t3", np.array([0.8, 0.6], np.float16))],
+}
+
+
+@pytest.mark.parametrize(
+    ("several", "expected"),
+    [
+        ("best", [("n", 1.0, "t2"), ("m", 0.8, "t3")]),
+        ("mean", [("n", 0.8, "t2"), ("m", 0.8, "t3")]),
+        ("first", [("m", 0.8, "t3"), ("n", 0.6, "t1")]),
+    ],
+)
+def test_a_node_with_several_lemmas(several: str, expected: list[tuple[str, float, str]]) -> None:
+    found = by_similarity(QUERY, TEXTS, 5, several=several)
+    assert sorted((link.node_id, link.text_id) for link in found) == sorted((n, t) for n, _, t in expected)
+    assert [link.score for link in found] == pytest.approx([score for _, score, _ in expected], abs=1e-3)
+    assert several == "mean" or [link.node_id for link in found] == [node for node, _, _ in expected]
+
+
+def test_no_such_way() -> None:
+    with pytest.raises(ValueError, match="one of best, mean, first"):
+        by_similarity(QUERY, TEXTS, 1, several="worst")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 4)), max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_what_was_found_changes_nothing(rows: list[tuple[str, int]], draw: random.Random) -> None:
+    hits = [Hit(node, f"t{number}", score / 4) for number, (node, score) in enumerate(rows)]
+    seen = [Seen((node,), score / 4) for node, score in rows]
+    expected = by_text(hits, 5), by_frequency(seen, 5)
+    draw.shuffle(hits)
+    draw.shuffle(seen)
+    assert (by_text(hits, 5), by_frequency(seen, 5)) == expected

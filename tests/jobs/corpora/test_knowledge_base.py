@@ -1,0 +1,106 @@
+"""Knowledge bases: rows of several shapes become entries; what names no node is told with its row."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from actors.ids import content_id
+from jobs.corpora.knowledge_base import (
+    Bad,
+    ColumnsConfig,
+    Entry,
+    KnowledgeBaseConfig,
+    entries,
+    find_files,
+    image_id,
+    windows,
+)
+from jobs.errors import InputError
+from jobs.kb import nodes
+
+
+def config(path: Path, **keys: object) -> KnowledgeBaseConfig:
+    columns = ColumnsConfig(
+        node="id", language="lang", lemmas="names", gloss="gloss", article="article", images="images"
+    )
+    return KnowledgeBaseConfig(name="test", path=str(path), columns=columns, separator="|", **keys)  # type: ignore[arg-type]
+
+
+ROWS = [
+    {"id": "bn:1", "lang": "en", "names": "dog|hound|dog", "gloss": "an animal", "article": "", "images": "a.jpg"},
+    {"id": "bn:1", "lang": "de", "names": "Hund", "gloss": "ein Tier", "article": "Der\nHund", "images": ""},
+    {"id": "", "lang": "en", "names": "nobody", "gloss": "", "article": "", "images": ""},
+]
+EXPECTED = [
+    Entry("bn:1", "en", ("dog", "hound"), "an animal", "", ("a.jpg",)),
+    Entry("bn:1", "de", ("Hund",), "ein Tier", "Der\nHund", ()),
+    Bad(3, "column id is empty"),
+]
+
+
+def written(folder: Path, suffix: str) -> Path:
+    path = folder / f"kb{suffix}"
+    if suffix == ".parquet":
+        lists = [{**row, "names": row["names"].split("|"), "images": [i for i in [row["images"]] if i]} for row in ROWS]
+        pq.write_table(pa.Table.from_pylist(lists), path)
+    elif suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in ROWS) + "\n", encoding="utf-8")
+    else:
+        comma = "\t" if suffix == ".tsv" else ","
+        lines = [comma.join(ROWS[0])]
+        lines += [comma.join(f'"{value}"' if "\n" in value else value for value in row.values()) for row in ROWS]
+        path.write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".jsonl"])
+def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
+    path = written(tmp_path, suffix)
+    cfg = config(path)
+    assert [o.uri.rsplit("/", 1)[-1] for o in find_files(cfg)] == [path.name]
+    assert list(entries(str(path), cfg)) == EXPECTED
+
+
+def test_the_rows_of_a_node_are_put_together(tmp_path: Path) -> None:
+    cfg = config(tmp_path)
+    (node,) = nodes((entry for entry in EXPECTED if isinstance(entry, Entry)), cfg)
+    assert node["lemmas"] == [("en", ["dog", "hound"]), ("de", ["Hund"])]
+    assert node["glosses"] == [("en", "an animal"), ("de", "ein Tier")]
+    assert node["article_text_id"] == content_id("article", "bn:1", "de", "Der Hund")
+
+
+def test_windows_overlap_and_cover_every_word(tmp_path: Path) -> None:
+    cfg = config(tmp_path, window_words=4, overlap_words=1)
+    text = "a b c d e f g h"
+    assert windows(text, cfg) == ["a b c d", "d e f g", "g h"]
+    assert windows("a b c d", cfg) == ["a b c d"]
+    assert windows(" ", cfg) == []
+    assert windows(text, config(tmp_path, window_words=4, overlap_words=1, windows=1)) == ["a b c d"]
+
+
+def test_picture_ids_are_those_of_fetch() -> None:
+    assert image_id("a.jpg") == content_id("a.jpg")
+    assert image_id(content_id("a.jpg")) == content_id("a.jpg")
+
+
+def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("x")
+    with pytest.raises(InputError, match=r"no \.parquet, \.csv"):
+        find_files(config(tmp_path / "x.txt"))
+    path = tmp_path / "kb.csv"
+    path.write_text("id,lang\n1,en\n")
+    with pytest.raises(InputError, match="no column names; there are id, lang"):
+        find_files(config(path))
+    with pytest.raises(InputError, match="fewer that overlap"):
+        find_files(config(path, window_words=3, overlap_words=3))
+    broken = tmp_path / "kb.jsonl"
+    broken.write_text('{"id": "1"}\n{"id"\n')
+    with pytest.raises(InputError, match="cannot be read after row"):
+        list(entries(str(broken), config(broken)))
+    torn = tmp_path / "kb.parquet"
+    torn.write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="cannot be read"):
+        find_files(config(torn))

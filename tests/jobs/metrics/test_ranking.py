@@ -1,0 +1,75 @@
+"""Reciprocal ranks, accuracy, recall: worked by hand; what is undefined says so."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.metrics import ranking
+
+
+def test_mrr_by_hand() -> None:
+    found = ranking.mrr(np.array([1, 2, 0, 4]), asked=5)
+    assert found.value == pytest.approx((1 + 0.5 + 0 + 0.25) / 4)
+    assert (found.n, found.coverage) == (4, 0.8)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low < found.value < found.high <= 1
+
+
+def test_a_cut_makes_what_lies_past_it_nothing() -> None:
+    ranks = np.array([1, 3, 100, 101])
+    assert ranking.mrr(ranks, cut=100).value == pytest.approx((1 + 1 / 3 + 0.01) / 4)
+    assert ranking.mrr(ranks, cut=100).metric == "mrr@100"
+
+
+def test_accuracy_by_hand() -> None:
+    ranks = np.array([1, 5, 6, 0])
+    assert [ranking.accuracy_at(ranks, k).value for k in (1, 5, 10)] == [0.25, 0.5, 0.75]
+
+
+def test_recall_by_hand() -> None:
+    found = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
+    assert found.value == pytest.approx((0.5 + 0 + 0.25) / 3)
+    with pytest.raises(ValueError, match="found twice"):
+        ranking.recall_at([[1, 2]], [1], 5)
+
+
+def test_nothing_ranked_is_undefined_not_zero() -> None:
+    found = ranking.mrr(np.array([], int), asked=3)
+    assert found.value is None
+    assert (found.reason, found.coverage) == ("no query was ranked", 0.0)
+    assert ranking.mrr(np.array([2])).low is None  # one query has no interval
+
+
+def test_random_order_as_published_for_646_captions() -> None:
+    assert round(ranking.random_mrr(646), 4) == 0.0109
+    assert round(ranking.random_mrr(646, cut=100), 4) == 0.0080
+    assert ranking.random_mrr(3) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert ranking.random_mrr(2, cut=100) == ranking.random_mrr(2)
+
+
+def test_the_random_orders_figure_is_what_random_orders_give() -> None:
+    draw = np.random.default_rng(3)
+    ranks = draw.integers(1, 51, 40_000)
+    assert ranking.mrr(ranks).value == pytest.approx(ranking.random_mrr(50), rel=0.03)
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=40), st.integers(0, 9))
+def test_the_same_seed_gives_the_same_interval_around_the_mean(ranks: list[int], seed: int) -> None:
+    values = ranking.reciprocal_ranks(np.array(ranks))
+    low, high = ranking.bootstrap(values, seed=seed, resamples=200)
+    assert (low, high) == ranking.bootstrap(values, seed=seed, resamples=200)
+    assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
+
+
+def test_blocks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.linspace(0, 1, 50)
+    whole = ranking.bootstrap(values, seed=1, resamples=300)
+    monkeypatch.setattr(ranking, "_AT_ONCE", 50 * 7)
+    assert ranking.bootstrap(values, seed=1, resamples=300) == whole
+
+
+def test_groups() -> None:
+    found = ranking.by_group(np.array([1, 2, 3]), ["b", "a", "b"])
+    assert {name: ranks.tolist() for name, ranks in found.items()} == {"a": [2], "b": [1, 3]}

@@ -1,0 +1,80 @@
+"""Prompts from a template, and a person's choice among what was found for them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from actors.ids import content_id
+from jobs import cli
+from tests.jobs.test_link import rows_of, write
+
+
+def test_caires_200_prompts(tmp_path: Path) -> None:
+    assert cli.main("prompts", [f"out={tmp_path}/p"]) == 0
+    rows = rows_of(f"{tmp_path}/p")
+    assert len(rows) == 200 == len({row["text_id"] for row in rows})
+    assert rows[0]["text"] == "A realistic photo of breakfast in China"
+    assert rows[0]["source"] == '{"concept":"breakfast","country":"China"}'
+
+
+def test_an_axis_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "things.txt").write_text("bread\n\nrice {x}\n", encoding="utf-8")
+    keys = ["template='a {thing}'", f"axes={{thing: {tmp_path}/things.txt, concept: null, country: null}}"]
+    assert cli.main("prompts", [f"out={tmp_path}/p", *keys]) == 2  # axes that the template does not name
+    (tmp_path / "conf").mkdir()
+    assert cli.main("prompts", [f"out={tmp_path}/q", f"axes.concept={tmp_path}/things.txt"]) == 0
+    assert {row["text"] for row in rows_of(f"{tmp_path}/q")} >= {"A realistic photo of rice {x} in Mexico"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["template='{thing}'"], "no axis 'thing'"),
+        (["template='{concept}'"], "axes.country: the template does not name it"),
+        (["template='{concept'"], "template="),
+        (["axes.concept=[]"], "axes.concept: no value in it"),
+        (["axes.concept=[a,a]"], "'a' stands twice"),
+        (["axes.concept=list.csv"], "or a .txt file"),
+    ],
+)
+def test_wrong_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], said: str) -> None:
+    assert cli.main("prompts", [f"out={tmp_path}/p", *keys]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert cli.main("prompts", [f"out={tmp_path}/p", "axes.concept=['<b>bread</b>']", "axes.country=[Peru,Chad]"]) == 0
+    prompts = rows_of(f"{tmp_path}/p")
+    near = [
+        {"query_id": prompt["text_id"], "rank": rank, "item_id": content_id(f"{rank}"), "score": 1 / rank}
+        for prompt in prompts
+        for rank in (1, 2, 3)
+    ]
+    write(tmp_path / "near", "neighbors", [near])
+    keys = [f"neighbors={tmp_path}/near", f"prompts={tmp_path}/p", f"out={tmp_path}/choose"]
+    assert cli.main("choose", keys) == 0
+    page = (tmp_path / "choose" / "index.html").read_text(encoding="utf-8")
+    assert "<b>bread" not in page
+    assert "&lt;b&gt;bread" in page
+    filled = tmp_path / "choose" / "choose.csv"
+    with filled.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["rank"], row["chosen"]) for row in rows] == [("1", ""), ("2", ""), ("3", "")] * 2
+    assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/items"]) == 2
+    assert "nothing is chosen" in capsys.readouterr().err
+    rows[1]["chosen"] = rows[3]["chosen"] = "x"
+    with filled.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/items"]) == 0
+    items = rows_of(f"{tmp_path}/items")
+    assert [(item["image_ids"], dict(item["attributes"])["country"]) for item in items] == [
+        ([content_id("2")], "Peru"),
+        ([content_id("1")], "Chad"),
+    ]
+    excluded = tmp_path / "excluded.txt"
+    excluded.write_text(content_id("1"))
+    assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/fewer", f"exclusions={excluded}"]) == 0
+    assert len(rows_of(f"{tmp_path}/fewer")) == 1
