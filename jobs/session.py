@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobs.config import RayConfig
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.resources import Resources
 
 NEVER = -1  # a unit may take hours: our own progress lines tell whether it lives, not Ray's 30-minute guard
@@ -21,6 +21,7 @@ def start(settings: RayConfig, resources: Resources) -> None:
 
     Raises:
         InputError: there is no cluster at that address.
+        RunError: no Ray came up here.
     """
     _quiet(settings.verbose)
     import ray
@@ -39,14 +40,17 @@ def start(settings: RayConfig, resources: Resources) -> None:
                 raise InputError(f"ray.address={address}: no cluster there ({_first_line(error)})") from error
         else:
             memory = resources.object_store_memory_gb
-            with quiet:
-                ray.init(
-                    address="local",
-                    num_cpus=settings.num_cpus,
-                    include_dashboard=False,
-                    object_store_memory=int(memory * 2**30) if memory else None,
-                    **common,
-                )
+            try:
+                with quiet:
+                    ray.init(
+                        address="local",
+                        num_cpus=settings.num_cpus,
+                        include_dashboard=False,
+                        object_store_memory=int(memory * 2**30) if memory else None,
+                        **common,
+                    )
+            except Exception as error:  # Ray raises bare Exceptions when its processes do not come up in time
+                raise RunError(f"Ray did not start here: {_first_line(error)} (is the machine busy?)") from error
         if not settings.verbose:
             _silence_error_messages()
     context = DataContext.get_current()
