@@ -1,0 +1,532 @@
+"""What users and other programs rely on, frozen; `test_public_surface` compares. A change is made on purpose."""
+
+COMMON = """
+    out: str
+    resume: bool
+    overwrite: bool
+    retry: list[str]
+    plan: bool
+    exclusions: str | None
+    ray.address: str | None
+    ray.num_cpus: int | None
+    ray.verbose: bool
+    resources: resources
+"""
+
+KEYS = {
+    "demo": """
+        out: str
+        rows: int
+        pictures: int
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+    """,
+    "mine": """
+        common
+        corpus.name: str
+        corpus.path: str
+        corpus.language: str | None
+        terms.path: str
+        terms.column: str | None
+        terms.source: str | None
+    """,
+    "curate": """
+        common
+        input: str
+        unit_rows: int
+    """,
+    "fetch": """
+        common
+        source.name: str
+        source.path: str
+        source.max_bytes: int
+        input: str | None
+        unit_rows: int
+    """,
+    "embed": """
+        common
+        input: str
+        embedder.name: str
+        embedder.model: str
+        embedder.pretrained: str | None
+        embedder.device: str
+        embedder.dtype: str
+    """,
+    "kb": """
+        common
+        knowledge_base.name: str
+        knowledge_base.path: str
+        knowledge_base.language: str
+        knowledge_base.columns.node: str
+        knowledge_base.columns.language: str | None
+        knowledge_base.columns.lemmas: str | None
+        knowledge_base.columns.gloss: str | None
+        knowledge_base.columns.article: str | None
+        knowledge_base.columns.images: str | None
+        knowledge_base.separator: str | None
+        knowledge_base.window_words: int
+        knowledge_base.overlap_words: int
+        knowledge_base.windows: int | None
+    """,
+    "prompts": """
+        out: str
+        template: str
+        axes: dict[str, typing.Any]
+        language: str
+    """,
+    "captions": """
+        split: str
+        out: str
+        templates: dict[str, str]
+        language: str
+    """,
+    "retrieve": """
+        common
+        queries: str
+        corpus.name: str
+        corpus.layout: str
+        corpus.path: str
+        corpus.array: str | None
+        corpus.id: str | None
+        corpus.embedder: jobs.embed.EmbedderConfig | None
+        corpus.where: str | None
+        corpus.unit_mb: int
+        k: int
+        score: str
+        logit_scale: float | None
+        logit_bias: float | None
+        resident: str
+        device: str
+    """,
+    "link": """
+        common
+        neighbors: str
+        kb.path: str
+        kb.vectors: str | None
+        kb.hold_gb: float
+        method: str
+        pictures: str | None
+        k: int
+        nearest: int
+        several: str
+        language: str
+        contaminated: str
+    """,
+    "choose": """
+        out: str
+        neighbors: str | None
+        prompts: str | None
+        images: str | None
+        chosen: str | None
+        exclusions: str | None
+    """,
+    "tric": """
+        split: str
+        pictures: str
+        captions: str
+        vectors: str
+        out: str
+        answer: str
+        seed: int
+        exclusions: str | None
+    """,
+    "judge": """
+        common
+        input: str
+        records: str | None
+        rubric: dict[str, typing.Any]
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        layout: str | None
+        max_context_tokens: int
+    """,
+    "figures": """
+        input: str
+        out: str
+        task: str
+        columns.item: list[str]
+        columns.rater: list[str]
+        columns.value: list[str]
+        columns.question: list[str]
+        columns.parents: list[str]
+        columns.valid: list[str]
+        where: dict[str, str]
+        separator: str | None
+        annotations: list[str]
+        people: str | None
+        people_columns.item: list[str]
+        people_columns.value: list[str]
+        figures.by: list[str]
+        figures.tolerance: float
+        figures.weights: dict[str, list[list[float]]]
+        figures.at_least: list[float]
+        figures.people: int | None
+        figures.ensembles: dict[str, list[str]]
+        figures.leave_out: list[str]
+        figures.inverted: list[str]
+        figures.gold: list[str]
+        figures.positive: float
+        figures.groups: list[str]
+        figures.disaggregate: list[str]
+        figures.minimum: int
+        figures.compare: list[str]
+        figures.contrast: list[str]
+        figures.concept: str
+        figures.crowdtruth: bool
+        figures.crowdtruth_raters: str
+        figures.stop: float
+        figures.overlap: float
+        title: str
+    """,
+    "score": """
+        ranked: str
+        gold: str
+        out: str
+        columns.query: str
+        columns.answer: str
+        by: str | None
+        at: list[int]
+        seed: int
+        exclusions: str | None
+    """,
+    "report": """
+        out: str
+        ratings: list[str]
+        images: str | None
+        records: str | None
+        matches: str | None
+        embeddings: str | None
+        raters: list[str]
+        items: str | None
+        responses: str | None
+        spans: list[str]
+        texts: str | None
+        questions: str | None
+        questions_rubric: str
+        likert: str | None
+        figures.by: list[str]
+        figures.tolerance: float
+        figures.weights: dict[str, list[list[float]]]
+        figures.at_least: list[float]
+        figures.people: int | None
+        figures.ensembles: dict[str, list[str]]
+        figures.leave_out: list[str]
+        figures.inverted: list[str]
+        figures.gold: list[str]
+        figures.positive: float
+        figures.groups: list[str]
+        figures.disaggregate: list[str]
+        figures.minimum: int
+        figures.compare: list[str]
+        figures.contrast: list[str]
+        figures.concept: str
+        figures.crowdtruth: bool
+        figures.crowdtruth_raters: str
+        figures.stop: float
+        figures.overlap: float
+        title: str
+        gallery: int
+        exclusions: str | None
+        rubric_dir: str | None
+    """,
+    "verify": """
+        input: str
+    """,
+    "run": """
+        out: str
+        pipeline.name: str
+        pipeline.inputs: dict[str, typing.Any]
+        pipeline.steps: list[jobs.run.Step]
+        profile.name: str
+        profile.set: dict[str, dict[str, typing.Any]]
+        resources: resources
+        resume: bool
+        overwrite: bool
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+    """,
+}
+RESOURCES = """
+    read.num_cpus: float
+    write.num_cpus: float
+    mine.actors: int
+    mine.max_actors: int | None
+    mine.num_cpus: float
+    mine.num_gpus: float
+    mine.memory_gb: float | None
+    mine.batch_size: int
+    mine.max_in_flight: int
+    mine.threads: int | None
+    fetch.actors: int
+    fetch.max_actors: int | None
+    fetch.num_cpus: float
+    fetch.num_gpus: float
+    fetch.memory_gb: float | None
+    fetch.batch_size: int
+    fetch.max_in_flight: int
+    fetch.threads: int | None
+    decode.actors: int
+    decode.max_actors: int | None
+    decode.num_cpus: float
+    decode.num_gpus: float
+    decode.memory_gb: float | None
+    decode.batch_size: int
+    decode.max_in_flight: int
+    decode.threads: int | None
+    embed.actors: int
+    embed.max_actors: int | None
+    embed.num_cpus: float
+    embed.num_gpus: float
+    embed.memory_gb: float | None
+    embed.batch_size: int
+    embed.max_in_flight: int
+    embed.threads: int | None
+    search.actors: int
+    search.max_actors: int | None
+    search.num_cpus: float
+    search.num_gpus: float
+    search.memory_gb: float | None
+    search.batch_size: int
+    search.max_in_flight: int
+    search.threads: int | None
+    judge.actors: int
+    judge.max_actors: int | None
+    judge.num_cpus: float
+    judge.num_gpus: float
+    judge.memory_gb: float | None
+    judge.batch_size: int
+    judge.max_in_flight: int
+    judge.threads: int | None
+    kb.actors: int
+    kb.max_actors: int | None
+    kb.num_cpus: float
+    kb.num_gpus: float
+    kb.memory_gb: float | None
+    kb.batch_size: int
+    kb.max_in_flight: int
+    kb.threads: int | None
+    link.actors: int
+    link.max_actors: int | None
+    link.num_cpus: float
+    link.num_gpus: float
+    link.memory_gb: float | None
+    link.batch_size: int
+    link.max_in_flight: int
+    link.threads: int | None
+    object_store_memory_gb: float | None
+    wait_s: int
+    autoscaling: bool
+"""
+COLUMNS = {
+    "terms": """
+        key term, source, concept, entity_id; version 1
+        term: string
+        source: string
+        concept: string
+        entity_id: string
+        theme: string
+        entity_type: string
+        entity_date: string
+        model: string
+        sample: int32
+        sub_region: string
+        topic: string
+    """,
+    "records": """
+        key record_id; version 1
+        record_id: string
+        image_id: string
+        language: string
+        page_url: string
+        image_url: string
+        page_title: string
+        section_title: string
+        hierarchical_section_title: string
+        caption_reference_description: string
+        caption_attribution_description: string
+        caption_alt_text_description: string
+        mime_type: string
+        original_height: string
+        original_width: string
+        is_main_image: string
+        attribution_passes_lang_id: string
+        page_changed_recently: string
+        context_page_description: string
+        context_section_description: string
+        split: string
+        terms: list<item: string>
+        methods: list<item: string>
+    """,
+    "images": """
+        key image_id, rendition; version 1
+        image_id: string
+        rendition: string
+        bytes: large_binary
+        format: string
+        width: int32
+        height: int32
+        sha256: string
+        phash: string
+        source_url: string
+        final_url: string
+        author: string
+        licence: string
+        http_status: int32
+        attempts: int32
+        status: string
+        error_kind: string
+        error_message: string
+    """,
+    "texts": """
+        key text_id; version 1
+        text_id: string
+        role: string
+        language: string
+        date: string
+        source: string
+        revision: string
+        text: string
+    """,
+    "nodes": """
+        key node_id; version 1
+        node_id: string
+        lemmas: map<string, list<item: string>>
+        glosses: map<string, string>
+        article_text_id: string
+    """,
+    "node_images": """
+        key node_id, image_id; version 1
+        node_id: string
+        image_id: string
+    """,
+    "items": """
+        key item_id; version 1
+        item_id: string
+        kind: string
+        image_ids: list<item: string>
+        text_ids: list<item: string>
+        response_id: string
+        targets: list<item: string>
+        gold: list<item: string>
+        attributes: map<string, string>
+    """,
+    "embeddings": """
+        key item_id, kind; version 1
+        item_id: string
+        kind: string
+        embedding: fixed_size_list<item: halffloat>[768]
+        status: string
+        error_kind: string
+        error_message: string
+    """,
+    "neighbors": """
+        key query_id, rank; version 1
+        query_id: string
+        rank: int32
+        item_id: string
+        score: double
+        probability: double
+    """,
+    "links": """
+        key image_id, method, rank; version 1
+        image_id: string
+        method: string
+        rank: int32
+        node_id: string
+        lemma: string
+        score: double
+    """,
+    "responses": """
+        key response_id; version 1
+        response_id: string
+        item_id: string
+        model: string
+        prompt: string
+        sample: int32
+        seed: int64
+        text: string
+        finish_reason: string
+        refusal_kind: string
+        status: string
+    """,
+    "questions": """
+        key set_id, question_id; version 1
+        set_id: string
+        question_id: string
+        text: string
+        tuple: string
+        category: string
+        parents: list<item: string>
+        valid: bool
+    """,
+    "ratings": """
+        key item_id, target, rubric, question, rater, condition, method, order, sample; version 1
+        item_id: string
+        target: string
+        rubric: string
+        question: string
+        rater: string
+        condition: string
+        method: string
+        order: string
+        sample: int32
+        value: string
+        score: double
+        expected: double
+        answers: list<item: string>
+        probabilities: list<item: double>
+        outside_mass: double
+        status: string
+        error_kind: string
+        error_message: string
+        raw: string
+        comment: string
+        seconds: double
+    """,
+    "spans": """
+        key item_id, rater, text_id, kind, start, end; version 1
+        item_id: string
+        rater: string
+        text_id: string
+        kind: string
+        start: int32
+        end: int32
+        category: string
+        score: double
+        status: string
+    """,
+    "raters": """
+        key rater; version 1
+        rater: string
+        kind: string
+        family: string
+        revision: string
+        dtype: string
+        engine: string
+        country: string
+        pool: string
+        experience: string
+    """,
+    "metrics": """
+        key metric, dims; version 1
+        metric: string
+        dims: string
+        definition: string
+        value: double
+        low: double
+        high: double
+        interval_method: string
+        n: int64
+        coverage: double
+        status: string
+        reason: string
+    """,
+}
+STATUS_WORDS = "ok refused unparsed out_of_range truncated missing_input skipped reported missing blocked error"
