@@ -39,6 +39,23 @@ def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.Monke
     assert debug["judge"].input == full["judge"].input == "/r/images"
 
 
+def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def noted(name: str, given: list[str]) -> None:
+        seen.append((name, config.load(name, cli.job(name).schema, given)))
+
+    execute = cli.job("run").execute
+    monkeypatch.setattr(cli, "execute", noted)
+    execute(config.load("run", RunConfig, ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s"]))
+    assert [name for name, _ in seen] == ["fetch", "embed", "captions", "embed", "tric"]
+    configs = [found for _, found in seen]
+    assert configs[0].source.path == "/s/pictures"
+    assert [configs[1].out, configs[3].out] == [configs[4].pictures, configs[4].vectors]
+    assert configs[3].input == configs[2].out == configs[4].captions
+    assert {configs[1].embedder.name, configs[3].embedder.name} == {"local-tiny"}
+
+
 def test_what_is_missing_or_unknown_is_named() -> None:
     with pytest.raises(InputError, match=r"required and not given: pipeline\.inputs\.\w+="):
         config.load("run", RunConfig, ["pipeline=century", "out=/r"])
