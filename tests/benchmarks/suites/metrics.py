@@ -36,7 +36,7 @@ def prepare(workdir: Path, size: Size) -> None:
                 file.write_table(_rows(schema, number, question, rater, np.where(failed, np.nan, score)))
 
 
-def _rows(schema, number, question, rater, score):  # type: ignore[no-untyped-def]
+def _rows(schema, number, question, rater, score):
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
