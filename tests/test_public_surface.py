@@ -122,10 +122,76 @@ KEYS = {
         records: str | None
         matches: str | None
         embeddings: str | None
+        raters: list[str]
+        items: str | None
+        responses: str | None
+        spans: list[str]
+        texts: str | None
+        questions: str | None
+        questions_rubric: str
+        likert: str | None
+        figures.by: list[str]
+        figures.tolerance: float
+        figures.weights: dict[str, list[list[float]]]
+        figures.at_least: list[float]
+        figures.people: int | None
+        figures.ensembles: dict[str, list[str]]
+        figures.leave_out: list[str]
+        figures.inverted: list[str]
+        figures.gold: list[str]
+        figures.positive: float
+        figures.groups: list[str]
+        figures.disaggregate: list[str]
+        figures.minimum: int
+        figures.compare: list[str]
+        figures.contrast: list[str]
+        figures.concept: str
+        figures.crowdtruth: bool
+        figures.crowdtruth_raters: str
+        figures.stop: float
+        figures.overlap: float
         title: str
         gallery: int
         exclusions: str | None
         rubric_dir: str | None
+    """,
+    "figures": """
+        input: str
+        out: str
+        task: str
+        columns.item: list[str]
+        columns.rater: list[str]
+        columns.value: list[str]
+        columns.question: list[str]
+        columns.parents: list[str]
+        columns.valid: list[str]
+        where: dict[str, str]
+        separator: str | None
+        annotations: list[str]
+        people: str | None
+        people_columns.item: list[str]
+        people_columns.value: list[str]
+        figures.by: list[str]
+        figures.tolerance: float
+        figures.weights: dict[str, list[list[float]]]
+        figures.at_least: list[float]
+        figures.people: int | None
+        figures.ensembles: dict[str, list[str]]
+        figures.leave_out: list[str]
+        figures.inverted: list[str]
+        figures.gold: list[str]
+        figures.positive: float
+        figures.groups: list[str]
+        figures.disaggregate: list[str]
+        figures.minimum: int
+        figures.compare: list[str]
+        figures.contrast: list[str]
+        figures.concept: str
+        figures.crowdtruth: bool
+        figures.crowdtruth_raters: str
+        figures.stop: float
+        figures.overlap: float
+        title: str
     """,
     "verify": """
         input: str

@@ -86,7 +86,7 @@ def test_the_first_round_by_hand():
     assert found.worker_worker == pytest.approx([3 / 4, 3 / 4, 2 / 4])
     # the rest of unit 0 is (1, 1) for the two who said yes, cosine 1 / sqrt(2), and (2, 0) for the third, cosine 0
     assert found.worker_unit == pytest.approx([(2**-0.5 + 1) / 2, (2**-0.5 + 1) / 2, 1 / 2])
-    # yes: of ordered pairs (i, j), how much of j's yes i shares: (0,1) 1, (0,2) 1, (1,0) 1, (1,2) 1, (2,0) 1/2, (2,1) 1/2
+    # yes: of ordered pairs (i, j), how much of j's yes i shares: 1 but for (2, 0) and (2, 1), which are 1/2
     assert found.annotation == pytest.approx([5 / 6, 1e-8])
 
 

@@ -68,7 +68,8 @@ def test_agreement_between_raters():
     # a-b 1, a-c 0, b-c 0; d shares no text
     assert found["span_agreement", "character"].value == pytest.approx(1 / 3)
     assert (found["span_agreement", "token"].n, found["span_agreement", "token"].coverage) == (3, 3 / 6)
-    # 8 tokens of 3 raters; black: 1 1 0, dog: 0 0 1, six others 0. Do = (2 * 2 + 2 * 2) / 2 / 24, De = 2 * 3 * 21 / (24 * 23)
+    # 8 tokens of 3 raters; black: 1 1 0, dog: 0 0 1, six others 0.
+    # Do = (2 * 2 + 2 * 2) / 2 / 24, De = 2 * 3 * 21 / (24 * 23)
     expected = 1 - (2 + 2) / 24 / (2 * 3 * 21 / (24 * 23))
     assert found["span_alpha", "token"].value == pytest.approx(expected)
     alone = cells_of(span_agreement({"a": {"t": [(0, 1)]}}))
