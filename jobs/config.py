@@ -94,7 +94,17 @@ def _checked(job: str, schema: type, overrides: list[str]) -> list[str]:
             raise InputError(f"{job}: {override}: a list is needed, as in {key}=[a,b]")
         if is_dataclass(_type_of(schema, key)) and override == f"{key}=null":
             raise InputError(f"{job}: {override}: it cannot be left out")
-    return [_quoted(o, _type_of(schema, o.partition("=")[0].lstrip("+"))) for o in overrides]
+    return [_open(schema, _quoted(o, _type_of(schema, o.partition("=")[0].lstrip("+")))) for o in overrides]
+
+
+def _open(schema: type, override: str) -> str:
+    """`override` as Hydra takes it where a dict's keys are the user's to name (names of columns, of ensembles)."""
+    path = override.partition("=")[0].lstrip("+").split(".")
+    for depth in range(1, len(path) + 1):
+        kind = _type_of(schema, ".".join(path[:depth]))
+        if get_origin(kind) is dict and Any not in get_args(kind):
+            return f"++{override.lstrip('+')}"
+    return override
 
 
 def _type_of(schema: Any, key: str) -> Any:

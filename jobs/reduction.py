@@ -95,6 +95,11 @@ class Reduction:
         self._folder.cleanup()
 
     @property
+    def folder(self) -> Path:
+        """Where the codes lie while this is open."""
+        return Path(self._folder.name)
+
+    @property
     def by(self) -> tuple[str, ...]:
         """The columns that tell questions apart beside rubric and question."""
         return self._by[2:]
@@ -173,7 +178,7 @@ class Reduction:
         return self._files[key]
 
     def _path(self, key: Key) -> Path:
-        return Path(self._folder.name) / f"{list(self._values).index(key)}.codes"
+        return self.folder / f"{list(self._values).index(key)}.codes"
 
     def question(self, key: Key, *, order: Sequence[str] = (), countries: Mapping[str, str] | None = None) -> Reduced:
         """One question's ratings; what a rater gave twice (samples, layouts) is put together.

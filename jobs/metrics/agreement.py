@@ -52,7 +52,7 @@ def percent_agreement(answers: Answers, *, tolerance: float = 0, by: str = "scor
     if not (rated := _pairable(counts)).any():
         return _no_pairs(name, definition, answers, dims=dims)
     close = np.abs(numbers[:, None] - numbers[None, :]) <= tolerance
-    pairs = _blocks(counts[rated], _pairs)
+    pairs = _blocks(counts[rated], weighed=False)
     sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
     value = float(sums[:, 0].sum() / sums[:, 1].sum())
     return estimated(
@@ -88,7 +88,7 @@ def krippendorff_alpha(
     if not rated.any():
         return _no_pairs("alpha", definition, answers, dims={"level": called})
     n, dims = int(rated.sum()), {"level": called}
-    coincidences = _blocks(counts[rated], _coincidences)
+    coincidences = _blocks(counts[rated], weighed=True)
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
         return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
     if called == "ratio" and numbers.min() < 0:
@@ -215,21 +215,21 @@ def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
     return rated
 
 
-def _blocks(counts: NDArray[Any], matrix: Callable[[Floats], Floats]) -> Floats:
-    """`matrix` of each block of items, in an order that names do not change: float64[blocks, levels, levels]."""
+def _blocks(counts: NDArray[Any], *, weighed: bool) -> Floats:
+    """Ordered pairs of ratings of one item by their answers, summed over the items of each block.
+
+    Args:
+        weighed: each item by 1 / (its ratings - 1), which makes it Krippendorff's coincidence matrix.
+
+    Returns:
+        float64[blocks, levels, levels], in an order that names do not change.
+    """
     rows = shuffled(counts.astype(np.float64))
-    return np.stack([matrix(part) for part in np.array_split(rows, min(len(rows), BLOCKS))])
-
-
-def _pairs(counts: Floats) -> Floats:
-    """Ordered pairs of ratings of one item by their answers, summed over items."""
-    return counts.T @ counts - np.diag(counts.sum(0))
-
-
-def _coincidences(counts: Floats) -> Floats:
-    """The same, each item weighed by 1 / (its ratings - 1): Krippendorff's coincidence matrix."""
-    weighed = counts / (counts.sum(1) - 1)[:, None]
-    return counts.T @ weighed - np.diag(weighed.sum(0))
+    other = rows / (rows.sum(1) - 1)[:, None] if weighed else rows
+    if len(rows) <= BLOCKS:  # every item is a block
+        return rows[:, :, None] * other[:, None, :] - other[:, :, None] * np.eye(rows.shape[1])
+    parts = zip(np.array_split(rows, BLOCKS), np.array_split(other, BLOCKS), strict=True)
+    return np.stack([one.T @ two - np.diag(two.sum(0)) for one, two in parts])
 
 
 def _differences(level: Level | ArrayLike, numbers: Floats) -> Callable[[Floats], Floats]:

@@ -41,7 +41,9 @@ class Answers:
     @classmethod
     def of(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "Answers":
         """From float64[items, raters] with NaN for what was not rated (asked and not answered)."""
-        scores = np.asarray(matrix, np.float64).reshape(len(np.asarray(matrix)), -1)
+        scores = np.asarray(matrix, np.float64)
+        if scores.ndim != 2:
+            raise ValueError(f"a matrix of items x raters is needed, not shape {scores.shape}")
         item, rater = np.nonzero(~np.isnan(scores))
         score = scores[item, rater]
         levels, value = np.unique(score, return_inverse=True)

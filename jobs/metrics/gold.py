@@ -113,7 +113,7 @@ def _cells(
         block = np.random.default_rng(0).permutation(n)[place] % blocks if n > blocks else place
         made = np.zeros((blocks, width, 3))
         np.add.at(made, (block, column), cells)
-        return made.reshape(blocks, -1), (-1, width, 3)
+        return made.reshape(blocks, width * 3), (-1, width, 3)
     made = np.zeros((n, 3))
     np.add.at(made, place, cells)
     return made, (-1, 3)

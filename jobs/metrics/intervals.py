@@ -7,6 +7,7 @@ is drawn, so that neither the order nor the names of items and raters change an 
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,14 +92,19 @@ def bootstrap(sums: Floats, statistic: Callable[[Floats], Floats]) -> tuple[floa
     """
     if len(sums) < 2:
         return None
-    draws = np.random.default_rng(SEED).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), RESAMPLES)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = statistic(draws.astype(np.float64) @ sums)
+        values = statistic(_draws(len(sums)) @ sums)
     values = values[np.isfinite(values)]
     if len(values) < 0.95 * RESAMPLES:
         return None
     low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)
+def _draws(n: int) -> Floats:
+    """How often each of n blocks is drawn in each resample: float64[resamples, n], at most 8 MB."""
+    return np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
 
 
 def ratio(sums: Floats) -> Floats:

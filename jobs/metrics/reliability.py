@@ -1,5 +1,6 @@
 """How consistent raters are: intraclass correlations, and correlations between pairs of raters."""
 
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -117,7 +118,8 @@ def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]
     before = pingouin.options.get("round.column.CI95")
     pingouin.options["round.column.CI95"] = None  # its intervals are rounded to two digits otherwise
     try:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of pandas, about pingouin's own code
             found = pingouin.intraclass_corr(long, targets="item", raters="rater", ratings="score")
     finally:
         pingouin.options["round.column.CI95"] = before

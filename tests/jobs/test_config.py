@@ -25,6 +25,7 @@ GIVEN = {  # what each job requires
     "embed": ["input=i", "out=o"],
     "judge": ["input=i", "out=o"],
     "report": ["out=o"],
+    "figures": ["input=i", "out=o"],
     "verify": ["input=i"],
     "run": ["pipeline.inputs.corpus=c", "pipeline.inputs.terms=t", "pipeline.inputs.pictures=p", "out=o"],
 }

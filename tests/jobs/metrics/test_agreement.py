@@ -1,0 +1,177 @@
+"""Percent agreement, alpha and kappa: by hand, against the libraries, and under other names and orders."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from jobs.metrics.agreement import (
+    LEVELS,
+    agreement,
+    cohen_kappa,
+    krippendorff_alpha,
+    pairwise_kappas,
+    percent_agreement,
+)
+from jobs.metrics.answers import Answers
+from jobs.metrics.intervals import BLOCKS
+
+NAN = np.nan
+# Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability", example C: 4 observers, 12 units, missing values.
+# Published there: nominal 0.743, ordinal 0.815, interval 0.849, ratio 0.797.
+EXAMPLE = np.array([
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+    [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+]).T  # fmt: skip
+ratings = arrays(
+    np.float64, st.tuples(st.integers(2, 8), st.integers(2, 5)), elements=st.sampled_from([1.0, 2.0, 3.0, 5.0, NAN])
+)
+
+
+@pytest.mark.parametrize(
+    ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
+)
+def test_krippendorffs_own_example(level, published):
+    found = krippendorff_alpha(Answers.of(EXAMPLE), level)
+    assert found.value == pytest.approx(published, abs=5e-4)
+    assert found.n == 11  # unit 12 has one value
+    assert found.coverage == pytest.approx(41 / 48)
+    assert found.low < found.value < found.high
+
+
+def test_percent_agreement_by_hand():
+    # item 1: 1 1 2 -> of 3 pairs 1 equal, 3 within one; item 2: 1 3 -> 1 pair, none, none; item 3: one rating, no pair
+    answers = Answers.of([[1, 1, 2], [1, 3, NAN], [5, NAN, NAN]])
+    exact, near = percent_agreement(answers), percent_agreement(answers, tolerance=1)
+    assert (exact.value, exact.n) == (1 / 4, 2)
+    assert (near.value, near.metric, near.dims) == (3 / 4, "percent_agreement_within", {"tolerance": "1"})
+    assert exact.coverage == 6 / 9
+
+
+def test_century_counts_each_pair_of_different_scores_once():
+    # 1 2 3: pairs (1,2) and (2,3) are within one, (1,3) is not: 2 / 3, not the 0 of the paper's pseudo-code
+    assert percent_agreement(Answers.of([[1, 2, 3]] * 3), tolerance=1).value == pytest.approx(2 / 3)
+    assert percent_agreement(Answers.of([[1, 2, 3]] * 3), tolerance=2).value == 1
+    assert percent_agreement(Answers.of([[4, 4, 4], [2, 2, 2]]), tolerance=0).value == 1
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_perfect_chance_and_reversed(level):
+    perfect = Answers.of(np.array([[1, 2, 3, 4, 5] * 4] * 3).T)
+    assert krippendorff_alpha(perfect, level).value == pytest.approx(1)
+    # two raters who disagree throughout: o_12 = o_21 = 4, n = 8: 1 - (8 * 7) / (2 * 4 * 4) = -0.75
+    assert krippendorff_alpha(Answers.of([[1, 2], [2, 1]] * 2), level).value == pytest.approx(-0.75)
+    draws = np.random.default_rng(0).integers(1, 6, (4000, 3)).astype(float)
+    assert abs(krippendorff_alpha(Answers.of(draws), level).value) < 0.03
+
+
+def test_undefined_is_never_zero():
+    one_rater = krippendorff_alpha(Answers.of([[1], [2]]), "ordinal")
+    assert (one_rater.value, one_rater.status, one_rater.reason) == (None, "skipped", "one rater")
+    flat = krippendorff_alpha(Answers.of([[3, 3], [3, 3]]), "interval")
+    assert flat.value is None
+    assert "all answers are equal" in flat.reason
+    apart = percent_agreement(Answers.of([[1, NAN], [NAN, 2]]))
+    assert apart.reason == "no item was rated by two raters"
+    nobody = percent_agreement(Answers.of([[NAN, NAN]]))
+    assert (nobody.value, nobody.status) == (None, "missing_input")
+    empty = krippendorff_alpha(Answers.of(np.empty((0, 2))), "nominal")
+    assert empty.value is None
+    negative = krippendorff_alpha(Answers.of([[-1, 2], [2, 2]]), "ratio")
+    assert "from 0 up" in negative.reason
+
+
+def test_kappa_by_hand():
+    # 10 items: 4 both yes, 3 both no, 2 + 1 apart. po = 0.7; pe = 0.6 * 0.5 + 0.4 * 0.5 = 0.5; kappa = 0.4
+    pairs = [[1, 1]] * 4 + [[0, 0]] * 3 + [[1, 0]] * 2 + [[0, 1]]
+    found = cohen_kappa(Answers.of(pairs))
+    assert found.value == pytest.approx(0.4)
+    assert found.n == 10
+    assert cohen_kappa(Answers.of([[1, 0], [0, 1]] * 3)).value == pytest.approx(-1)
+    assert cohen_kappa(Answers.of([[1, 1, 1]])).reason == "3 raters: kappa is of two"
+    assert cohen_kappa(Answers.of([[1, 1]] * 4)).value is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(ratings)
+def test_alpha_is_krippendorffs_package(matrix):
+    krippendorff = pytest.importorskip("krippendorff")
+    for level in LEVELS:
+        mine = krippendorff_alpha(Answers.of(matrix), level).value
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                theirs = krippendorff.alpha(reliability_data=matrix.T, level_of_measurement=level)
+            except ValueError:
+                theirs = np.nan
+        if mine is not None:
+            assert mine == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+@pytest.mark.parametrize("items", [40, 3 * BLOCKS])
+def test_kappa_is_scikit_learns(weights, items):
+    from sklearn.metrics import cohen_kappa_score
+
+    draw = np.random.default_rng(1)
+    one = draw.integers(1, 6, items)
+    two = np.where(draw.random(items) < 0.6, one, draw.integers(1, 6, items))
+    found = cohen_kappa(Answers.of(np.stack([one, two], 1)), weights=weights, by="score")
+    assert found.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
+    assert found.low < found.value < found.high
+
+
+@settings(max_examples=25, deadline=None)
+@given(ratings, st.randoms(use_true_random=False))
+def test_names_and_order_of_raters_and_items_change_nothing(matrix, random):
+    rows, columns = list(range(matrix.shape[0])), list(range(matrix.shape[1]))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    names = [f"z{i}" for i in columns]
+    for before, after in zip(
+        [*agreement(Answers.of(matrix))[:6]],
+        [*agreement(Answers.of(matrix[rows][:, columns], raters=names))[:6]],
+        strict=True,
+    ):
+        assert (before.metric, before.n, before.reason) == (after.metric, after.n, after.reason)
+        for name in ("value", "low", "high", "coverage"):
+            assert getattr(before, name) == pytest.approx(getattr(after, name), abs=1e-9)
+
+
+def test_blocks_of_many_items_give_the_same_value_and_an_interval_of_the_same_width():
+    draw = np.random.default_rng(2)
+    truth = draw.integers(1, 6, (20 * BLOCKS, 1))
+    matrix = np.clip(truth + draw.integers(-1, 2, (20 * BLOCKS, 3)), 1, 5).astype(float)
+    many, few = (krippendorff_alpha(Answers.of(matrix[:n]), "interval") for n in (20 * BLOCKS, BLOCKS))
+    assert many.value == pytest.approx(few.value, abs=0.02)
+    # the width falls as 1 / sqrt(n): 20 times the items, 4.47 times narrower
+    assert (few.high - few.low) / (many.high - many.low) == pytest.approx(20**0.5, rel=0.25)
+
+
+def test_given_weights():
+    # weights of interval differences make interval alpha; the name is told
+    answers = Answers.of(EXAMPLE)
+    levels = answers.levels()
+    squared = (levels[:, None] - levels[None, :]) ** 2
+    found = krippendorff_alpha(answers, squared, name="squared")
+    assert found.value == pytest.approx(krippendorff_alpha(answers, "interval").value)
+    assert found.dims == {"level": "squared"}
+    told = agreement(answers, weights={"mine": squared, "wrong": [[0, 1], [1, 0]]})
+    assert {f.dims["level"]: f.value is None for f in told if f.dims.get("level") in ("mine", "wrong")} == {
+        "mine": False,
+        "wrong": True,
+    }
+
+
+def test_subsets_of_raters_and_pairs():
+    answers = Answers.of([[1, 1, 5], [2, 2, 5], [3, 3, 5]], raters=["a", "b", "c"])
+    assert krippendorff_alpha(answers.of_raters(["a", "b"]), "interval").value == pytest.approx(1)
+    assert krippendorff_alpha(answers.of_raters(["c"]), "interval").reason == "one rater"
+    pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f.value for f in pairwise_kappas(answers)}
+    assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert pairs["a", "b"] == pytest.approx(1)

@@ -1,0 +1,76 @@
+"""CAIRE's correlations: what scipy gives, and the two averages by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from jobs.metrics.correlation import against_each, concept_average, correlations, global_average, within
+
+NAN = np.nan
+
+
+def test_correlations_are_scipys():
+    draw = np.random.default_rng(0)
+    x = draw.integers(1, 6, 60).astype(float)
+    y = x + draw.normal(size=60)
+    found = {f.metric: f for f in correlations(x, y, asked=80)}
+    for kind, function in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        figure = found[f"{kind}_with_people"]
+        assert figure.value == pytest.approx(function(x, y).statistic)
+        assert (figure.n, figure.coverage) == (60, 0.75)
+        assert figure.low < figure.value < figure.high
+
+
+def test_perfect_reversed_and_undefined():
+    x = np.array([1.0, 2, 3, 4])
+    assert [f.value for f in correlations(x, -x)] == pytest.approx([-1, -1, -1])
+    flat = list(correlations(x, np.full(4, 3.0)))
+    assert all(f.value is None and f.reason == "no variance in people’s scores" for f in flat)
+    assert all("at least 3" in f.reason for f in correlations(x[:2], x[:2]))
+
+
+def test_images_are_correlated_one_by_one():
+    # image 0: 1 with people; image 1: -1; image 2: no variance, left out
+    model = np.array([1.0, 2, 3, 3, 2, 1, 2, 2, 2])
+    people = np.array([1.0, 2, 3, 1, 2, 3, 1, 2, 3])
+    found = within(model, people, np.repeat([0, 1, 2], 3), each="image", source="x")
+    assert (found.value, found.n, found.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
+    nothing = within(model[6:], people[6:], np.zeros(3, int), each="image", source="x")
+    assert nothing.value is None
+
+
+def test_averages_first_then_correlates():
+    # two images of one concept in three countries: alone each correlates badly, their means go along entirely
+    model = np.array([1.0, 5, 3, 3, 1, 5])  # means 2, 3, 4
+    people = np.array([2.0, 2, 2, 2, 4, 6])  # means 2, 3, 4
+    target = np.tile([0, 1, 2], 2)
+    assert within(model[3:], people[3:], np.zeros(3, int), each="image", source="x").value < 0.6
+    assert concept_average(model, people, np.zeros(6, int), target).value == pytest.approx(1)
+    assert global_average(model, people, target).value == pytest.approx(1)
+    # a second concept that is reversed: the mean over concepts is 0
+    both = concept_average(
+        np.concatenate([model, [1.0, 2, 3]]),
+        np.concatenate([people, [3.0, 2, 1]]),
+        np.array([0] * 6 + [1] * 3),
+        np.concatenate([target, [0, 1, 2]]),
+    )
+    assert (both.value, both.n) == (pytest.approx(0), 2)
+    assert global_average(model[:2], people[:2], target[:2]).value is None
+
+
+def test_one_by_one_statistics():
+    model = np.array([1.0, 2, 3, 4, NAN])
+    ratings = np.array([[1, 4, NAN], [2, 3, NAN], [3, 2, 1], [4, 1, 1], [5, 5, 5]], float)
+    found = {f.metric: f for f in against_each(model, ratings)}
+    # the first goes along, the second against, the third has too few
+    assert found["rater_correlation_mean"].value == pytest.approx(0)
+    assert found["rater_correlation_max"].value == pytest.approx(1)
+    assert found["rater_correlation_min"].value == pytest.approx(-1)
+    assert found["rater_correlation_median"].value == pytest.approx(0)
+    assert found["rater_correlation_sd"].value == pytest.approx(2**0.5)
+    assert (found["rater_correlation_mean"].n, found["rater_correlation_mean"].coverage) == (2, pytest.approx(2 / 3))
+    # averages 2.5, 2.5, 2, 2
+    expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
+    assert found["correlation_with_average"].value == pytest.approx(expected)
+    empty = {f.metric: f for f in against_each(np.full(3, NAN), np.full((3, 1), NAN))}
+    assert all(f.value is None for f in empty.values())

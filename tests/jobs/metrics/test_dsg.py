@@ -1,0 +1,75 @@
+"""Scene graphs: by hand, and the published correlations of a real evaluation."""
+
+import csv
+from collections import defaultdict
+
+import pytest
+
+from jobs.metrics.dsg import Question, dsg_figures, is_yes, parents_of, score
+
+
+def named(figures):
+    return {(f.metric, f.dims.get("reading"), f.dims.get("convention")): f for f in figures}
+
+
+def test_a_child_of_a_no_is_a_no_and_its_own_child_is_not():
+    questions = [
+        Question("1", (), answer="no"),
+        Question("2", ("1",), answer="yes"),
+        Question("3", ("2",), answer="yes"),  # its parent's own answer is yes
+        Question("4", ("1", "2"), answer="yes"),
+    ]
+    assert score(questions, dependencies=False) == 3 / 4
+    assert score(questions, dependencies=True) == 1 / 4
+
+
+def test_invalid_missing_and_odd():
+    questions = [Question("1", answer="yes"), Question("2", valid=False, answer="no"), Question("3", answer=None)]
+    assert score(questions, dependencies=True) == 1 / 2  # without an answer is no; an invalid one does not count
+    assert score([Question("1")], dependencies=True) is None
+    assert score([Question("1", valid=False, answer="yes")], dependencies=True) is None
+    assert score([], dependencies=False) is None
+    assert score([Question("2", ("9",), answer="yes")], dependencies=True) == 1  # a parent that is no question
+    assert [is_yes(a) for a in ("yes", " Yes. ", "no", "yes, two", None, "")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert parents_of("1, outside") == ("1", "outside")
+    assert [parents_of(x) for x in ("0", "", None, "1,2", ["3", "0"])] == [(), (), (), ("1", "2"), ("3",)]
+
+
+def test_conventions_of_coverage():
+    pictures = {"a": [Question("1", answer="yes")], "b": [Question("1", answer="no")], "c": []}
+    found = named(dsg_figures(pictures, {}))
+    assert found["dsg_score", "with dependencies", "answered"].value == 1 / 2
+    assert found["dsg_score", "with dependencies", "published"].value == pytest.approx(1 / 3)
+    assert found["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(2 / 3)
+
+
+def test_the_published_correlations(data):
+    folder = data / "dsg"
+    pictures, likert = defaultdict(list), defaultdict(list)
+    with (folder / "tifa160-likert-anns.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            likert[row["t2i_model"], row["item_id"]].append(float(row["answer"]))
+    with (folder / "mplug_dsg.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if (key := (row["t2i_model"], row["item_id"])) in likert:
+                asked = Question(row["question_id"], parents_of(row["dependency_id"]), answer=row["answer"])
+                pictures[key].append(asked)
+    found = named(dsg_figures(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))
+    published = {
+        ("dsg_spearman", "with dependencies"): 0.463,
+        ("dsg_kendall", "with dependencies"): 0.380,
+        ("dsg_spearman", "without dependencies"): 0.464,
+        ("dsg_kendall", "without dependencies"): 0.378,
+    }
+    for (metric, reading), value in published.items():
+        figure = found[metric, reading, "published"]
+        assert round(figure.value, 3) == value
+        assert (figure.n, figure.coverage) == (800, 795 / 800)
+        assert found[metric, reading, "answered"].n == 795

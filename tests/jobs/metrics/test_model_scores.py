@@ -1,0 +1,106 @@
+"""Scores of models: Century's tables by hand, biases that were put in, parts that are too small."""
+
+import numpy as np
+import pytest
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.model_scores import (
+    Group,
+    average_of_shares,
+    difference,
+    disaggregated,
+    inverted,
+    length_bias,
+    mean_score,
+    self_preference,
+    share_at_least,
+    share_lowest,
+)
+
+NAN = np.nan
+# three people, then two models
+TABLE = Answers.of(
+    [[1, 1, 1, 1, 2], [1, 3, 5, 4, 4], [2, 2, 4, NAN, 1], [3, NAN, 3, 5, 5]], raters=["p1", "p2", "p3", "m1", "m2"]
+)
+PEOPLE, MODELS = Group("people", ("p1", "p2", "p3"), at_least=3), Group("models", ("m1", "m2"))
+
+
+def test_table_2_by_hand():
+    # people's means: 1, 3, 8/3; the last item has two ratings only and is left out
+    found = share_at_least(TABLE, PEOPLE, 3)
+    assert (found.value, found.n, found.coverage) == (pytest.approx(1 / 3), 3, 3 / 4)
+    anyone = share_at_least(TABLE, PEOPLE, 3, rule="any")
+    assert (anyone.value, anyone.n) == (pytest.approx(2 / 3), 3)
+    assert share_lowest(TABLE, PEOPLE, 1).value == pytest.approx(1 / 3)
+    assert mean_score(TABLE, PEOPLE).value == pytest.approx((1 + 3 + 8 / 3) / 3)
+    # models: means 1.5, 4, 1, 5
+    assert share_at_least(TABLE, MODELS, 4).value == 2 / 4
+    assert share_lowest(TABLE, MODELS, 1).value == 1 / 4
+
+
+def test_means_of_thirds_reach_their_threshold():
+    # 3.1 + 3.5 + 5.4 = 12: the mean is 4, be it by rounding a hair below
+    thirds = Answers.of([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
+    assert share_at_least(thirds, Group("all", thirds.raters), 4).value == 1
+
+
+def test_factual_errors_are_turned_round():
+    turned = inverted(TABLE, low=1, high=5)
+    assert share_at_least(turned, Group("m2", ("m2",)), 4).value == 2 / 4  # 2 and 1 become 4 and 5
+
+
+def test_nobody_rated():
+    found = share_at_least(TABLE, Group("nobody", ("x",)), 3)
+    assert (found.value, found.status, found.reason) == (None, "missing_input", "no item has a rating of nobody")
+    assert mean_score(TABLE, Group("few", ("p1", "p2"), at_least=3)).reason == "no item has 3 ratings of few"
+
+
+def test_figure_13_averages_shares_not_scores():
+    groups = [Group("m1", ("m1",)), Group("m2", ("m2",)), PEOPLE]
+    # at 4 or more: m1 2 of 3, m2 2 of 4, people 0 of 3
+    found = average_of_shares(TABLE, groups, 4)
+    assert found.value == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
+    assert found.n == 4
+    assert average_of_shares(TABLE, [Group("x", ("x",))], 4).value is None
+
+
+def test_parts_under_the_minimum_are_marked():
+    parts = {"a": np.array([True, True, False, False]), "b": np.array([False, False, True, True])}
+    found = list(disaggregated(TABLE, [MODELS], parts, 4, attribute="region", minimum=3))
+    assert {f.dims["part"]: (f.value, f.n) for f in found} == {"a": (1 / 2, 2), "b": (1 / 2, 2)}
+    assert all(f.reason == "fewer than 3: do not lean on it" for f in found)
+    whole = list(disaggregated(TABLE, [MODELS], {"all": np.ones(4, bool)}, 4, attribute="region", minimum=3))
+    assert whole[0].reason is None
+
+
+def test_self_preference_is_what_was_put_in():
+    # "m" scores its own family's responses 1 higher than the others do, and those of others as they do
+    own = np.arange(100) % 2 == 0
+    base = np.random.default_rng(0).integers(1, 5, 100).astype(float)
+    answers = Answers.of(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
+    found = self_preference(answers, "m", own, np.ones(100, bool))
+    assert found.value == pytest.approx(1)
+    assert (found.n, found.low, found.high) == (100, pytest.approx(1), pytest.approx(1))
+    fair = self_preference(answers, "x", own, np.ones(100, bool))
+    assert fair.value == pytest.approx(-0.5)  # the mean of the two others is half a point up on m's family
+    assert self_preference(answers, "m", np.zeros(100, bool), np.ones(100, bool)).value is None
+
+
+def test_length_bias():
+    lengths = np.array([10.0, 20, 30, 40, NAN])
+    answers = Answers.of([[1], [2], [3], [4], [5]])
+    found = {f.dims["kind"]: f for f in length_bias(answers, Group("r0", ("r0",)), lengths)}
+    assert (found["pearson"].value, found["pearson"].n, found["spearman"].coverage) == (pytest.approx(1), 4, 4 / 5)
+    flat = list(length_bias(answers, Group("r0", ("r0",)), np.full(5, 7.0)))
+    assert all(f.value is None for f in flat)
+
+
+def test_the_difference_of_two_conditions():
+    # 56 of 70 against 48 of 80: Newcombe (1998), table II, method 10: 0.2000, 0.0524 to 0.3339
+    first = np.arange(150) < 70
+    scores = np.where(first, np.where(np.arange(150) < 56, 4, 3), np.where(np.arange(150) < 118, 4, 3))
+    answers = Answers.of(scores[:, None])
+    found = difference(answers, Group("r0", ("r0",)), 4, first, ~first)
+    assert (found.value, found.n) == (pytest.approx(0.2), 150)
+    assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
+    assert difference(answers, Group("r0", ("r0",)), 4, first, first & ~first).value is None

@@ -1,0 +1,97 @@
+"""Intraclass and pairwise correlations: published tables, pingouin, uneven raters, other names."""
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+
+from jobs.metrics.answers import Answers
+from jobs.metrics.reliability import icc, pairwise_correlations
+
+NAN = np.nan
+# Shrout and Fleiss (1979), table 2: 6 targets, 4 judges. Published there (table 4): ICC(1,1) 0.17, ICC(2,1) 0.29,
+# ICC(2,4) 0.62.
+SHROUT_FLEISS = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+
+
+def named(figures):
+    return {f.metric: f for f in figures}
+
+
+def test_shrout_and_fleiss():
+    found = named(icc(Answers.of(SHROUT_FLEISS)))
+    assert [round(found[name].value, 2) for name in ("icc1", "icc2", "icc2k")] == [0.17, 0.29, 0.62]
+    # the intervals of psych's and pingouin's documentation for these data: ICC2 0.02 to 0.76, ICC2k 0.07 to 0.93
+    assert (round(found["icc2"].low, 2), round(found["icc2"].high, 2)) == (0.02, 0.76)
+    assert (round(found["icc2k"].low, 2), round(found["icc2k"].high, 2)) == (0.07, 0.93)
+    assert found["icc2"].dims == {"k": "4", "columns": "raters"}
+    assert found["icc2"].n == 6
+
+
+def test_three_of_many_raters_go_into_slots_that_names_do_not_change():
+    draw = np.random.default_rng(3)
+    own = draw.normal(size=60)
+    matrix = np.full((60, 30), NAN)
+    for item in range(60):
+        matrix[item, draw.choice(30, 3, replace=False)] = np.round(own[item] * 2 + draw.normal(size=3) + 5)
+    found = named(icc(Answers.of(matrix)))
+    assert found["icc2"].dims == {"k": "3", "columns": "rating slots"}
+    assert "rating slots" in found["icc2"].definition
+    assert found["icc2"].n == 60
+    shuffled = named(icc(Answers.of(matrix[draw.permutation(60)][:, draw.permutation(30)])))
+    for name in found:
+        assert found[name].value == pytest.approx(shuffled[name].value, abs=1e-12)
+    # slots stand for no rater: their means differ by chance alone, and ICC(2,1) is about ICC(1)
+    assert found["icc1"].value == pytest.approx(found["icc2"].value, abs=0.02)
+
+
+def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
+    matrix = np.array(SHROUT_FLEISS, float)
+    matrix[0, 0] = NAN
+    found = named(icc(Answers.of(matrix)))["icc1"]
+    assert (found.n, found.dims["columns"]) == (5, "raters")
+    assert found.coverage == pytest.approx(20 / 24)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "reason"),
+    [
+        ([[1], [2], [3]], "one rater"),
+        ([[3, 3], [3, 3], [3, 3]], "all scores are equal"),
+        ([[1, 2], [2, 2]], "at least 3"),
+        ([[NAN, NAN]], "no rating is ok"),
+    ],
+)
+def test_undefined_with_its_reason(matrix, reason):
+    for figure in icc(Answers.of(matrix)):
+        assert figure.value is None
+        assert reason in figure.reason
+
+
+def test_raters_who_agree_entirely():
+    found = named(icc(Answers.of([[1, 1], [2, 2], [3, 3], [5, 5]])))
+    assert all(f.value == pytest.approx(1) or f.value is None for f in found.values())
+
+
+def test_pairwise_correlations_are_scipys_mean_over_pairs():
+    draw = np.random.default_rng(5)
+    matrix = np.round(draw.normal(size=(50, 1)) * 2 + draw.normal(size=(50, 4)))
+    matrix[draw.random((50, 4)) < 0.3] = NAN
+    pairs = [(a, b) for a in range(4) for b in range(a + 1, 4)]
+    for kind, function in (("pearson", pearsonr), ("spearman", spearmanr)):
+        expected = []
+        for a, b in pairs:
+            both = ~np.isnan(matrix[:, a]) & ~np.isnan(matrix[:, b])
+            expected.append(function(matrix[both, a], matrix[both, b]).statistic)
+        found = named(pairwise_correlations(Answers.of(matrix)))[f"pairwise_{kind}"]
+        assert found.value == pytest.approx(np.mean(expected), abs=1e-10)
+        assert (found.n, found.coverage) == (6, 1.0)
+        assert found.low < found.value < found.high
+
+
+def test_reversed_constant_and_single_raters():
+    against = named(pairwise_correlations(Answers.of([[1, 5], [2, 4], [3, 3], [4, 2]])))
+    assert against["pairwise_pearson"].value == pytest.approx(-1)
+    constant = named(pairwise_correlations(Answers.of([[1, 3, 1], [2, 3, 2], [3, 3, 4]])))
+    assert (constant["pairwise_pearson"].n, constant["pairwise_pearson"].coverage) == (1, pytest.approx(1 / 3))
+    alone = named(pairwise_correlations(Answers.of([[1], [2]])))
+    assert alone["pairwise_spearman"].reason == "one rater"

@@ -1,0 +1,107 @@
+"""Ratings as codes: what goes in comes out, whatever the batches, samples, targets and answers."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.metrics.answers import MAX_LEVELS
+from jobs.reduction import Reduction, item_hashes
+from jobs.tables import table
+from tests.jobs.ratings_rows import rating
+
+
+def batch(rows):
+    return pa.Table.from_pylist(rows, schema=table("ratings").schema())
+
+
+def reduced(rows, *, size=None, by=(), **how):
+    with Reduction(by=by) as reduction:
+        for first in range(0, len(rows), size or len(rows)):
+            reduction.add(batch(rows[first : first + (size or len(rows))]))
+        return {key: reduction.question(key, **how) for key in reduction.keys}
+
+
+ROWS = [rating(f"i{i}", r, q, str(1 + (i * 3 + len(r) + len(q)) % 5)) for i in range(20)
+        for r in ("p1", "p22", "m333") for q in ("a", "bb")]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [None, 1, 7])
+def test_the_matrix_is_the_table_whatever_the_batches(size):
+    found = reduced(ROWS, size=size)
+    assert sorted(found) == [("r", "a"), ("r", "bb")]
+    one = found["r", "bb"]
+    answers = one.answers
+    assert answers.raters == ("m333", "p1", "p22") or sorted(answers.raters) == ["m333", "p1", "p22"]
+    place = {hashed: i for i, hashed in enumerate(one.item.tolist())}
+    matrix = answers.matrix()
+    for row in ROWS:
+        if row["question"] == "bb":
+            (hashed,) = item_hashes([row["item_id"]]).tolist()
+            assert matrix[place[hashed], answers.raters.index(row["rater"])] == row["score"]
+    assert answers.asked.tolist() == [20, 20, 20]
+    assert answers.items == 20
+
+
+def test_what_is_not_ok_is_asked_and_not_answered():
+    found = reduced([rating("i", "p1", "q", "4"), rating("i", "p2", "q", None), rating("j", "p2", "q", None)])["r", "q"]
+    assert (found.answers.n, found.answers.items, dict(found.statuses)) == (1, 2, {"ok": 1, "unparsed": 2})
+    assert found.answers.coverage == 1 / 3
+    assert found.double == 1
+
+
+def test_samples_are_one_answer():
+    rows = [rating("i", "m", "q", v, sample=s) for s, v in ((1, "5"), (0, "2"), (2, "5"))]
+    answers = reduced(rows)["r", "q"].answers
+    assert answers.n == 1
+    assert answers.score.tolist() == [4.0]
+    assert answers.values[answers.value[0]] == "2"  # of the lowest sample
+    assert answers.asked.tolist() == [1]
+
+
+def test_conditions_are_apart_if_asked_for():
+    rows = [rating("i", "m", "q", "1", condition="x"), rating("i", "m", "q", "3", condition="y")]
+    assert [r.answers.score.tolist() for r in reduced(rows).values()] == [[2.0]]
+    assert {key: r.answers.score.tolist() for key, r in reduced(rows, by=("condition",)).items()} == {
+        ("r", "q", "x"): [1.0],
+        ("r", "q", "y"): [3.0],
+    }
+
+
+def test_answers_stand_in_the_rubrics_order():
+    rows = [rating("i", "p", "q", "zebra"), rating("j", "p", "q", "ape"), rating("k", "p", "q", "new")]
+    found = reduced(rows, order=["zebra", "never", "ape"])["r", "q"].answers
+    assert found.values == ("zebra", "never", "ape", "new")
+    assert sorted(found.value.tolist()) == [0, 2, 3]
+
+
+def test_free_text_is_no_closed_set():
+    rows = [rating(f"i{n}", "p", "q", f"text {n}") for n in range(MAX_LEVELS + 5)]
+    found = reduced(rows)["r", "q"].answers
+    assert found.values == ()
+    assert set(found.value.tolist()) == {-1}
+
+
+def test_people_of_a_country_rate_that_country():
+    rows = [rating("i", "m", "q", "5", target="India"), rating("i", "m", "q", "1", target="Brazil"),
+            rating("i", "p1", "q", "4"), rating("i", "p2", "q", "2")]  # fmt: skip
+    found = reduced(rows, countries={"p1": "India", "p2": "Brazil"})["r", "q"]
+    assert found.answers.items == 2
+    by_target = {found.targets[code]: i for i, code in enumerate(found.target)}
+    matrix = found.answers.matrix()
+    columns = [found.answers.raters.index(r) for r in ("m", "p1", "p2")]
+    assert matrix[by_target["India"], columns][:2].tolist() == [5, 4]
+    assert matrix[by_target["Brazil"], columns][[0, 2]].tolist() == [1, 2]
+
+
+def test_hashes_are_stable_and_apart():
+    ids = [f"{i:032x}" for i in range(5000)]
+    assert len(np.unique(item_hashes(ids))) == 5000
+    assert item_hashes(["a"]).tolist() == item_hashes(pa.array(["a"])).tolist()
+
+
+def test_the_folder_is_gone_afterwards():
+    with Reduction() as reduction:
+        reduction.add(batch(ROWS))
+        folder = reduction.folder
+        assert any(folder.iterdir())
+    assert not folder.exists()
