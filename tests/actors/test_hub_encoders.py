@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from jobs.tables import conform, table
 
 TEXTS = ["A cat, sitting: here!", "ein hund", "寺院の庭", "a cat sitting here", "one two three " * 40]
 SIZES = [(90, 60), (224, 224), (31, 300), (700, 500), (225, 223)]
-VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+VISION: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -138,7 +139,7 @@ def test_pictures_as_the_library_embeds_them(name, request):
     from transformers import AutoImageProcessor, AutoModel
 
     folder = request.getfixturevalue(name)
-    settings = {"model": f"transformers:{folder}", "pretrained": None}
+    settings: dict[str, Any] = {"model": f"transformers:{folder}", "pretrained": None}
     inputs = AutoImageProcessor.from_pretrained(folder)(images=pictures(), return_tensors="pt")
     with torch.inference_mode():
         expected = features(AutoModel.from_pretrained(folder).eval(), pixel_values=inputs["pixel_values"])
@@ -147,7 +148,7 @@ def test_pictures_as_the_library_embeds_them(name, request):
     assert np.abs(vectors(out).astype(np.float32) - expected).max() < 5e-4  # one rounding to float16
     assert (vectors(out) == expected.astype(np.float16)).mean() > 0.99
     assert (expected @ expected.T)[~np.eye(len(expected), dtype=bool)].max() < 0.99999
-    facts = encoder_facts(str(settings["model"]), pretrained=None)
+    facts = encoder_facts(settings["model"], pretrained=None)
     conform(out, table("embeddings", dim=facts.dim))
     assert str(folder.parent) not in facts.encoder
     assert facts.texts == (name != "dino")
@@ -231,5 +232,5 @@ def test_what_is_refused(siglip, dino, tmp_path):
     with pytest.raises(OSError, match="processor"):  # no preprocessor_config.json: none is made up
         encoder_facts(f"transformers:{tmp_path}", pretrained=None)
     (tmp_path / "preprocessor_config.json").write_text((dino / "preprocessor_config.json").read_text())
-    with pytest.raises(FileNotFoundError, match="no .safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"no \.safetensors"):
         encoder_facts(f"transformers:{tmp_path}", pretrained=None)
