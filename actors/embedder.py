@@ -1,4 +1,4 @@
-"""Pictures to vectors with open_clip, in two stages: decode and resize on CPUs, encode on an accelerator."""
+"""Pictures and texts to vectors. Pictures in two stages: decode and resize on CPUs, encode on an accelerator."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from actors.encoders import Preprocessing, complete, find_source, geometry
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
+from actors.towers import DTYPES, find_geometry, load_tower
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
-
-DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # ours -> open_clip's word
 
 _END = ("status", "error_kind", "error_message")
 _DECODED = pa.schema(
@@ -40,8 +38,7 @@ class PictureDecoder:
         Raises:
             ValueError, FileNotFoundError: as `encoder_facts`.
         """
-        self._preprocessing = find_source(model, pretrained).preprocessing
-        self._resize = geometry(self._preprocessing)
+        self._geometry = find_geometry(model, pretrained)
         self._max_pixels = max_pixels
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -77,7 +74,7 @@ class PictureDecoder:
         try:
             picture = decode_rgb(data.as_py(), max_pixels=self._max_pixels)
             self._check_resized(picture)
-            return np.asarray(self._resize(picture)).tobytes(), Status.OK.value, None, None
+            return self._geometry.resize(picture).tobytes(), Status.OK.value, None, None
         except PictureError as error:
             return None, Status.ERROR.value, error.kind, str(error)
         except ValueError as error:  # a side that rounds to nothing
@@ -85,9 +82,9 @@ class PictureDecoder:
 
     def _check_resized(self, picture: "Image.Image") -> None:
         """Brought to size by its shorter side before it is cropped, a strip of 1 x 100,000 would take 26 GB."""
-        if self._preprocessing.resize != "shortest":
+        if not self._geometry.shortest:
             return
-        scale = max(self._preprocessing.size) / min(picture.size)
+        scale = max(self._geometry.size) / min(picture.size)
         if picture.width * picture.height * scale**2 > max(self._max_pixels, picture.width * picture.height):
             raise PictureError("too_elongated", f"{picture.width} x {picture.height} pixels have too long a side")
 
@@ -118,7 +115,6 @@ class Embedder:
             ValueError, FileNotFoundError: as `encoder_facts`; an unknown device or dtype; a size that is not positive.
             RuntimeError: the weights cannot be loaded, or open_clip would preprocess in another way than announced.
         """
-        import open_clip
         import torch
 
         for name, number in (("batch_size", batch_size), ("threads", threads)):
@@ -127,28 +123,10 @@ class Embedder:
         if threads is not None:
             torch.set_num_threads(threads)
         self._device = _device(device)
-        self._precision = DTYPES[_dtype(dtype, self._device)]
-        self._source = source = find_source(model, pretrained)
-        self._model = open_clip.create_model(
-            source.model,
-            source.pretrained,
-            precision=self._precision,
-            device=self._device,
-            require_pretrained=True,
-            weights_only=True,
-        ).eval()
-        own = self._model.visual.preprocess_cfg
-        loaded = Preprocessing(**complete(own, own["size"]))
-        if loaded != source.preprocessing:
-            raise RuntimeError(f"{model}: open_clip preprocesses with {loaded}, its config says {source.preprocessing}")
-        shape = (1, 3, 1, 1)
-        self._mean = torch.tensor(loaded.mean, device=self._device).view(shape)
-        self._std = torch.tensor(loaded.std, device=self._device).view(shape)
-        self._input_dtype = open_clip.get_input_dtype(self._precision) or torch.float32
-        self._tokenizer: Callable[[list[str]], torch.Tensor] | None = None
+        self._tower = load_tower(model, pretrained, device=self._device, dtype=_dtype(dtype, self._device))
         self._batch_size = batch_size
         self._halved = False
-        self.dim = int(source.config["embed_dim"])
+        self.dim = self._tower.dim
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of pictures.
@@ -171,7 +149,7 @@ class Embedder:
         """
         statuses, kinds, messages = (batch[name].to_pylist() for name in _END)
         pixels = batch["pixels"]
-        height, width = self._source.preprocessing.size
+        height, width = self._tower.size
         for row, status in enumerate(statuses):
             if status != Status.OK:
                 continue
@@ -198,22 +176,13 @@ class Embedder:
         Raises:
             torch.OutOfMemoryError: as `__call__`.
         """
-        import open_clip
-
-        if self._tokenizer is None:
-            self._tokenizer = open_clip.get_tokenizer(self._source.model)
-        tokenizer = self._tokenizer
-
-        def encode(start: int, end: int) -> "torch.Tensor":
-            return self._model.encode_text(tokenizer(list(texts[start:end])).to(self._device))
-
-        return self._in_batches(len(texts), encode)
+        return self._in_batches(len(texts), lambda start, end: self._tower.texts(texts[start:end]))
 
     def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> np.ndarray:
         """Vectors [n, dim] float32; what stands in bad rows means nothing."""
         import torch
 
-        height, width = self._source.preprocessing.size
+        height, width = self._tower.size
 
         def encode(start: int, end: int) -> torch.Tensor:
             if not good[start:end].any():
@@ -221,10 +190,10 @@ class Embedder:
             stacked = np.zeros((end - start, height, width, 3), np.uint8)
             for slot in np.flatnonzero(good[start:end]).tolist():
                 stacked[slot] = np.frombuffer(pixels[start + slot].as_buffer(), np.uint8).reshape(height, width, 3)
-            pictures = torch.from_numpy(stacked).to(self._device).permute(0, 3, 1, 2)
-            # ToTensor and Normalize in torchvision's own order of operations, for the same bits.
-            scaled = pictures.contiguous().to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
-            return self._model.encode_image(scaled.to(self._input_dtype))
+            pictures = torch.from_numpy(stacked)
+            if self._device.type == "cuda":  # copied while the batch before is computed
+                pictures = pictures.pin_memory().to(self._device, non_blocking=True)
+            return self._tower.pictures(pictures.permute(0, 3, 1, 2).contiguous())
 
         return self._in_batches(len(good), encode)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors import local_models
 from actors.hub import check_reachable
+from actors.hub_encoders import PREFIX, HubEncoder, is_hub_encoder
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -27,6 +28,7 @@ class EncoderFacts(NamedTuple):
     encoder: str  # the model and its revision: tag, commit, or a hash of its weights
     dim: int  # length of a vector
     preprocessing: str  # "resize=squash;interpolation=bicubic;size=256x256;mean=0.5,0.5,0.5;std=0.5,0.5,0.5"
+    texts: bool = True  # whether it has a text tower
 
 
 class Preprocessing(NamedTuple):
@@ -60,15 +62,20 @@ def encoder_facts(model: str, *, pretrained: str | None) -> EncoderFacts:
     """Identify an encoder from its config alone; weights are hashed at most, never loaded.
 
     Args:
-        model: an open_clip name (`ViT-B-16-SigLIP-i18n-256`), `hf-hub:org/name`, `local-dir:FOLDER`, or
-            `local:siglip-tiny` (`actors.local_models`).
-        pretrained: open_clip's tag of the weights (`webli`) for a name; None for the other forms.
+        model: an open_clip name (`ViT-B-16-SigLIP-i18n-256`), `hf-hub:org/name`, `local-dir:FOLDER`,
+            `local:siglip-tiny` (`actors.local_models`), or `transformers:org/name` or `transformers:FOLDER`.
+        pretrained: for an open_clip name its tag of the weights (`webli`) or a .safetensors file; for transformers a
+            revision or None; None for the other forms.
 
     Raises:
         ValueError: no such model or tag; a name without a tag (random weights); a tag that would be ignored; a config
             that leaves a part of the preprocessing, or the activation the weights were trained with, to a default.
         FileNotFoundError: a folder without config or safetensors; a hub repository without config.
     """
+    if is_hub_encoder(model):
+        found = HubEncoder(model, pretrained)
+        name = found.folder.resolve().name if found.folder else found.name
+        return EncoderFacts(f"{PREFIX}{name}@{found.revision()}", found.dim, found.preprocessing, found.texts)
     source = find_source(model, pretrained)
     shown = model if local_models.is_local(model) else source.model
     if shown.startswith(LOCAL_DIR):  # the folder's place on this machine says nothing about the model
@@ -88,8 +95,11 @@ def check_weights(model: str, *, pretrained: str | None) -> None:
     """
     import open_clip
 
+    if is_hub_encoder(model):
+        HubEncoder(model, pretrained).check_weights()
+        return
     source = find_source(model, pretrained)
-    if source.model.startswith(LOCAL_DIR):
+    if source.model.startswith(LOCAL_DIR) or (source.pretrained or "").endswith(".safetensors"):
         return
     names = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
     if source.model.startswith(HF_HUB):
@@ -125,12 +135,7 @@ def _from_folder(model: str) -> Source:
     if weights is None:  # open_clip would unpickle another file, or go on with random weights
         raise FileNotFoundError(f"{model}: none of {', '.join(preferred)} is in that folder")
 
-    def revision() -> str:
-        with (folder / weights).open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256")
-        return digest.hexdigest()[:16]
-
-    return _from_config(model, file, revision)
+    return _from_config(model, file, lambda: _hash(folder / weights))
 
 
 def _from_hub(model: str) -> Source:
@@ -163,13 +168,35 @@ def _from_name(model: str, pretrained: str | None) -> Source:
     tags = open_clip.list_pretrained_tags_by_model(name)
     if pretrained is None:
         raise ValueError(f"{model} without pretrained would have random weights; allowed are {', '.join(tags)}")
+    if pretrained.endswith(".safetensors"):
+        return _from_file(name, config, Path(pretrained), tags)
     weights = open_clip.get_pretrained_cfg(name, pretrained)
-    if not weights:  # a file's path would do for open_clip, with OpenAI's preprocessing
+    if not weights:
         raise ValueError(f"pretrained is {pretrained!r} for {model}; allowed are {', '.join(tags)}")
     if weights.get("quick_gelu") and not config.get("quick_gelu"):  # open_clip warns and goes on
         raise ValueError(f"{pretrained!r} was trained with QuickGELU, {model} has none; allowed is {name}-quickgelu")
     preprocessing = _own_preprocessing(f"{model} {pretrained}", weights, config)
     return Source(name, pretrained, config, preprocessing, lambda: pretrained)
+
+
+def _from_file(name: str, config: dict[str, Any], file: Path, tags: Sequence[str]) -> Source:
+    """Weights without a config: open_clip would take OpenAI's preprocessing; ours is what all tags agree on."""
+    import open_clip
+
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: there are no weights there")
+    wanted = {_own_preprocessing(f"{name} {tag}", open_clip.get_pretrained_cfg(name, tag), config) for tag in tags}
+    if len(wanted) != 1:
+        raise ValueError(
+            f"{file} does not say how pictures are to be prepared, and weights of {name} differ in it; put it in a "
+            f"folder with {_CONFIG_FILE} and name that as local-dir:FOLDER"
+        )
+    return Source(name, str(file), config, wanted.pop(), lambda: _hash(file))
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
 def _own_preprocessing(model: str, given: dict[str, Any], config: dict[str, Any]) -> Preprocessing:

@@ -36,10 +36,10 @@ class EmbedderConfig:
     """Which model; `conf/embedder/` has named ones."""
 
     name: str = MISSING
-    model: str = MISSING  # open_clip name, hf-hub:org/name, local-dir:FOLDER or local:NAME
-    pretrained: str | None = None  # open_clip's tag of the weights, for a name
+    model: str = MISSING  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
+    pretrained: str | None = None  # of an open_clip name: a tag or a .safetensors file; of transformers: a revision
     device: str = "auto"
-    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU
+    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
 
 
 @dataclass
@@ -59,6 +59,10 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     pools = ["embed"] if texts else ["decode", "embed"]
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = known(cfg.embedder)
+    if texts and not facts.texts:
+        raise InputError(
+            f"embedder.model={cfg.embedder.model}: has no text tower, and {source.uri} is a table of texts"
+        )
     if not cfg.plan:
         check_available(cfg.embedder)
     plan = Plan(
@@ -73,7 +77,11 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
         },
         units=source.units(),
         config=plain(cfg),
-        metadata={"encoder": facts.encoder, "preprocessing": facts.preprocessing},
+        metadata={
+            "encoder": facts.encoder,
+            "preprocessing": facts.preprocessing,
+            **({} if cfg.plan else _scalars(cfg.embedder)),
+        },
         derived=True,
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},
@@ -126,6 +134,15 @@ def check_available(cfg: EmbedderConfig) -> None:
 
     with _named(cfg):
         check_weights(cfg.model, pretrained=cfg.pretrained)
+
+
+def _scalars(cfg: EmbedderConfig) -> dict[str, str]:
+    """SigLIP's scale and bias for the table's metadata, from which `retrieve` gives probabilities."""
+    from actors.calibration import logit_scalars
+
+    with _named(cfg):
+        found = logit_scalars(cfg.model, pretrained=cfg.pretrained)
+    return {f"logit_{name}": repr(value) for name, value in found._asdict().items()} if found else {}
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from jobs.corpora.vectors import Layout
 from jobs.errors import InputError, RunError
 from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table
+from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.run import Plan, TableRun, open_run
 
 SIDES = ("auto", "queries", "corpus")
@@ -47,7 +47,7 @@ class RetrieveConfig(Common):
 def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     _check(cfg)
-    sources = open_tables(cfg.queries)
+    sources = _queries(cfg)
     made = made_by(sources[0])
     corpus = find_corpus(cfg.corpus)
     check_alike((cfg.queries, made), (cfg.corpus.path, corpus.made))
@@ -86,6 +86,18 @@ def _check(cfg: RetrieveConfig) -> None:
         raise InputError("logit_scale= and logit_bias= go together: a probability needs both")
     if cfg.retry:
         raise InputError("retry=: neighbors have no status; overwrite=true searches again")
+
+
+def _queries(cfg: RetrieveConfig) -> list[TableSource]:
+    """The tables to search for. Raises InputError; of texts it says how to embed them."""
+    first = open_table(tables_in(cfg.queries)[0], "embeddings", "texts")
+    if first.name == "texts":
+        named = cfg.corpus.embedder.name if cfg.corpus.embedder else "…"
+        raise InputError(
+            f"queries={cfg.queries} are texts, not yet vectors: python -m jobs.embed input={cfg.queries} "
+            f"embedder={named} out=… makes them, with the encoder of the corpus"
+        )
+    return open_tables(cfg.queries)
 
 
 def _calibration(cfg: RetrieveConfig, source: TableSource) -> Calibration | None:

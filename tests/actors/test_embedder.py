@@ -159,14 +159,14 @@ def test_pixels_that_are_not_there_or_of_another_size(decoder, embedder):
 
 def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
     decoded = decoder(images(*(encoded(picture(n)) for n in range(4))))
-    encode = embedder._model.encode_image
+    encode = embedder._tower.pictures
 
     def broken(tensor):
         made = encode(tensor)
         made[1, 3], made[2], made[3, 0] = float("nan"), 0, float("inf")
         return made
 
-    monkeypatch.setattr(embedder._model, "encode_image", broken)
+    monkeypatch.setattr(embedder._tower, "pictures", broken)
     out = embedder(decoded)
     assert out["status"].to_pylist() == ["ok", "error", "error", "error"]
     assert out["error_kind"].to_pylist() == [None, *["not_finite"] * 3]
@@ -175,7 +175,7 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
 
 def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     small = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=4)
-    encode = small._model.encode_image
+    encode = small._tower.pictures
     asked, room = [], [2]
 
     def narrow(tensor):
@@ -184,7 +184,7 @@ def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
             raise torch.OutOfMemoryError("no room")
         return encode(tensor)
 
-    monkeypatch.setattr(small._model, "encode_image", narrow)
+    monkeypatch.setattr(small._tower, "pictures", narrow)
     data = [encoded(picture(n)) for n in range(5)]
     with caplog.at_level(logging.WARNING, logger="actors.embedder"):
         out = small(decoder(images(*data)))
@@ -194,7 +194,7 @@ def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     whole = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=2)(decoder(images(*data)))
     assert [v.tobytes() for v in vectors(out)] == [v.tobytes() for v in vectors(whole)]
     room[0] = 1
-    monkeypatch.setattr(small._model, "encode_image", narrow)
+    monkeypatch.setattr(small._tower, "pictures", narrow)
     with pytest.raises(torch.OutOfMemoryError):
         small(decoder(images(*data)))
 
@@ -240,7 +240,7 @@ def test_facts_without_weights(folder):
     assert same.encoder.split("@")[1] == facts.encoder.split("@")[1]
     assert str(folder.parent) not in same.encoder
     real = encoder_facts("ViT-B-16-SigLIP-i18n-256", pretrained="webli")
-    assert real == ("ViT-B-16-SigLIP-i18n-256@webli", 768, SQUASH)
+    assert real == ("ViT-B-16-SigLIP-i18n-256@webli", 768, SQUASH, True)
     openai = encoder_facts("ViT-B/32-quickgelu", pretrained="openai")
     assert openai.encoder == "ViT-B-32-quickgelu@openai"
     assert openai.preprocessing.startswith("resize=shortest;interpolation=bicubic;size=224x224;mean=0.48145466,")

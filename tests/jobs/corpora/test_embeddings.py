@@ -1,0 +1,195 @@
+"""The layouts of vectors in the wild: found, compared, cut into units, read, refused."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
+from jobs.corpora.vectors import Layout, UnitVectors
+from jobs.embed import EmbedderConfig
+from jobs.errors import InputError
+
+DIM = 64
+TINY = EmbedderConfig(name="tiny", model="local:siglip-tiny")  # 64 numbers a vector
+
+
+def vectors(rows: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((rows, DIM)).astype(np.float16)
+
+
+def meta(path: Path, rows: int, tag: str, **more: Any) -> None:
+    path.parent.mkdir(exist_ok=True, parents=True)
+    columns = {"uid": [f"{tag}-{n}" for n in range(rows)], "width": list(range(rows)), **more}
+    pq.write_table(pa.table(columns), path, row_group_size=7)
+
+
+def datacomp(folder: Path, sizes: list[int], *, compressed: bool = False) -> dict[str, np.ndarray]:
+    """Pairs {hash}.npz and {hash}.parquet; uid -> vector."""
+    folder.mkdir(exist_ok=True)
+    truth: dict[str, np.ndarray] = {}
+    for number, rows in enumerate(sizes):
+        made = vectors(rows, number)
+        save: Any = np.savez_compressed if compressed else np.savez
+        save(folder / f"{number:08x}.npz", b32_img=vectors(rows, 99)[:, :8], l14_img=made)
+        meta(folder / f"{number:08x}.parquet", rows, f"{number:08x}")
+        truth |= {f"{number:08x}-{n}": made[n] for n in range(rows)}
+    return truth
+
+
+def config(path: Path | str, layout: str, **more: Any) -> VectorsConfig:
+    return VectorsConfig(layout=layout, path=str(path), **{"embedder": TINY, **more})
+
+
+def read(
+    corpus: Corpus, cfg: VectorsConfig, *, rows: int = 5, excluded: set[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """item_id -> vector of everything that would be searched, and the counts."""
+    layout = Layout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
+    found: dict[str, np.ndarray] = {}
+    counts: dict[str, int] = {}
+    for unit in corpus.units:
+        opened = UnitVectors(unit, layout, excluded=excluded or set())
+        for block in opened.blocks(rows):
+            assert len(block.vectors) == len(block.places) <= rows
+            found |= zip(opened.ids(block.places), [v.copy() for v in block.vectors], strict=True)
+        for word, n in opened.counts.items():
+            counts[word] = counts.get(word, 0) + n
+    return found, counts
+
+
+def same(found: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> bool:
+    return found.keys() == truth.keys() and all((found[k] == truth[k]).all() for k in truth)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_datacomp(tmp_path: Path, compressed: bool) -> None:
+    truth = datacomp(tmp_path / "d", [23, 0, 40, 1], compressed=compressed)
+    cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
+    corpus = find_corpus(cfg)
+    found, counts = read(corpus, cfg)
+    assert same(found, truth)
+    assert counts == {"searched": 64}
+    assert (corpus.rows, len(corpus.units), corpus.made.dim) == (64, 1, DIM)
+
+
+def test_datacomp_on_s3(tmp_path: Path, s3: str) -> None:
+    from jobs.store import locations
+
+    truth = datacomp(tmp_path / "d", [23, 40])
+    for path in sorted((tmp_path / "d").iterdir()):
+        locations.publish(path, f"{s3}/embeddings/datacomp/{path.name}")
+    cfg = config(f"{s3}/embeddings/datacomp/*", "datacomp", array="l14_img", id="uid")
+    found, _ = read(find_corpus(cfg), cfg)
+    assert same(found, truth)
+    cfg.where = "width >= 30"
+    found, counts = read(find_corpus(cfg), cfg)
+    assert found.keys() == {k for k in truth if int(k.split("-")[1]) >= 30}
+    assert counts == {"searched": 10, "where": 53}
+
+
+def test_a_condition_and_exclusions(tmp_path: Path) -> None:
+    truth = datacomp(tmp_path / "d", [23, 40])
+    cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width < 12 or width = 39")
+    out = "00000001-39"
+    found, counts = read(find_corpus(cfg), cfg, excluded={out, "00000000-20"})
+    assert same(found, {k: v for k, v in truth.items() if int(k.split("-")[1]) < 12})
+    assert counts == {"searched": 24, "where": 37, "excluded": 2}
+
+
+def test_clip_retrieval(tmp_path: Path) -> None:
+    truth: dict[str, np.ndarray] = {}
+    (tmp_path / "img_emb").mkdir()
+    for number in (0, 1, 10):
+        made = vectors(9, number)
+        np.save(tmp_path / "img_emb" / f"img_emb_{number}.npy", made)
+        names = [f"p{number}/{n}.jpg" for n in range(9)]
+        meta(tmp_path / "metadata" / f"metadata_{number}.parquet", 9, "x", image_path=names)
+        truth |= dict(zip(names, made, strict=True))
+    cfg = config(tmp_path, "clip_retrieval", array="img_emb", id="image_path")
+    assert same(read(find_corpus(cfg), cfg)[0], truth)
+    (tmp_path / "metadata" / "metadata_10.parquet").unlink()
+    with pytest.raises(InputError, match=r"img_emb_10\.npy: its partner .*metadata_10\.parquet is not among"):
+        find_corpus(cfg)
+
+
+def test_plain_arrays_are_cut_and_named_after_their_content(tmp_path: Path) -> None:
+    made = np.random.default_rng(5).standard_normal((20_000, DIM)).astype(np.float32)
+    np.save(tmp_path / "one.npy", made)
+    cfg = config(tmp_path / "*.npy", "npy", unit_mb=1)
+    corpus = find_corpus(cfg)
+    assert len(corpus.units) == 6
+    assert len({unit.name for unit in corpus.units}) == 6
+    found, _ = read(corpus, cfg, rows=4096)
+    assert len(found) == 20_000
+    assert {v.tobytes() for v in found.values()} == {v.tobytes() for v in made}
+    np.save(tmp_path / "one.npy", made[::-1])
+    turned, _ = read(find_corpus(cfg), cfg, rows=4096)
+    assert {k: v.tobytes() for k, v in turned.items()} == {k: v.tobytes() for k, v in found.items()}
+
+
+def test_rows_without_an_id_get_their_vectors_hash(tmp_path: Path) -> None:
+    datacomp(tmp_path / "d", [5])
+    meta(tmp_path / "d" / "00000000.parquet", 5, "x", key=["a", None, "b", None, "c"])
+    cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="key")
+    found, _ = read(find_corpus(cfg), cfg)
+    assert {"a", "b", "c"} < found.keys()
+    assert len(found) == 5
+
+
+class TestRefused:
+    def said(self, cfg: VectorsConfig) -> str:
+        with pytest.raises(InputError) as caught:
+            find_corpus(cfg)
+        return str(caught.value)
+
+    def test_pairs(self, tmp_path: Path) -> None:
+        datacomp(tmp_path / "d", [5, 6])
+        cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
+        meta(tmp_path / "d" / "00000001.parquet", 7, "x")
+        assert "00000001.npz has 6 rows" in self.said(cfg)
+        assert "00000001.parquet has 7" in self.said(cfg)
+        (tmp_path / "d" / "00000001.parquet").write_bytes(b"no parquet")
+        assert "00000001.parquet: not a readable Parquet file" in self.said(cfg)
+        (tmp_path / "d" / "00000001.parquet").unlink()
+        assert "00000001.npz: its partner" in self.said(cfg)
+
+    def test_arrays(self, tmp_path: Path) -> None:
+        datacomp(tmp_path / "d", [5])
+        good = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
+        assert "has no array 'b16_img'; there are b32_img, l14_img" in self.said(
+            config(good.path, "datacomp", array="b16_img")
+        )
+        assert "vectors of 8 numbers, those of local:siglip-tiny@" in self.said(
+            config(good.path, "datacomp", array="b32_img")
+        )
+        assert "corpus.id=url: no such column" in self.said(config(good.path, "datacomp", array="l14_img", id="url"))
+        assert "there is no column 'height'" in self.said(
+            config(good.path, "datacomp", array="l14_img", where="height > 3")
+        )
+        assert "corpus.embedder.model= is required" in self.said(config(good.path, "datacomp", embedder=None))
+        assert "no files of layout npy" in self.said(config(good.path, "npy"))
+        assert "no such layout" in self.said(config(good.path, "parquet"))
+
+    def test_pickles_and_other_shapes(self, tmp_path: Path) -> None:
+        for name, array, message in (
+            ("objects", np.array([[{"a": 1}]], object), "never unpickled"),
+            ("flat", np.zeros(DIM, np.float16), "vectors are rows of"),
+            ("whole", np.zeros((3, DIM), np.int8), "vectors are rows of"),
+            ("columns", np.asfortranarray(np.ones((3, DIM), np.float32)), "column by column"),
+        ):
+            np.save(tmp_path / f"{name}.npy", array, allow_pickle=True)
+            assert message in self.said(config(tmp_path / f"{name}.npy", "npy"))
+        np.save(tmp_path / "short.npy", vectors(9))
+        whole = (tmp_path / "short.npy").read_bytes()
+        for cut, message in ((-3, "shorter than its header says"), (40, "not a NumPy array"), (0, "not a NumPy array")):
+            (tmp_path / "short.npy").write_bytes(whole[:cut])
+            assert message in self.said(config(tmp_path / "short.npy", "npy"))
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("l14_img.npy", b"nonsense" * 30)
+        meta(tmp_path / "a.parquet", 3, "x")
+        assert "a.npz: not a NumPy array" in self.said(config(tmp_path / "a.*", "datacomp", array="l14_img"))

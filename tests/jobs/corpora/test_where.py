@@ -1,0 +1,56 @@
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from jobs.corpora.where import parse_where
+from jobs.errors import InputError
+
+ROWS = pa.table({
+    "language": ["en", "de", None, "en", "a 'b'"],
+    "width": pa.array([100, 300, 300, None, 5], pa.int32()),
+    "score": [0.5, 1.5, float("nan"), 2.0, -1.0],
+    "nsfw": [True, False, None, False, True],
+    "tags": [["a"], [], None, ["b"], []],
+})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("language = en", [0, 3]),
+        ("language == 'en' and width >= 100", [0]),
+        ("language = en or language = de", [0, 1, 3]),
+        ("language in (de, 'a ''b''')", [1, 4]),
+        ("not language = en", [1, 4]),  # null is neither
+        ("not language in (en)", [1, 4]),
+        ("not (language = en and width = 100)", [1, 2, 4]),  # of the third row the width is known, and is not 100
+        ("language is null", [2]),
+        ("language is not null and nsfw = false", [1, 3]),
+        ("width < 3e2", [0, 4]),
+        ("score > 1.4 and score != 2", [1]),
+        ("width != -5 and width <= 300", [0, 1, 2, 4]),
+        ("LANGUAGE = en", None),
+        ("tags = a", None),
+        ("width = wide", None),
+        ("nsfw = 1", None),
+        ("width >", None),
+        ("width > 3 3", None),
+        ("(width > 3", None),
+        ("width", None),
+        ("width ~ 3", None),
+        ("language = and", None),
+        ("", None),
+        ("__import__('os').system('true')", None),
+        ("(" * 200 + "width = 1" + ")" * 200, None),
+        ("language = 'en", None),
+    ],
+)
+def test_where(text: str, rows: list[int] | None) -> None:
+    if rows is None:
+        with pytest.raises(InputError, match="where="):
+            parse_where(text, ROWS.schema)
+        return
+    where = parse_where(text, ROWS.schema)
+    found = ds.dataset(ROWS).to_table(columns={"yes": where.expression})["yes"].to_pylist()
+    assert [n for n, yes in enumerate(found) if yes] == rows
+    assert set(where.columns) <= set(ROWS.column_names)

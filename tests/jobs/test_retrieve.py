@@ -1,0 +1,170 @@
+"""`retrieve` from end to end: both sides resident, killed half-way, inputs that do not fit together."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from jobs import cli
+from jobs.errors import InputError
+from jobs.store.reading import open_table
+from jobs.store.run import Plan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
+
+DIM = 16
+MADE = {"encoder": "tiny@1", "preprocessing": "none"}
+SCALARS: dict[str, Any] = {"logit_scale": "2.0", "logit_bias": "-3.0"}
+
+
+def embeddings(out: Path, vectors: np.ndarray, ids: list[str], *, units: int = 3, **metadata: str) -> Path:
+    """A table `embeddings`; a vector of NaN alone stands for a picture that failed."""
+    names = [f"{out.name}{n:02}" for n in range(units)]
+    pieces = np.array_split(np.arange(len(ids)), units)
+    plan = Plan(
+        str(out), "embeddings", {"test": out.name}, [Unit(n, ()) for n in names], {}, MADE | metadata, False, dim=DIM
+    )
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    for task, rows in zip(run.todo, pieces, strict=True):
+        failed = np.isnan(vectors[rows]).all(axis=1)
+        column = pa.FixedSizeListArray.from_arrays(
+            pa.array(vectors[rows].reshape(-1)), type=pa.list_(pa.float16(), DIM), mask=pa.array(failed)
+        )
+        status = ["missing" if bad else "ok" for bad in failed]
+        nothing = pa.nulls(len(rows), pa.string())
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = len(rows)
+            writer.write(pa.table({
+                "item_id": [ids[n] for n in rows], "kind": ["image"] * len(rows), "embedding": column,
+                "status": status, "error_kind": nothing, "error_message": nothing,
+            }))  # fmt: skip
+    run.finish()
+    return out
+
+
+def drawn(rows: int, seed: int) -> np.ndarray:
+    made = np.random.default_rng(seed).standard_normal((rows, DIM))
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float16)
+
+
+def rows_of(out: Path) -> pa.Table:
+    return pa.concat_tables(open_table(str(out), "neighbors").batches())
+
+
+def objects(out: Path) -> list[Path]:
+    return sorted(out.glob("*.parquet"))
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Queries and a corpus, each with rows that cannot be used."""
+    folder = tmp_path_factory.mktemp("tables")
+    corpus, queries = drawn(300, 1), drawn(20, 2)
+    corpus[200:210] = corpus[7]
+    queries[0] = corpus[7]
+    corpus[5], corpus[50, 3], corpus[60], queries[4], queries[9] = 0, np.nan, np.nan, np.nan, 0
+    ids, names = [f"c{n * 37 % 300:03}" for n in range(300)], [f"q{n:02}" for n in range(20)]
+    made = {
+        "corpus": embeddings(folder / "corpus", corpus, ids, units=5),
+        "queries": embeddings(folder / "queries", queries, names, **SCALARS),
+    }
+    scores = queries.astype(float) @ corpus.astype(float).T
+    usable = [n for n in range(300) if n not in (5, 50, 60)]
+    best = {
+        names[q]: sorted((-scores[q, n].round(12), ids[n]) for n in usable)[:4] for q in range(20) if q not in (4, 9)
+    }
+    return made | {
+        "expected": [(q, rank + 1, item) for q, found in best.items() for rank, (_, item) in enumerate(found)]
+    }
+
+
+@pytest.mark.usefixtures("ray_session")
+@pytest.mark.timeout(200)
+def test_both_sides_and_after_a_kill(
+    tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", "resident=queries"]
+    out, other = tmp_path / "out", tmp_path / "other"
+    assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
+    said = capsys.readouterr().out
+    assert "80 in = 72 out + 4 filtered by query_missing + 4 filtered by query_zero_vector" in said
+    assert "searched 297, missing 1, not_finite 1, zero_vector 1" in said
+    made = rows_of(out)
+    assert list(zip(*(made[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True)) == tables["expected"]
+    score, probability = made["score"].to_pylist(), made["probability"].to_pylist()
+    assert probability == pytest.approx([1 / (1 + math.exp(3 - math.exp(2) * s)) for s in score])
+    rejects = [
+        row for path in (out / "_partial" / "_rejects").glob("*") for row in pa.parquet.read_table(path).to_pylist()
+    ]
+    assert sorted((r["reason"], r["position"]) for r in rejects) == [("not_finite", 50), ("zero_vector", 5)]
+    assert cli.main("verify", [f"input={out}"]) == 0
+
+    # What a kill leaves: units of the scan without their neighbours, a merge that was begun.
+    for gone in (*objects(out / "_partial")[:1], *objects(out)[1:]):
+        gone.unlink()
+    kept = objects(out)[0].stat().st_mtime_ns
+    assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
+    assert rows_of(out).equals(made)
+    assert objects(out)[0].stat().st_mtime_ns == kept
+
+    assert cli.main("retrieve", [*arguments[:3], "resident=corpus", f"out={other}"]) == 0
+    assert rows_of(other).equals(made)
+    assert cli.main("verify", [f"input={other}"]) == 0
+    assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
+    assert "written with another configuration: k is 4 there and 5 here" in capsys.readouterr().err
+
+
+def refused(**arguments: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        cli.execute("retrieve", [f"{key.replace('__', '.')}={value}" for key, value in arguments.items()])
+    return str(caught.value)
+
+
+def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> None:
+    other = embeddings(tmp_path / "other", drawn(4, 3), list("abcd"), encoder="huge@2")
+    same = embeddings(tmp_path / "same", drawn(4, 3), list("abcd"), preprocessing="cropped")
+    given = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
+    said = refused(**given | {"corpus__path": other})
+    assert f"{tables['queries']} and {other} cannot be searched together: their encoder is tiny@1 and huge@2" in said
+    assert "their preprocessing is none and cropped" in refused(**given | {"corpus__path": same})
+    assert "cannot be searched together" in refused(**given | {"queries": tmp_path / "*"})
+    assert refused(**given, k=0) == "k=0: at least 1"
+    assert "score=dot: allowed are inner_product, cosine" in refused(**given, score="dot")
+    assert "logit_scale= and logit_bias= go together" in refused(**given, logit_scale=1.0)
+    assert "there is no column 'language'; there are item_id, kind, status" in refused(
+        **given, corpus__where="language = en"
+    )
+    assert "corpus.embedder.model=" in refused(**given, corpus="npy")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", f"out={tmp_path / 'out'}", "plan=true"]
+    assert cli.main("retrieve", given) == 0
+    assert "20 queries, 300 vectors of 16 numbers, the queries kept in memory" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None:
+    from jobs.tables import TABLES
+
+    run = open_run(
+        Plan(str(tmp_path / "t"), "texts", {}, [Unit("u", ())], {}, {}, False), resume=True, overwrite=False, retry=[]
+    )
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        writer.write(TABLES["texts"].schema().empty_table())
+    run.finish()
+    said = refused(queries=tmp_path / "t", corpus__path=tables["corpus"], out=tmp_path / "out")
+    assert f"are texts, not yet vectors: python -m jobs.embed input={tmp_path / 't'}" in said
+
+
+def test_the_probability_is_of_cosines() -> None:
+    from jobs.neighbors import Calibration
+
+    found = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
+    assert found.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)
+    assert pc.all(pa.array(found >= 0)).as_py()
