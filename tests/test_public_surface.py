@@ -55,6 +55,26 @@ KEYS = {
         resources: resources
         input: str
         unit_rows: int
+        images: str | None
+        thumbnails: str
+        precedence: list[str]
+        near_duplicates: str
+        near_distance: int
+        size: int | None
+        downsample: str
+        select: str
+        ratings: list[str]
+        starter.rubric: str | None
+        starter.question: str
+        starter.above: float
+        starter.mean: str
+        starter.region_question: str
+        starter.region_by: list[str]
+        starter.region_majority: str
+        starter.unsure: str
+        starter.unlabelled: str
+        starter.per_region: int
+        seed: int
     """,
     "fetch": """
         out: str

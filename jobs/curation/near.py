@@ -8,7 +8,7 @@ band is a table, looked up under every change of so few bits, and only what is f
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
@@ -159,9 +159,9 @@ def settle(pairs: Pairs, rank: np.ndarray) -> Settled:
     bad = np.where(earlier, pairs.right, pairs.left)
     order = np.lexsort((rank[good], pairs.distance, rank[bad]))
     good, bad, bits = good[order], bad[order], pairs.distance[order]
-    starts = np.flatnonzero(np.concatenate([[True], bad[1:] != bad[:-1]])) if len(bad) else np.empty(0, np.int64)
+    bounds = np.flatnonzero(np.diff(bad, prepend=-1, append=-1)) if len(bad) else np.empty(0, np.int64)
     stays = np.ones(n, bool)
-    for begin, end in zip(starts, [*starts[1:], len(bad)], strict=True):
+    for begin, end in pairwise(bounds.tolist()):
         kept = stays[good[begin:end]]
         best = int(kept.argmax())
         if kept[best]:

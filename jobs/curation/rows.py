@@ -19,7 +19,7 @@ from jobs.store.reading import TableSource
 
 UNSAID = "unsaid"  # a method or split that the table does not name
 MAX_METHODS = 64  # a byte a row each
-THUMBNAILS = ("off", "wikimedia", "all")
+THUMBNAILS = ("any", "wikimedia", "all")
 _HASH_KEYS = ("remine curation1", "remine curation2")  # two 64-bit hashes make 128 bits
 _COLUMNS = ["page_url", "image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
 
@@ -99,8 +99,8 @@ def read_rows(source: TableSource, *, thumbnails: str) -> Rows:
     """One pass over the narrow columns of a table of records.
 
     Args:
-        thumbnails: which URLs must have a resized form: `off` none, `wikimedia` those of Wikimedia's file server,
-            `all`.
+        thumbnails: which URLs must have a resized form: with `any` none, with `wikimedia` those of Wikimedia's file
+            server, with `all` every one.
 
     Raises:
         InputError: more methods or splits than a byte a row can hold.
@@ -185,7 +185,7 @@ def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:
     """bool [3, rows]: main image, https, has a resized form where one is asked for."""
     main = pc.fill_null(pc.equal(pc.utf8_lower(batch["is_main_image"]), "true"), False)
     https = pc.starts_with(pc.fill_null(batch["image_url"], ""), "https://")
-    if thumbnails == "off":
+    if thumbnails == "any":
         resized = np.ones(batch.num_rows, bool)
     else:
         urls, types = (batch[c].to_pylist() for c in ("image_url", "mime_type"))

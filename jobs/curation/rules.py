@@ -64,8 +64,8 @@ class Decision:
         self.applied = (*self.applied, rule)
 
 
-def each_method(rows: Rows, *, gone: np.ndarray | None, thumbnails: bool) -> Decision:
-    """Filter each method's rows alone. `gone`: bool [pictures], None where it is not known of any."""
+def each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails: bool = True) -> Decision:
+    """Filter each method's rows alone. `gone`: bool [pictures]; None leaves the rule out."""
     reached = np.zeros((len(rows.methods), len(rows)), np.uint8)
     for number, member in enumerate(rows.member):
         mine = reached[number]
@@ -77,9 +77,9 @@ def each_method(rows: Rows, *, gone: np.ndarray | None, thumbnails: bool) -> Dec
             "one_image_a_page": crowded(rows, member & rows.main),
             "is_main_image": ~rows.main,
         }
-        for rule, fails in failing.items():
+        for name, fails in failing.items():
             if fails is not None:
-                mine[member & fails] = NUMBER[rule]
+                mine[member & fails] = NUMBER[name]
     furthest = reached.max(axis=0, initial=0)
     rule = np.where(furthest == STAYS, 0, furthest).astype(np.uint8)
     known = {"picture_exists": gone is not None, "thumbnail_form": thumbnails}

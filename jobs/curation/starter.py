@@ -110,7 +110,7 @@ class RatingReader:
             self._check_question(key, question)
         if len(self._pictures) and not any(self.tally[f"{config.question}/{s.value}"] for s in Status):
             rated = self.tally[f"{config.question}/of other pictures"]
-            raise InputError(f"ratings: none of the {rated:,} ratings of {config.question} is about a picture chosen from")
+            raise InputError(f"ratings: none of the {rated:,} ratings of {config.question} is about these pictures")
         if self.tally[f"{config.question}/ok"] and not self.count.any():
             raise InputError(f"starter.question={config.question}: its answers have no score, a mean needs a scale")
         for entry in config.region_by:
@@ -207,20 +207,20 @@ def read_ratings(sources: Iterable[TableSource], pictures: Lookup, config: Start
     return reader.result()
 
 
-def means(ratings: Ratings, how: str) -> np.ndarray:
-    """float64 [pictures]: the mean score, NaN where it is undefined.
+def rated_above(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, np.ndarray]:
+    """bool [pictures], twice: whether the mean score is defined, and whether it is greater than `above`.
 
-    `pooled`: over all ok ratings, each worth the same. `of_means`: of the people's mean and the models' mean, each
-    worth half; undefined where one of them is missing. If these ratings are of one kind only, it is that one's mean.
+    `pooled`: the mean of all ok ratings, each worth the same. `of_means`: of the people's mean and the models' mean,
+    each worth half; undefined where one of them is missing. If all these ratings are of one kind, it is that one's.
+    Compared in whole numbers, so that a mean of exactly `above` is not above it.
     """
-    total, count = ratings.total, ratings.count
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if how == "pooled":
-            return np.asarray(total.sum(axis=1) / (count.sum(axis=1) * FIXED))
-        kinds = np.flatnonzero(count.any(axis=0))
-        return np.asarray((total[:, kinds] / (count[:, kinds] * FIXED)).mean(axis=1)) if len(kinds) else np.full(
-            len(total), np.nan
-        )
+    above = round(config.above * FIXED)
+    kinds = np.flatnonzero(ratings.count.any(axis=0))
+    if config.mean == "pooled" or len(kinds) < 2:
+        total, count = ratings.total.sum(axis=1), ratings.count.sum(axis=1)
+        return count > 0, total > above * count
+    (first, second), (n, m) = ratings.total.T, ratings.count.T.astype(np.int64)
+    return (n > 0) & (m > 0), first * m + second * n > 2 * above * n * m
 
 
 def regions(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -6,7 +6,8 @@ methods, afterwards in the one it is credited to. `matched` is what the method f
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from jobs.curation.rules import ALONE, NUMBER, RULES, Decision
 
 MATCHED = "matched"
 TALLY = "steps"
+ELIGIBLE, STARTER = "starter_eligible", "starter_chosen"  # tallies by sub-region
 
 
 def filtered(decision: Decision, first: int, last: int) -> Counter[str]:
@@ -27,7 +29,7 @@ def steps(rows: Rows, decision: Decision, first: int, last: int) -> dict[str, in
     """The tally of the rows [first, last)."""
     here = slice(first, last)
     split, rule, credit = rows.split[here], decision.rule[here], decision.credit[here]
-    tally = {}
+    tally: dict[str, int] = {}
     for method, name in enumerate(rows.methods):
         reached = decision.reached[method, here]
         present = np.unique(split[reached > 0])
@@ -51,21 +53,52 @@ def by_step(tally: Mapping[str, int]) -> dict[str, dict[str, dict[str, int]]]:
     return {step: methods for step, methods in found.items() if methods}
 
 
-def lines(tally: Mapping[str, int]) -> Iterator[str]:
-    """For a person: a table of steps by method, and a sentence a method in the manner of E.2."""
-    steps_found = by_step(tally)
-    if not steps_found:
+def lines(counts: Mapping[str, Any]) -> Iterator[str]:
+    """For a person, from a table's `counts`: steps by method, and a sentence a method in the manner of E.2."""
+    found = by_step(counts["tallies"].get(TALLY, {}))
+    if not found:
         return
-    methods = sorted(steps_found[MATCHED])
-    name = max(map(len, steps_found))
-    width = {m: max(len(m), 9) for m in methods}
-    yield f"  {'':{name}}  {'  '.join(f'{m:>{width[m]}}' for m in methods)}"
-    for step, found in steps_found.items():
-        cells = [f"{sum(found.get(m, {}).values()):>{width[m]},}" for m in methods]
-        yield f"  {step:{name}}  {'  '.join(cells)}"
-    last_alone = [step for step in steps_found if step in ALONE][-1]
-    for method in methods:
-        matched, kept = (sum(steps_found[step][method].values()) for step in (MATCHED, last_alone))
-        splits = ", ".join(f"{n:,} {split}" for split, n in steps_found[MATCHED][method].items())
+    columns = {method: {step: sum(found[step].get(method, {}).values()) for step in found} for method in found[MATCHED]}
+    if len(columns) > 1:
+        columns = {"all": _all(counts, list(found)), **columns}
+    name, widths = max(map(len, found)), [max(len(column), 9) for column in columns]
+    for row in ("", *found):
+        cells = [f"{c[row]:,}" if row else title for title, c in columns.items()]
+        yield f"  {row:{name}}  {'  '.join(f'{cell:>{w}}' for cell, w in zip(cells, widths, strict=True))}"
+    last = [step for step in found if step in ALONE][-1]
+    for method, splits in found[MATCHED].items():
+        matched, kept = columns[method][MATCHED], columns[method][last]
+        by_split = ", ".join(f"{n:,} {split}" for split, n in splits.items())
         share = f" ({100 * kept / matched:.1f} %)" if matched else ""
-        yield f"  {method}: {matched:,} records matched ({splits}); {kept:,} after its filters{share}"
+        yield f"  {method}: {matched:,} records matched ({by_split}); {kept:,} after its own filters{share}"
+
+
+def _all(counts: Mapping[str, Any], steps_found: list[str]) -> dict[str, int]:
+    """Records left after each step in any method."""
+    left = counts["rows_in"]
+    column = {}
+    for step in steps_found:
+        left -= counts["filtered"].get(step, 0)
+        column[step] = left
+    return column
+
+
+def by_region(
+    region: np.ndarray, names: Sequence[str], decision: Decision, first: int, last: int
+) -> dict[str, dict[str, int]]:
+    """Tallies of the rows [first, last) by sub-region: those that the starter set was drawn from, and the drawn."""
+    here, fallen = region[first:last], decision.rule[first:last]
+    masks = {ELIGIBLE: here >= 0, STARTER: (here >= 0) & (fallen == 0)}
+    counted = {name: np.bincount(here[mask], minlength=len(names)) for name, mask in masks.items()}
+    return {name: {names[r]: int(n) for r, n in enumerate(counts) if n} for name, counts in counted.items()}
+
+
+def region_lines(counts: Mapping[str, Any]) -> Iterator[str]:
+    """For a person: the starter set by sub-region, and how many there were to draw from."""
+    eligible, starter = (counts["tallies"].get(name, {}) for name in (ELIGIBLE, STARTER))
+    if not eligible:
+        return
+    yield f"  starter set: {sum(starter.values()):,} of {sum(eligible.values()):,} pictures that are sensitive enough"
+    width = max(map(len, eligible))
+    for name in sorted(eligible):
+        yield f"    {name:{width}}  {starter.get(name, 0):>5,} of {eligible[name]:>7,}"
