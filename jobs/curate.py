@@ -14,6 +14,7 @@ a time, in their parent's order.
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,16 +95,15 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         kept = run.keep(NEAR_FILE, chosen.near)
         chosen.notes.append(f"near-duplicates are listed in {kept}")
     stays = chosen.decision.rule == 0
-    parent = Parent()
-    for task in run.todo:
-        first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
-        with UnitWriter(run.target, task) as writer:
-            counts = counts_of(chosen, offset + first, offset + last)
-            writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
-            writer.counts.tallies = counts.tallies
-            for rows in parent.rows(task.unit.inputs[0].uri, first, stays[offset + first : offset + last]):
-                writer.write(rows)
-    parent.close()
+    with closing(Parent()) as parent:
+        for task in run.todo:
+            first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
+            with UnitWriter(run.target, task) as writer:
+                counts = counts_of(chosen, offset + first, offset + last)
+                writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
+                writer.counts.tallies = counts.tallies
+                for rows in parent.rows(task.unit.inputs[0].uri, first, stays[offset + first : offset + last]):
+                    writer.write(rows)
     manifest = run.finish()
     show(manifest["counts"], chosen)
     screen.show_result("curate", manifest, run)

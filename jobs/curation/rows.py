@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.curation.thumbnails import has_thumbnail, is_wikimedia
+from jobs.curation.thumbnails import has_thumbnail
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -194,7 +194,8 @@ def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:
 
 
 def _resized(url: str, mime_type: str | None, thumbnails: str) -> bool:
-    return has_thumbnail(url, mime_type) or (thumbnails == "wikimedia" and not is_wikimedia(url))
+    form = has_thumbnail(url, mime_type)
+    return thumbnails == "wikimedia" if form is None else form
 
 
 def _no_hashes() -> np.ndarray:

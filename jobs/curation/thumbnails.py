@@ -14,22 +14,18 @@ _SCALED = frozenset("jpg jpeg jpe png apng gif svg tif tiff webp xcf djvu pdf".s
 _SCALED_TYPES = ("image/", "application/pdf")
 
 
-def is_wikimedia(url: str) -> bool:
-    """Whether `url` names Wikimedia's file server."""
-    try:
-        return urlsplit(url).hostname == HOST
-    except ValueError:
-        return False
-
-
-def has_thumbnail(url: str, mime_type: str | None = None) -> bool:
-    """Whether `url` is a file of Wikimedia's that can be asked for at another width.
+def has_thumbnail(url: str, mime_type: str | None = None) -> bool | None:
+    """Whether `url` is a file of Wikimedia's that can be asked for at another width; None where it is not theirs.
 
     The file's extension decides; a MIME type, where one is given, may only take away. Nothing is fetched.
     """
-    if not is_wikimedia(url):
-        return False
-    if not (found := _PATH.fullmatch(urlsplit(url).path)):
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    if parts.hostname != HOST:
+        return None
+    if not (found := _PATH.fullmatch(parts.path)):
         return False
     stem, dot, extension = unquote(found.group(2)).rpartition(".")
     named = bool(stem and dot) and extension.lower() in _SCALED

@@ -260,6 +260,21 @@ def test_what_changed_about_a_rows_fate_is_done_again_and_the_rest_is_not(tmp_pa
     assert sum(before[name] != after[name] for name in before) == 1
 
 
+def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path: Path) -> None:
+    matches(tmp_path)
+    counts = curate(tmp_path, "size=40", "unit_rows=5")["counts"]
+    kept, before = titles(tmp_path / "r"), digests(tmp_path / "r")
+    (tmp_path / "r" / "_run" / "manifest.json").unlink()
+    for name in sorted(before)[2:]:
+        (tmp_path / "r" / name).unlink()
+    assert curate(tmp_path, "size=40", "unit_rows=5")["counts"] == counts
+    assert titles(tmp_path / "r") == kept
+    after = digests(tmp_path / "r")
+    assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
+    with pytest.raises(InputError, match=r"another configuration: size\.seed is 0 there and 1 here"):
+        curate(tmp_path, "size=40", "unit_rows=5", "seed=1")
+
+
 def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "x.parquet")
     pq.write_table(pa.table({"n": list(range(100))}), path, row_group_size=10)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.curation.thumbnails import has_thumbnail, is_wikimedia
+from jobs.curation.thumbnails import has_thumbnail
 
 HOST = "https://upload.wikimedia.org"
 
@@ -44,15 +44,25 @@ def test_a_still_picture_has_one(path: str) -> None:
         f"{HOST}/math/a/b/c/abc.png",
         f"{HOST}/wikipedia/commons/a/ab/",
         f"{HOST}",
+    ],
+)
+def test_anything_else_of_theirs_has_none(url: str) -> None:
+    assert has_thumbnail(url) is False
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
         "https://upload.wikimedia.org.example/wikipedia/commons/a/ab/x.jpg",
         "https://example.org/wikipedia/commons/a/ab/x.jpg",
         "https://[half/wikipedia/commons/a/ab/x.jpg",
+        "upload.wikimedia.org/wikipedia/commons/a/ab/x.jpg",
         "x.jpg",
         "",
     ],
 )
-def test_anything_else_has_none(url: str) -> None:
-    assert not has_thumbnail(url)
+def test_of_others_nothing_is_said(url: str) -> None:
+    assert has_thumbnail(url) is None
 
 
 def test_a_mime_type_may_only_take_away() -> None:
@@ -65,8 +75,7 @@ def test_a_mime_type_may_only_take_away() -> None:
 
 
 def test_the_host_is_known_whatever_the_scheme() -> None:
-    assert is_wikimedia("http://UPLOAD.wikimedia.org/x")
-    assert not is_wikimedia("upload.wikimedia.org/x")
+    assert has_thumbnail("http://UPLOAD.wikimedia.org/wikipedia/commons/a/ab/x.jpg")
 
 
 def test_all_addresses_of_the_real_files_have_one(data: Path) -> None:
