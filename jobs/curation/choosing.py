@@ -145,9 +145,10 @@ def near_duplicates(chosen: Chosen, looks: Looks, records: TableSource, wishes: 
     chosen.near = _near_lines(records, places[goes], stays[goes], settled.distance[code[goes]])
     spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(settled.distance[code[goes]].tolist()).items()))
     done = "dropped" if wishes.near_duplicates == "drop" else "kept, near_duplicates=drop drops them"
-    groups = len(np.unique(stays[goes]))
+    groups, going = len(np.unique(stays[goes])), int(goes.sum())
+    told = f"{going:,} picture{'s' * (going != 1)} like one of {groups:,} that stay" if going else "none"
     chosen.notes.append(
-        f"near-duplicates within {wishes.near_distance} bits: {int(goes.sum()):,} pictures beside {groups:,} that stay"
+        f"near-duplicates within {wishes.near_distance} bits: {told}"
         + (f" (bits apart: {spread}; {done})" if spread else "")
         + f"; {len(compared):,} of {len(left):,} pictures have a perceptual hash"
     )

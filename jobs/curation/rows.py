@@ -1,9 +1,9 @@
 """The columns that curation decides on, as compact arrays over all rows of a table in its order.
 
 What is held of a row: 4 B each for its page, its image URL and its picture's id (numbers that stand for equal
-strings), 1 B for its split, 3 B of yes or no, and 1 B a method. Strings are hashed to 128 bits as they pass
-and never kept; equal hashes count as equal strings, as everywhere with ids. Where an order of strings is
-needed (`ranks`), the few rows concerned are read again.
+strings), 1 B for its split, 3 B of yes or no, and 1 B a method; of a distinct picture its hash, 16 B. Strings are
+hashed to 128 bits as they pass and never kept; equal hashes count as equal strings, as everywhere with ids. Where an
+order of strings is needed (`ranks`), the few rows concerned are read again.
 """
 
 from collections.abc import Iterator, Sequence

@@ -202,7 +202,8 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     assert near("near_duplicates=report") == ({"picture_exists": 1}, group)
     assert near("near_duplicates=drop") == ({"picture_exists": 1, "near_duplicate": 2}, group)
     assert (
-        "2 pictures beside 1 that stay (bits apart: 2 at 1; dropped); 4 of 11 pictures have" in capsys.readouterr().out
+        "2 pictures like one of 1 that stay (bits apart: 2 at 1; dropped); 4 of 11 pictures have"
+        in capsys.readouterr().out
     )
     assert near("near_duplicates=drop", "near_distance=0")[1] == [{"stays": ids[0], "near": {ids[2]: 0}}]
 
