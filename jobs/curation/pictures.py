@@ -53,10 +53,10 @@ def read_looks(source: TableSource, pictures: Lookup, *, hashes: bool) -> Looks:
         fine[place[good]] = True
         if hashes:
             found.add(rows.filter(pa.array(good)), place[good])
-    if source.rows and others == source.rows:
+    if len(pictures) and source.rows and others == source.rows:
         raise InputError(f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records")
     hashed = found.rendition >= 0
-    if hashes and not hashed.any() and source.rows:
+    if hashes and fine.any() and not hashed.any():
         raise InputError(f"images={source.uri}: no phash in it, near-duplicates cannot be found")
     gone = missing & ~fine
     counts = {"there": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}

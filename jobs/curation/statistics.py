@@ -68,9 +68,13 @@ def lines(counts: Mapping[str, Any]) -> Iterator[str]:
     last = [step for step in found if step in ALONE][-1]
     for method, splits in found[MATCHED].items():
         matched, kept = columns[method][MATCHED], columns[method][last]
-        by_split = ", ".join(f"{n:,} {split}" for split, n in splits.items())
-        share = f" ({100 * kept / matched:.1f} %)" if matched else ""
-        yield f"  {method}: {matched:,} records matched ({by_split}); {kept:,} after its own filters{share}"
+        share = f"{100 * kept / matched:.1f} %; " if matched else ""
+        yield f"  {method}: {matched:,} records matched ({_splits(splits)})"
+        yield f"  {method}: {kept:,} after its own filters ({share}{_splits(found[last][method])})"
+
+
+def _splits(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {split}" for split, n in counts.items())
 
 
 def _all(counts: Mapping[str, Any], steps_found: list[str]) -> dict[str, int]:
