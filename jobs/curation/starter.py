@@ -88,6 +88,7 @@ class RatingReader:
         self.tally: Counter[str] = Counter()
         self._seen: set[tuple[str, str]] = set()
         self._raters: set[str] = set()
+        self._kinds: set[str] = set()
 
     def add(self, batch: pa.Table) -> None:
         """Take rows of a table of ratings."""
@@ -114,11 +115,11 @@ class RatingReader:
         if self.tally[f"{config.question}/ok"] and not self.count.any():
             raise InputError(f"starter.question={config.question}: its answers have no score, a mean needs a scale")
         for entry in config.region_by:
-            if entry not in (*self._raters, EVERYONE, PEOPLE, MODELS):
+            if entry not in {*self._raters, *self._kinds, EVERYONE}:
                 raters = ", ".join(sorted(self._raters)) or "none"
                 raise InputError(
-                    f"starter.region_by: no rater {entry} answered {config.region_question}; there are {raters} "
-                    f"({PEOPLE}, {MODELS} and {EVERYONE} name all of a kind)"
+                    f"starter.region_by: no {entry} answered {config.region_question} about these pictures; there are "
+                    f"{raters} ({PEOPLE}, {MODELS} and {EVERYONE} name all of a kind)"
                 )
         return Ratings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
 
@@ -160,6 +161,7 @@ class RatingReader:
         label = np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
         self._raters |= set(pc.unique(rows["rater"]).to_pylist())
         people = _by_people(rows)
+        self._kinds |= {kind for kind, some in ((PEOPLE, people.any()), (MODELS, (~people).any())) if some}
         for number, entry in enumerate(self._config.region_by):
             match entry:
                 case "everyone":

@@ -155,8 +155,10 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
         read([model("x", 3), rating("x", "sub_region", "Caribbean")])
     with pytest.raises(InputError, match=re.escape("starter.question=sub_region: its answers have no score")):
         read(good, question="sub_region")
-    with pytest.raises(InputError, match=re.escape("no rater gpt answered sub_region; there are m ")):
+    with pytest.raises(InputError, match=re.escape("no gpt answered sub_region about these pictures; there are m ")):
         read(good, region_by=["gpt"])
+    with pytest.raises(InputError, match="no people answered sub_region"):
+        read(good, region_by=["models", "people"])
     with pytest.raises(InputError, match="more than 255 answers, no list of regions"):
         read([model("a", 3), *(rating("a", "sub_region", f"r{n}", sample=n) for n in range(256))])
 
