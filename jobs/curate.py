@@ -1,34 +1,48 @@
 """Choose among matched records: what needs the whole set -> table `records`.
 
     python -m jobs.curate input=R/matches out=R/records
+    python -m jobs.curate input=R/matches images=R/images size=1500 out=R/century
+    python -m jobs.curate input=R/century select=starter ratings=[R/ratings/*,R/people] out=R/starter
 
-In the paper's order (Century, appendix E.1): main images only; pages, by page URL, with more than one
-distinct image URL dropped; https only; one row an image URL, the smallest (page_title, page_url) kept.
-Decisions rest on a few narrow columns of the main-image rows; the rows themselves are then copied a unit at a
-time, in their parent's order.
+In the paper's order (Century, appendix E.1), each method's records alone: main images; pages with one image URL;
+pictures that are not gone (`images=`); https; URLs that Wikimedia can resize. Then the methods together: one record
+an image URL; excluded pictures; near-duplicates (`near_duplicates=`); down-sampling (`size=`); the starter set
+(`select=starter`). Decisions rest on compact arrays (`jobs.curation`); the rows themselves are then copied a unit at
+a time, in their parent's order.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.ids import content_id
 from jobs import cli, exclusions, screen
+from jobs.cli import say
 from jobs.config import Common, plain
+from jobs.curation import statistics
+from jobs.curation.choosing import KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL, NEAR_MODES, Chosen, Sources, choose
+from jobs.curation.near import MAX_DISTANCE
+from jobs.curation.rows import THUMBNAILS
+from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.run import Plan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import UnitWriter
+from jobs.store.writer import Counts, UnitWriter
+from jobs.verify import double_keys
 
-RULES = ("is_main_image", "one_image_a_page", "https", "one_row_an_image")
-NARROW = ["record_id", "page_url", "image_url", "page_title", "is_main_image"]
+ROWS_AT_A_TIME = 1000  # rows that stay, held before they are written: a few MB of article text
+SELECTIONS = ("all", "starter")
+NEAR_FILE = "near_duplicates.jsonl"  # beside the manifest
 
 
 @dataclass
@@ -37,135 +51,213 @@ class CurateConfig(Common):
 
     input: str = MISSING
     unit_rows: int = 256  # rows of a unit: what is fetched, embedded or judged as one piece after a crash
-
-
-class Row(NamedTuple):
-    """What the rules look at."""
-
-    record_id: str
-    page_url: str
-    image_url: str
-    page_title: str
-
-
-@dataclass(frozen=True)
-class Decision:
-    """`dropped` names the rule for each record_id that goes; `steps` the rows left after each rule."""
-
-    dropped: dict[str, str]
-    steps: dict[str, int]
-
-
-def decide(rows: Iterable[Row], not_main: Iterable[str], excluded: Collection[str] = ()) -> Decision:
-    """Apply the rules that follow `is_main_image` to its survivors `rows`; `not_main` are the others' ids.
-
-    Last, pictures on the list of exclusions (`excluded`, image_ids) are dropped. Does not depend on the order of
-    the rows.
-    """
-    dropped = dict.fromkeys(not_main, "is_main_image")
-    left = list(rows)
-    steps = {"matched": len(left) + len(dropped), "is_main_image": len(left)}
-
-    images: dict[str, set[str]] = {}
-    for row in left:
-        images.setdefault(row.page_url, set()).add(row.image_url)
-    left = _keep(left, lambda row: len(images[row.page_url]) == 1, "one_image_a_page", dropped, steps)
-    left = _keep(left, lambda row: row.image_url.startswith("https://"), "https", dropped, steps)
-
-    best: dict[str, Row] = {}
-    for row in left:
-        here = best.get(row.image_url)
-        if here is None or _rank(row) < _rank(here):
-            best[row.image_url] = row
-    left = _keep(left, lambda row: best[row.image_url] is row, "one_row_an_image", dropped, steps)
-    if excluded:
-        _keep(left, lambda row: content_id(row.image_url) not in excluded, "excluded", dropped, steps)
-    return Decision(dropped, steps)
-
-
-def _rank(row: Row) -> tuple[str, str, str]:
-    return row.page_title, row.page_url, row.record_id  # record_id settles equal rows
-
-
-def _keep(rows: list[Row], test: Any, rule: str, dropped: dict[str, str], steps: dict[str, int]) -> list[Row]:
-    kept = [row for row in rows if test(row)]
-    dropped.update({row.record_id: rule for row in rows if not test(row)})
-    steps[rule] = len(kept)
-    return kept
+    images: str | None = None  # a table of images (jobs.fetch): which pictures are gone, and their perceptual hashes
+    thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (those there), all
+    precedence: list[str] = field(  # which method an image found by several is credited to; unnamed ones follow
+        default_factory=lambda: [KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL]
+    )
+    near_duplicates: str = "keep"  # keep, report (list them beside the manifest) or drop; needs images=
+    near_distance: int = 4  # bits of 64 in which perceptual hashes may differ
+    size: int | None = None  # records in total; null: all
+    downsample: str = KNOWLEDGE_GRAPH  # the one method whose records make room for the others'
+    select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
+    ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs of tables
+    starter: StarterConfig = field(default_factory=StarterConfig)
+    seed: int = 0  # of both draws: down-sampling, and the starter set's choice within a sub-region
 
 
 def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
-    source = open_table(cfg.input, "records")
-    rows, not_main = main_images(source)
-    ids = [*(row.record_id for row in rows), *not_main]
-    if twice := len(ids) - len(set(ids)):
-        raise InputError(f"{source.uri}: {twice:,} record_ids occur twice, so that a rule could not tell them apart")
+    check(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    decision = decide(rows, not_main, excluded)
+    sources = open_sources(cfg)
+    if twice := double_keys(sources.records, ("record_id",)):
+        raise InputError(
+            f"{sources.records.uri}: {sum(twice.values()) - len(twice):,} record_ids occur twice, so that a rule "
+            "could not tell them apart"
+        )
+    chosen = choose(cfg, sources, excluded)
     plan = Plan(
         out=cfg.out,
         table="records",
-        identity={
-            "input": source.identity,
-            "rules": list(RULES),
-            "unit_rows": cfg.unit_rows,
-            **exclusions.identity(excluded),
-        },
-        units=list(pieces(source, decision, cfg.unit_rows)),
+        identity=identity(cfg, sources, chosen, excluded),
+        units=list(pieces(sources.records, chosen, cfg.unit_rows)),
         config=plain(cfg),
         metadata={},
         derived=True,
     )
     if cfg.plan:
         screen.show_plan("curate", plan, cfg.resources, [])
+        show(counts_of(chosen, 0, len(chosen.rows)).to_json(), chosen)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    for task in run.todo:
-        first, last = task.unit.extra["from"], task.unit.extra["to"]
-        rows = read_unit(task.unit.inputs[0].uri).slice(first, last - first)
-        rules = [decision.dropped.get(record, "") for record in rows["record_id"].to_pylist()]
-        with UnitWriter(run.target, task) as writer:
-            writer.counts.rows_in = rows.num_rows
-            writer.counts.filtered = Counter(rule for rule in rules if rule)
-            writer.write(rows.filter(pa.array([not rule for rule in rules], pa.bool_())))
+    if chosen.near is not None:
+        kept = run.keep(NEAR_FILE, chosen.near)
+        chosen.notes.append(f"near-duplicates are listed in {kept}")
+    stays = chosen.decision.rule == 0
+    with closing(Parent()) as parent:
+        for task in run.todo:
+            first, last, offset = (task.unit.extra[key] for key in ("from", "to", "offset"))
+            with UnitWriter(run.target, task) as writer:
+                counts = counts_of(chosen, offset + first, offset + last)
+                writer.counts.rows_in, writer.counts.filtered = counts.rows_in, counts.filtered
+                writer.counts.tallies = counts.tallies
+                for rows in parent.rows(task.unit.inputs[0].uri, first, stays[offset + first : offset + last]):
+                    writer.write(rows)
     manifest = run.finish()
-    screen.show_steps(decision.steps)
+    show(manifest["counts"], chosen)
     screen.show_result("curate", manifest, run)
     return manifest
 
 
-def main_images(source: TableSource) -> tuple[list[Row], list[str]]:
-    """The rows that are a page's main image, and the record_ids of the others."""
-    rows: list[Row] = []
-    others: list[str] = []
-    for batch in source.batches(NARROW):
-        main = pc.fill_null(pc.equal(pc.utf8_lower(batch["is_main_image"]), "true"), False)
-        others += batch.filter(pc.invert(main))["record_id"].to_pylist()
-        for row in batch.filter(main).to_pylist():
-            rows.append(Row(row["record_id"], row["page_url"] or "", row["image_url"] or "", row["page_title"] or ""))
-    return rows, others
+def check(cfg: CurateConfig) -> None:
+    """Refuse values that cannot be meant; nothing is read.
+
+    Raises:
+        InputError: naming the key and what is allowed.
+    """
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
+    if cfg.size is not None and cfg.size < 1:
+        raise InputError(f"size={cfg.size}: at least 1 (null: all)")
+    if not 0 <= cfg.near_distance <= MAX_DISTANCE:
+        raise InputError(f"near_distance={cfg.near_distance}: from 0 to {MAX_DISTANCE} of the 64 bits")
+    for key, allowed in (("thumbnails", THUMBNAILS), ("near_duplicates", NEAR_MODES), ("select", SELECTIONS)):
+        if (value := getattr(cfg, key)) not in allowed:
+            raise InputError(f"{key}={value}: one of {', '.join(allowed)}")
+    if twice := [name for name, n in Counter(cfg.precedence).items() if n > 1]:
+        raise InputError(f"precedence: {twice[0]} stands twice")
+    if cfg.near_duplicates != "keep" and cfg.images is None:
+        raise InputError(f"near_duplicates={cfg.near_duplicates}: needs images=, a table of images with their phash")
+    if cfg.select == "starter" and not cfg.ratings:
+        raise InputError("select=starter: needs ratings=[…], tables with the pictures' sensitivity and sub-region")
+    if cfg.select != "starter" and cfg.ratings:
+        raise InputError("ratings= is read for select=starter only")
+    cfg.starter.check()
 
 
-def pieces(source: TableSource, decision: Decision, unit_rows: int) -> Iterator[Unit]:
-    """Each parent unit cut, in its order, where `unit_rows` of its rows survive; at least one piece each."""
+def open_sources(cfg: CurateConfig) -> Sources:
+    """The tables that are read.
+
+    Raises:
+        InputError: as `open_table`.
+    """
+    records = open_table(cfg.input, "records")
+    images = open_table(cfg.images, "images") if cfg.images is not None else None
+    places = sorted({locations.absolute(uri) for pattern in cfg.ratings for uri in tables_in(pattern)})
+    return Sources(records, images, [open_table(uri, "ratings") for uri in places])
+
+
+def identity(cfg: CurateConfig, sources: Sources, chosen: Chosen, excluded: frozenset[str]) -> dict[str, Any]:
+    """What the output depends on; what was not asked for is left out."""
+    found: dict[str, Any] = {
+        "input": sources.records.identity,
+        "rules": list(chosen.decision.applied),
+        "unit_rows": cfg.unit_rows,
+        "thumbnails": cfg.thumbnails,
+        "precedence": list(cfg.precedence),
+        **exclusions.identity(excluded),
+    }
+    if sources.images is not None:
+        found["images"] = sources.images.identity
+    if cfg.near_duplicates != "keep":
+        found["near_duplicates"] = {"mode": cfg.near_duplicates, "distance": cfg.near_distance}
+    if cfg.size is not None:
+        found["size"] = {"records": cfg.size, "downsample": cfg.downsample, "seed": cfg.seed}
+    if cfg.select == "starter":
+        ratings = [source.identity for source in sources.ratings]
+        found["starter"] = {**vars(cfg.starter), "seed": cfg.seed, "ratings": ratings}
+    return found
+
+
+def counts_of(chosen: Chosen, first: int, last: int) -> Counts:
+    """The counts of the rows [first, last)."""
+    decision = chosen.decision
+    tallies = {statistics.TALLY: statistics.steps(chosen.rows, decision, first, last)}
+    if chosen.region is not None:
+        tallies |= statistics.by_region(chosen.region, chosen.regions, decision, first, last)
+    fallen = statistics.filtered(decision, first, last)
+    return Counts(last - first, last - first - fallen.total(), fallen, tallies=tallies)
+
+
+def show(counts: dict[str, Any], chosen: Chosen) -> None:
+    """The counts after each step by method, and what else there is to know about the choice."""
+    for line in (*statistics.lines(counts), *statistics.region_lines(counts)):
+        say(line)
+    for note in chosen.notes:
+        say(f"  {note}")
+
+
+def pieces(source: TableSource, chosen: Chosen, unit_rows: int) -> Iterator[Unit]:
+    """Each parent unit cut, in its order, where `unit_rows` of its rows survive; at least one piece each.
+
+    A piece's version covers what was decided about its rows: if another unit of the parent, the images or the
+    ratings change, the pieces whose rows fare otherwise are done again.
+    """
+    offset = 0
+    stays = chosen.decision.rule == 0
     for parent in source.units():
-        ids = read_unit(parent.inputs[0].uri, columns=["record_id"])["record_id"].to_pylist()
-        first = kept = 0
-        cuts: list[tuple[int, int]] = []
-        for place, record in enumerate(ids):
-            kept += record not in decision.dropped
-            if kept == unit_rows:
-                cuts.append((first, place + 1))
-                first, kept = place + 1, 0
-        if first < len(ids) or not cuts:
-            cuts.append((first, len(ids)))
-        for begin, end in cuts:
-            piece = f"rows {begin}-{end}"
-            name = content_id(parent.name, piece)
-            yield replace(parent, name=name, piece=piece, rows=end - begin, extra={"from": begin, "to": end})
+        rows = parent.rows or 0
+        kept = np.flatnonzero(stays[offset : offset + rows])
+        ends = [int(place) + 1 for place in kept[unit_rows - 1 :: unit_rows]]
+        if not ends or ends[-1] < rows:
+            ends.append(rows)
+        for first, last in zip([0, *ends], ends, strict=False):
+            piece = f"rows {first}-{last}"
+            fate = chosen.fingerprint(offset + first, offset + last)
+            yield replace(
+                parent,
+                name=content_id(parent.name, piece),
+                piece=f"{piece}, {fate}",
+                rows=last - first,
+                extra={"from": first, "to": last, "offset": offset},
+            )
+        offset += rows
+
+
+class Parent:
+    """Reads rows of the parent's objects, a row group at a time; pieces that follow each other share what is read."""
+
+    def __init__(self) -> None:
+        self._uri, self._group = "", -1
+        self._file: pq.ParquetFile | None = None
+        self._rows = pa.table({})
+
+    def rows(self, uri: str, first: int, stays: np.ndarray) -> Iterator[pa.Table]:
+        """Those of the rows from `first` on that stay (bool [rows]); groups without any are not read."""
+        file = self._open(uri)
+        held: list[pa.Table] = []
+        begin = 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            low, high = max(begin, first), min(end, first + len(stays))
+            if low < high and (wanted := stays[low - first : high - first]).any():
+                held.append(self._read(group).slice(low - begin, high - low).filter(pa.array(wanted)))
+            if sum(rows.num_rows for rows in held) >= ROWS_AT_A_TIME:
+                yield pa.concat_tables(held)
+                held = []
+            begin = end
+        if held:
+            yield pa.concat_tables(held)
+
+    def close(self) -> None:
+        """Let go of the file that is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, uri: str) -> pq.ParquetFile:
+        if uri != self._uri or self._file is None:
+            self.close()
+            fs, path = locations.filesystem(uri)
+            self._file, self._uri, self._group = pq.ParquetFile(fs.open_input_file(path)), uri, -1
+        return self._file
+
+    def _read(self, group: int) -> pa.Table:
+        if group != self._group:
+            assert self._file is not None
+            self._rows, self._group = self._file.read_row_group(group).replace_schema_metadata(None), group
+        return self._rows
 
 
 JOB = cli.Job("curate", CurateConfig, execute)

@@ -42,8 +42,17 @@ from jobs.store.writer import UnitWriter
 RULE_LABELS = {  # rules of curate, in its order, as a reader knows them
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",
+    "picture_exists": "picture not gone from its source",
     "https": "https address",
+    "thumbnail_form": "address that can be asked for in another size",
     "one_row_an_image": "one record an image",
+    "excluded": "not on the list of exclusions",
+    "near_duplicate": "no near-duplicate of another",
+    "size": "drawn to reach the size",
+    "starter_rated": "rated for sensitivity",
+    "starter_mean": "sensitive enough on average",
+    "starter_region": "with a sub-region",
+    "starter_per_region": "drawn from its sub-region",
 }
 
 
@@ -299,7 +308,10 @@ def _steps(read: dict[str, TableSource]) -> Iterator[Step]:
     if "records" in read:
         counts = read["records"].counts()
         left = counts.rows_in
+        applied = {step.rsplit("/", 1)[-1] for step in counts.tallies.get("steps", {})}
         for rule, label in RULE_LABELS.items():
+            if rule not in applied:
+                continue
             left -= counts.filtered[rule]
             yield Step(label, left, "records")
     for key, label in (("images", "picture found and readable"), ("embeddings", "embedded")):

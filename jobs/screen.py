@@ -50,10 +50,3 @@ def show_tally(title: str, tally: Mapping[str, int]) -> None:
     if top:
         more = f" (+{len(top) - TALLY_LINES:,} more)" if len(top) > TALLY_LINES else ""
         say(f"  {title}: {', '.join(f'{k} {n:,}' for k, n in top[:TALLY_LINES])}{more}")
-
-
-def show_steps(steps: Mapping[str, int]) -> None:
-    """Counts after each step, one a line."""
-    width = max(map(len, steps))
-    for step, n in steps.items():
-        say(f"  {step:{width}}  {n:>9,}")

@@ -1,78 +1,28 @@
-"""The paper's rules in the paper's order, on rows in any order; every row is in one piece."""
+"""The job as a whole: tables in, tables out, counts in the footers, one sentence for what is wrong."""
 
+import hashlib
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from jobs import cli
+from actors.ids import content_id
+from jobs import cli, config, report
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import scan_file
-from jobs.curate import Row, decide, main_images, pieces
+from jobs.curate import CurateConfig, Parent, pieces
+from jobs.curation.choosing import Sources, choose
 from jobs.errors import InputError
 from jobs.store.reading import open_table, read_unit
 from jobs.store.writer import Counts
+from tests.jobs.curation.hand import image, rating, write
 from tests.jobs.records import record, write_records
-
-
-def rows_of(*rows: tuple[str, str, str, str]) -> list[Row]:
-    return [Row(*row) for row in rows]
-
-
-def test_rows_that_are_no_main_image_go_first() -> None:
-    decision = decide(rows_of(("1", "p", "https://i", "t")), ["2", "3"])
-    assert decision.dropped == {"2": "is_main_image", "3": "is_main_image"}
-    assert decision.steps == {
-        "matched": 3,
-        "is_main_image": 1,
-        "one_image_a_page": 1,
-        "https": 1,
-        "one_row_an_image": 1,
-    }
-
-
-def test_pages_with_several_distinct_images_go() -> None:
-    rows = rows_of(("1", "p", "https://a", "t"), ("2", "p", "https://b", "t"), ("3", "q", "https://c", "t"))
-    assert decide(rows, []).dropped == {"1": "one_image_a_page", "2": "one_image_a_page"}
-    same = rows_of(("1", "p", "https://a", "t"), ("2", "p", "https://a", "u"))  # one image, two rows: one stays
-    assert decide(same, []).dropped == {"2": "one_row_an_image"}
-
-
-def test_the_page_rule_comes_before_https_and_before_one_row_an_image() -> None:
-    rows = rows_of(("1", "p", "https://a", "t"), ("2", "p", "http://b", "t"))
-    assert decide(rows, []).dropped == {"1": "one_image_a_page", "2": "one_image_a_page"}
-    rows = rows_of(("1", "p", "https://a", "a"), ("2", "p", "https://b", "a"), ("3", "q", "https://a", "z"))
-    assert decide(rows, []).dropped.keys() == {"1", "2"}  # 3 stays though 1 would rank before it
-
-
-@pytest.mark.parametrize("url", ["http://a", "HTTPS://a", "", "httpsx://a", "//https://a"])
-def test_only_https_stays(url: str) -> None:
-    assert decide(rows_of(("1", "p", url, "t")), []).dropped == {"1": "https"}
-
-
-def test_the_smallest_title_then_page_then_id_stays() -> None:
-    image = "https://a"
-    rows = rows_of(("1", "q", image, "b"), ("2", "z", image, "a"), ("4", "p", image, "a"), ("3", "p", image, "a"))
-    assert decide(rows, []).dropped == dict.fromkeys("124", "one_row_an_image")
-
-
-ROW = st.tuples(st.sampled_from("pqr"), st.sampled_from(["https://a", "https://b", "http://c"]), st.sampled_from("tu"))
-
-
-@given(st.lists(ROW, max_size=12), st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_matter(drawn: list[tuple[str, str, str]], rng: random.Random) -> None:
-    rows = [Row(str(number), *row) for number, row in enumerate(drawn)]
-    shuffled = rng.sample(rows, len(rows))
-    first, second = decide(rows, ["x"]), decide(shuffled, ["x"])
-    assert first == second
-    left = [r for r in rows if r.record_id not in first.dropped]
-    assert len(left) == first.steps["one_row_an_image"]
-    assert len({r.image_url for r in left}) == len(left)
-    assert decide(left, []).dropped == {}  # a second time changes nothing
 
 
 def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
@@ -82,15 +32,18 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
     ]
     write_records(str(tmp_path / "m"), units)
     source = open_table(str(tmp_path / "m"))
-    decision = decide(*main_images(source))
+    wishes = config.load("curate", CurateConfig, ["input=i", "out=o"])
+    chosen = choose(wishes, Sources(source), ())
+    staying = {row["record_id"] for rows in units for row in rows if row["is_main_image"] == "true"}
     for unit_rows in (1, 3, 4, 100):
-        cut = list(pieces(source, decision, unit_rows))
+        cut = list(pieces(source, chosen, unit_rows))
         assert len({u.name for u in cut}) == len(cut)
         seen: list[str] = []
         for unit in cut:
             ids = read_unit(unit.inputs[0].uri)["record_id"].to_pylist()[unit.extra["from"] : unit.extra["to"]]
             assert len(ids) == unit.rows
-            assert sum(i not in decision.dropped for i in ids) <= unit_rows
+            assert sum(i in staying for i in ids) <= unit_rows
+            assert unit.extra["offset"] + unit.extra["from"] == len(seen)
             seen += ids
         assert seen == [row["record_id"] for rows in units for row in rows]
 
@@ -156,9 +109,9 @@ def test_the_real_files_give_the_expected_list(data: Path, tmp_path: Path) -> No
     for name in expected["files"]:
         uri = str(data / "wit" / name)
         hits = scan_file(uri, language="en", matcher=matcher, counts=Counts(), reject=lambda reject: None)
-        fields = [hit.fields for hit in hits]
         units.append([
-            {**f, "record_id": f"{name}{i}", "image_id": "", "terms": []} for i, f in enumerate(fields)
+            {**hit.fields, "record_id": f"{name}{i}", "image_id": content_id(hit.fields["image_url"] or "")}
+            for i, hit in enumerate(hits)
         ])  # fmt: skip
     write_records(str(tmp_path / "m"), units)
     manifest = curate(tmp_path, "unit_rows=100")
@@ -173,3 +126,221 @@ def test_the_real_files_give_the_expected_list(data: Path, tmp_path: Path) -> No
         for row in batch.to_pylist()
     ]
     assert sorted(found) == sorted(expected["final"])
+
+
+METHODS = ("knowledge_graph", "language_model", "manual")
+
+
+def matches(out: Path, *, many: int = 60, units: int = 3) -> list[dict[str, Any]]:
+    """A table of records of three methods at `out`/m: half of them the knowledge graph's, one in six found by two."""
+    rng = random.Random(5)
+    rows = []
+    for n in range(many):
+        methods = [METHODS[0]] if n % 2 else [METHODS[1 + n % 3 % 2]]
+        methods += [METHODS[2]] if n % 6 == 1 else []
+        rows.append({**record(f"t{n:03}"), "methods": methods, "split": rng.choice(["train", "val"])})
+    write_records(str(out / "m"), [rows[i::units] for i in range(units)])
+    return rows
+
+
+def digests(out: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in out.glob("*.parquet")}
+
+
+def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = matches(tmp_path)
+    credited = {METHODS[0] if METHODS[0] in row["methods"] else "other" for row in rows}
+    assert credited == {METHODS[0], "other"}
+    manifest = curate(tmp_path, "size=40", "seed=3")
+    kept = set(titles(tmp_path / "r"))
+    assert manifest["counts"]["filtered"] == {"size": 20}
+    assert {row["page_title"] for row in rows if METHODS[0] not in row["methods"]} <= kept, "the others all stay"
+    assert manifest["identity"]["size"] == {"records": 40, "downsample": "knowledge_graph", "seed": 3}
+    said = capsys.readouterr().out
+    assert "size=40: 10 of 30 knowledge_graph records drawn" in said
+    assert "manual: 20 records matched" in said
+
+    shuffled = random.Random(1).sample(rows, len(rows))
+    write_records(str(tmp_path / "again" / "m"), [shuffled])
+    curate(tmp_path / "again", "size=40", "seed=3", "unit_rows=7")
+    assert set(titles(tmp_path / "again" / "r")) == kept, "neither order nor units change the draw"
+    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/s4", "size=40", "seed=4"])
+    assert set(titles(tmp_path / "s4")) != kept
+    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/large", "size=50", "seed=3"])
+    assert kept < set(titles(tmp_path / "large")), "a larger set contains the smaller one"
+
+
+def test_more_asked_for_than_there_is_keeps_all_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    matches(tmp_path)
+    assert curate(tmp_path, "size=1500")["counts"]["rows_out"] == 60
+    assert "size=1,500: there are 60 only, all are kept" in capsys.readouterr().out
+
+
+def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = matches(tmp_path, many=12)
+    urls = [row["image_url"] for row in rows]
+    hashes = {0: "00000000000000ff", 1: "00000000000000fe", 2: "00000000000000ff", 5: "ffffffffffffffff"}
+    images = [image(url, phash=hashes.get(n)) for n, url in enumerate(urls)]
+    images[3] = image(urls[3], status="missing")
+    images[4] = image(urls[4], status="error")
+    write(str(tmp_path / "i"), "images", images)
+    with_images = f"images={tmp_path}/i"
+    counts = curate(tmp_path, with_images)["counts"]
+    assert counts["filtered"] == {"picture_exists": 1}
+    assert "pictures by the table of images: 10 there, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
+
+    def near(*more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        out = tmp_path / "-".join(more)
+        made = cli.execute("curate", [f"input={tmp_path}/m", f"out={out}", with_images, *more])
+        assert isinstance(made, dict)
+        listed = (out / "_run" / "near_duplicates.jsonl").read_text().splitlines()
+        return made["counts"]["filtered"], [json.loads(line) for line in listed]
+
+    ids = [row["image_id"] for row in rows]
+    # t001 is the knowledge graph's, which comes before the others: it stays, though t000 is before it by title
+    group = [{"stays": ids[1], "near": dict(sorted({ids[0]: 1, ids[2]: 1}.items()))}]
+    assert near("near_duplicates=report") == ({"picture_exists": 1}, group)
+    assert near("near_duplicates=drop") == ({"picture_exists": 1, "near_duplicate": 2}, group)
+    assert (
+        "2 pictures like one of 1 that stay (bits apart: 2 at 1; dropped); 4 of 11 pictures have"
+        in capsys.readouterr().out
+    )
+    assert near("near_duplicates=drop", "near_distance=0")[1] == [{"stays": ids[0], "near": {ids[2]: 0}}]
+
+
+def ratings_of(rows: list[dict[str, Any]], out: Path) -> None:
+    """Two tables: a model finds all but the first six sensitive, people say where most of them are."""
+    model, people = [], []
+    for n, row in enumerate(rows):
+        item = row["image_id"]
+        model.append(rating(item, "sensitive", 3 if n < 6 else 5))
+        where = ["Caribbean", "Polynesia", "Western Asia"][n % 3]
+        people += [rating(item, "sub_region", where, rater=f"p{p}", method="human") for p in range(3)]
+    people[-3:] = [{**r, "value": "unsure"} for r in people[-3:]]
+    write(str(out / "ratings" / "model"), "ratings", model)
+    write(str(out / "ratings" / "people"), "ratings", people)
+
+
+STARTER = ("select=starter", "ratings=[{}/ratings/*]")
+
+
+def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = matches(tmp_path)
+    ratings_of(rows, tmp_path)
+    asked = [each.format(tmp_path) for each in STARTER]
+    counts = curate(tmp_path, *asked, "unit_rows=4")["counts"]
+    assert counts["filtered"] == {"starter_mean": 6, "starter_region": 1, "starter_per_region": 35}
+    assert counts["tallies"]["starter_chosen"] == {"Caribbean": 6, "Polynesia": 6, "Western Asia": 6}
+    assert counts["tallies"]["starter_eligible"] == {"Caribbean": 18, "Polynesia": 18, "Western Asia": 17}
+    said = capsys.readouterr().out
+    assert "starter set: 18 of 53 pictures that are sensitive enough" in said
+    assert "ratings of sensitive: 60 ok" in said
+
+    kept = set(titles(tmp_path / "r"))
+    write_records(str(tmp_path / "again" / "m"), [rows[::-1]])
+    curate(tmp_path / "again", *asked)
+    assert set(titles(tmp_path / "again" / "r")) == kept
+    unsure = curate(tmp_path / "again", *asked, "starter.unsure=region", "starter.per_region=99", "overwrite=true")
+    assert unsure["counts"]["tallies"]["starter_chosen"]["unsure"] == 1
+
+
+def test_what_changed_about_a_rows_fate_is_done_again_and_the_rest_is_not(tmp_path: Path) -> None:
+    """Another unit's picture turns out to be gone: the pieces that lose nothing stay as they are."""
+    rows = matches(tmp_path, many=12)
+    images = [image(row["image_url"]) for row in rows]
+    write(str(tmp_path / "i"), "images", images)
+    curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")
+    before = digests(tmp_path / "r")
+    images[0]["status"] = "missing"
+    shutil.rmtree(tmp_path / "i")
+    write(str(tmp_path / "i"), "images", images)
+    counts = curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")["counts"]
+    after = digests(tmp_path / "r")
+    assert counts["filtered"] == {"picture_exists": 1}
+    assert before.keys() == after.keys()
+    assert sum(before[name] != after[name] for name in before) == 1
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path: Path) -> None:
+    matches(tmp_path)
+    counts = curate(tmp_path, "size=40", "unit_rows=5")["counts"]
+    kept, before = titles(tmp_path / "r"), digests(tmp_path / "r")
+    (tmp_path / "r" / "_run" / "manifest.json").unlink()
+    for name in sorted(before)[2:]:
+        (tmp_path / "r" / name).unlink()
+    assert curate(tmp_path, "size=40", "unit_rows=5")["counts"] == counts
+    assert titles(tmp_path / "r") == kept
+    after = digests(tmp_path / "r")
+    assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
+    with pytest.raises(InputError, match=r"another configuration: size\.seed is 0 there and 1 here"):
+        curate(tmp_path, "size=40", "unit_rows=5", "seed=1")
+
+
+def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
+    matches(tmp_path)
+    curate(tmp_path, "size=40")
+    steps = [(step.label, step.n) for step in report._steps({"records": open_table(str(tmp_path / "r"))})]
+    assert steps[-2:] == [("one record an image", 60), ("drawn to reach the size", 40)]
+    assert "picture not gone from its source" not in dict(steps)
+
+
+def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"n": list(range(100))}), path, row_group_size=10)
+    rng = np.random.default_rng(0)
+    parent = Parent()
+    for first, last in ((0, 100), (0, 35), (35, 36), (36, 90), (90, 100), (5, 5)):
+        stays = rng.random(last - first) < 0.4
+        got = [n for rows in parent.rows(path, first, stays) for n in rows["n"].to_pylist()]
+        assert got == (np.flatnonzero(stays) + first).tolist()
+    parent.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["size=0"], "size=0: at least 1 (null: all)"),
+        (["size=-5"], "size=-5: at least 1 (null: all)"),
+        (["size=5"], "only records of downsample=knowledge_graph are drawn from, and without them 30 are left"),
+        (
+            ["size=5", "downsample=kg"],
+            "downsample=kg are drawn from, and without them 60 are left; there are 30 of know",
+        ),
+        (["thumbnails=yes"], "thumbnails=yes: one of any, wikimedia, all"),
+        (["near_duplicates=true"], "near_duplicates=true: one of keep, report, drop"),
+        (["near_distance=11"], "near_distance=11: from 0 to 10 of the 64 bits"),
+        (["near_duplicates=drop"], "near_duplicates=drop: needs images="),
+        (["near_duplicates=drop", "images={f}/i"], "no phash in it, near-duplicates cannot be found"),
+        (["images={f}/others"], "images={f}/others: none of its 1 pictures belongs to the records"),
+        (["images={f}/m"], "{f}/m: is a table 'records', expected images"),
+        (["images={f}/none"], "{f}/none: no table here"),
+        (["select=best"], "select=best: one of all, starter"),
+        (["select=starter"], "select=starter: needs ratings=[…]"),
+        (["ratings=[{f}/ratings/*]"], "ratings= is read for select=starter only"),
+        (["select=starter", "ratings=[{f}/none/*]"], "{f}/none/*: no table matches"),
+        (["select=starter", "ratings=[{f}/strange]"], "ratings: none of the 1 ratings of sensitive is about these"),
+        (["select=starter", "ratings=[{f}/ratings/*]", "starter.region_question=where"], "question=where: not asked"),
+        (["precedence=[a,b,a]"], "precedence: a stands twice"),
+    ],
+)
+def test_one_sentence_for_what_is_wrong(
+    wrong: Path, capsys: pytest.CaptureFixture[str], given: list[str], said: str
+) -> None:
+    filled = [each.replace("{f}", str(wrong)) for each in given]
+    assert cli.main("curate", [f"input={wrong}/m", f"out={wrong}/out", *filled]) == 2
+    error = capsys.readouterr().err
+    assert said.replace("{f}", str(wrong)) in error
+    assert error.count("\n") == 1
+    assert not (wrong / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wrong")
+    rows = matches(folder)
+    ratings_of(rows, folder)
+    write(str(folder / "i"), "images", [image(rows[0]["image_url"])])
+    write(str(folder / "others"), "images", [image("https://elsewhere")])
+    stranger = [rating("x", "sensitive", 5), rating("x", "sub_region", "Caribbean")]
+    write(str(folder / "strange"), "ratings", stranger)
+    return folder

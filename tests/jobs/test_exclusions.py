@@ -8,9 +8,9 @@ import pytest
 
 from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
-from jobs import exclusions
-from jobs.curate import Row, decide
+from jobs import cli, exclusions
 from jobs.errors import InputError
+from tests.jobs.records import record, write_records
 
 URL = "https://upload.example/a.jpg"
 
@@ -56,8 +56,11 @@ def test_an_excluded_file_is_not_read(tmp_path: Path) -> None:
     assert (row["status"], row["error_kind"], row["attempts"], row["bytes"]) == ("reported", "excluded", 0, None)
 
 
-def test_curate_drops_excluded_pictures_after_its_own_rules() -> None:
-    rows = [Row("r1", "page1", URL, "t"), Row("r2", "page2", "https://upload.example/b.jpg", "t")]
-    decision = decide(rows, [], {content_id(URL)})
-    assert decision.dropped == {"r1": "excluded"}
-    assert list(decision.steps.items())[-2:] == [("one_row_an_image", 2), ("excluded", 1)]
+def test_curate_drops_excluded_pictures_after_its_own_rules(tmp_path: Path) -> None:
+    rows = [record("a", image=URL), record("b", image=URL), record("c", image="https://upload.example/c.jpg")]
+    write_records(str(tmp_path / "m"), [rows])
+    (tmp_path / "withdrawn.txt").write_text(f"{URL}\n{'0' * 32}\n")
+    made = cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", f"exclusions={tmp_path}/withdrawn.txt"])
+    assert isinstance(made, dict)
+    assert made["counts"]["filtered"] == {"one_row_an_image": 1, "excluded": 1}
+    assert made["identity"]["rules"][-2:] == ["one_row_an_image", "excluded"]

@@ -1,0 +1,268 @@
+"""The starter set (Century, section 5.1): sensitive on average, and few pictures of each sub-region.
+
+"All images with a mean rating of 'sensitive' > 3.0 across human and automated evaluation, with each geographical
+sub-region downsampled to no more than six images." What the sentence leaves open is a key of `StarterConfig`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import Status
+from jobs.curation.rows import Lookup
+from jobs.errors import InputError
+from jobs.store.reading import TableSource
+
+UNSURE = "unsure"  # the answer's code, in the rubric and in the paper
+HUMAN = "human"  # ratings.method of people
+EVERYONE, PEOPLE, MODELS = "everyone", "people", "models"
+MEANS, MAJORITIES = ("pooled", "of_means"), ("half", "most")
+UNSURES, UNLABELLED = ("abstain", "region", "drop"), ("drop", "region")
+NO_LABEL = "no label"
+MAX_LABELS = 255
+FIXED = 1_000_000  # scores are summed as whole millionths: the sum does not depend on the order of the ratings
+COLUMNS = ["item_id", "rubric", "question", "rater", "method", "status", "value", "score"]
+
+
+@dataclass
+class StarterConfig:
+    """How the starter set is chosen."""
+
+    rubric: str | None = "century_labels"  # whose ratings count; null: any rubric's
+    question: str = "sensitive"
+    above: float = 3.0  # the mean must be greater
+    mean: str = "pooled"  # pooled: of all ratings; of_means: of the people's mean and the models' mean
+    region_question: str = "sub_region"
+    # Whose label counts, the first that gives one: a rater's name, people, models or everyone.
+    region_by: list[str] = field(default_factory=lambda: [EVERYONE])
+    region_majority: str = "half"  # half: a label that more than half of them chose; most: the most frequent, no tie
+    unsure: str = "abstain"  # abstain: not counted; region: a region like others; drop: counted, and the picture goes
+    unlabelled: str = "drop"  # pictures without a label. drop: they go; region: they are a region of their own
+    per_region: int = 6
+
+    def check(self) -> None:
+        """Raises InputError for a value that is not allowed."""
+        for key, allowed in (
+            ("mean", MEANS),
+            ("region_majority", MAJORITIES),
+            ("unsure", UNSURES),
+            ("unlabelled", UNLABELLED),
+        ):
+            if (value := getattr(self, key)) not in allowed:
+                raise InputError(f"starter.{key}={value}: one of {', '.join(allowed)}")
+        if self.per_region < 1:
+            raise InputError(f"starter.per_region={self.per_region}: at least 1")
+        if not self.region_by:
+            raise InputError(f"starter.region_by=[]: name at least one of a rater, {PEOPLE}, {MODELS}, {EVERYONE}")
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """What the ratings say of each picture, and how much there was to go by.
+
+    `total` int64 [pictures, 2] millionths and `count` int32 [pictures, 2]: ok scores of people and of models.
+    `votes`: one int32 [pictures, labels] an entry of region_by. `tally`: ratings by question and status, of others'
+    pictures, of other questions.
+    """
+
+    total: np.ndarray
+    count: np.ndarray
+    labels: tuple[str, ...]
+    votes: tuple[np.ndarray, ...]
+    tally: dict[str, int]
+
+
+class RatingReader:
+    """Sums up tables of ratings about `pictures`, a row group at a time."""
+
+    def __init__(self, config: StarterConfig, pictures: Lookup) -> None:
+        self._config, self._pictures = config, pictures
+        n = len(pictures)
+        self.total, self.count = np.zeros((n, 2), np.int64), np.zeros((n, 2), np.int32)
+        self._labels: dict[str, int] = {}
+        self._votes = [np.zeros((n, 0), np.int32) for _ in config.region_by]
+        self.tally: Counter[str] = Counter()
+        self._seen: set[tuple[str, str]] = set()
+        self._raters: set[str] = set()
+        self._kinds: set[str] = set()
+
+    def add(self, batch: pa.Table) -> None:
+        """Take rows of a table of ratings."""
+        self._seen |= _pairs(batch)
+        rows = batch
+        if self._config.rubric is not None:
+            rows = rows.filter(pc.equal(rows["rubric"], self._config.rubric))
+        self._add_scores(self._asked(rows, self._config.question))
+        self._add_votes(self._asked(rows, self._config.region_question))
+
+    def result(self) -> Ratings:
+        """What was read.
+
+        Raises:
+            InputError: nobody was asked one of the questions, none of the rated pictures is among `pictures`, the
+                question has no scores, or a rater of `region_by` is unknown.
+        """
+        config = self._config
+        for key, question in (("question", config.question), ("region_question", config.region_question)):
+            self._check_question(key, question)
+        if len(self._pictures) and not any(self.tally[f"{config.question}/{s.value}"] for s in Status):
+            rated = self.tally[f"{config.question}/of other pictures"]
+            raise InputError(f"ratings: none of the {rated:,} ratings of {config.question} is about these pictures")
+        if self.tally[f"{config.question}/ok"] and not self.count.any():
+            raise InputError(f"starter.question={config.question}: its answers have no score, a mean needs a scale")
+        for entry in config.region_by:
+            if entry not in {*self._raters, *self._kinds, EVERYONE}:
+                raters = ", ".join(sorted(self._raters)) or "none"
+                raise InputError(
+                    f"starter.region_by: no {entry} answered {config.region_question} about these pictures; there are "
+                    f"{raters} ({PEOPLE}, {MODELS} and {EVERYONE} name all of a kind)"
+                )
+        return Ratings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
+
+    def _check_question(self, key: str, question: str) -> None:
+        rubric = self._config.rubric
+        if any(q == question and rubric in (None, r) for r, q in self._seen):
+            return
+        asked = sorted({q for r, q in self._seen if rubric in (None, r)})
+        if asked:
+            raise InputError(f"starter.{key}={question}: not asked in these ratings; there are {', '.join(asked)}")
+        rubrics = ", ".join(sorted({r for r, _ in self._seen})) or "none"
+        raise InputError(f"starter.rubric={rubric}: no rating by it; there are {rubrics}")
+
+    def _asked(self, rows: pa.Table, question: str) -> tuple[pa.Table, np.ndarray]:
+        """The ok answers to `question` about `pictures`, and the pictures' places; the others are counted."""
+        rows = rows.filter(pc.equal(rows["question"], question))
+        place = self._pictures.find(rows["item_id"])
+        self.tally[f"{question}/of other pictures"] += int((place < 0).sum())
+        rows, place = rows.filter(pa.array(place >= 0)), place[place >= 0]
+        for entry in pc.value_counts(rows["status"]).to_pylist():
+            self.tally[f"{question}/{entry['values']}"] += entry["counts"]
+        ok = pc.fill_null(pc.equal(rows["status"], Status.OK.value), False).to_numpy().astype(bool)
+        return rows.filter(pa.array(ok)), place[ok]
+
+    def _add_scores(self, asked: tuple[pa.Table, np.ndarray]) -> None:
+        rows, place = asked
+        score = rows["score"].to_numpy()
+        there = ~np.isnan(score.astype(float))
+        kind = np.where(_by_people(rows), 0, 1)[there]
+        np.add.at(self.total, (place[there], kind), np.rint(score[there] * FIXED).astype(np.int64))
+        np.add.at(self.count, (place[there], kind), 1)
+
+    def _add_votes(self, asked: tuple[pa.Table, np.ndarray]) -> None:
+        rows, place = asked
+        there = pc.is_valid(rows["value"]).to_numpy().astype(bool)
+        rows, place = rows.filter(pa.array(there)), place[there]
+        coded = rows["value"].combine_chunks().dictionary_encode()
+        numbers = [self._label(word) for word in coded.dictionary.to_pylist()]
+        label = np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
+        self._raters |= set(pc.unique(rows["rater"]).to_pylist())
+        people = _by_people(rows)
+        self._kinds |= {kind for kind, some in ((PEOPLE, people.any()), (MODELS, (~people).any())) if some}
+        for number, entry in enumerate(self._config.region_by):
+            match entry:
+                case "everyone":
+                    counts = np.ones(rows.num_rows, bool)
+                case "people":
+                    counts = people
+                case "models":
+                    counts = ~people
+                case _:
+                    counts = pc.equal(rows["rater"], entry).to_numpy().astype(bool)
+            np.add.at(self._widened(number), (place[counts], label[counts]), 1)
+
+    def _label(self, word: str) -> int:
+        if word not in self._labels and len(self._labels) == MAX_LABELS:
+            question = self._config.region_question
+            raise InputError(f"starter.region_question={question}: more than {MAX_LABELS} answers, no list of regions")
+        return self._labels.setdefault(word, len(self._labels))
+
+    def _widened(self, number: int) -> np.ndarray:
+        votes = self._votes[number]
+        if (more := len(self._labels) - votes.shape[1]) > 0:
+            votes = self._votes[number] = np.pad(votes, ((0, 0), (0, more)))
+        return votes
+
+
+def _pairs(batch: pa.Table) -> set[tuple[str, str]]:
+    groups = batch.group_by(["rubric", "question"]).aggregate([])
+    return set(zip(groups["rubric"].to_pylist(), groups["question"].to_pylist(), strict=True))
+
+
+def _by_people(rows: pa.Table) -> np.ndarray:
+    return pc.equal(rows["method"], HUMAN).to_numpy().astype(bool)
+
+
+def read_ratings(sources: Iterable[TableSource], pictures: Lookup, config: StarterConfig) -> Ratings:
+    """One pass over tables of ratings; held is some 24 B a picture, and 4 B a label for each entry of region_by.
+
+    Raises:
+        InputError: see `RatingReader.result`.
+    """
+    reader = RatingReader(config, pictures)
+    for source in sources:
+        for batch in source.batches(COLUMNS):
+            reader.add(batch)
+    return reader.result()
+
+
+def rated_above(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, np.ndarray]:
+    """bool [pictures], twice: whether the mean score is defined, and whether it is greater than `above`.
+
+    `pooled`: the mean of all ok ratings, each worth the same. `of_means`: of the people's mean and the models' mean,
+    each worth half; undefined where one of them is missing. If all these ratings are of one kind, it is that one's.
+    Compared in whole numbers, so that a mean of exactly `above` is not above it.
+    """
+    above = round(config.above * FIXED)
+    kinds = np.flatnonzero(ratings.count.any(axis=0))
+    if config.mean == "pooled" or len(kinds) < 2:
+        total, count = ratings.total.sum(axis=1), ratings.count.sum(axis=1)
+        return count > 0, total > above * count
+    (first, second), (n, m) = ratings.total.T, ratings.count.T.astype(np.int64)
+    return (n > 0) & (m > 0), first * m + second * n > 2 * above * n * m
+
+
+def regions(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:
+    """int64 [pictures]: the number of the label that counts, -1 for none, -2 for unsure where that drops; the labels.
+
+    The labels are sorted; the last one, `no label`, is for those that `unlabelled=region` keeps.
+    """
+    names = sorted(ratings.labels)
+    order = np.array([ratings.labels.index(name) for name in names], np.int64)
+    unsure = names.index(UNSURE) if UNSURE in names else None
+    label = np.full(len(ratings.total), -1, np.int64)
+    for votes in ratings.votes:
+        padded = np.pad(votes, ((0, 0), (0, len(names) - votes.shape[1])))[:, order]
+        if unsure is not None and config.unsure == "abstain":
+            padded[:, unsure] = 0
+        label = np.where(label < 0, chosen_label(padded, config.region_majority), label)
+    if unsure is not None and config.unsure == "drop":
+        label[label == unsure] = -2
+    if config.unlabelled == "region":
+        label[label == -1] = len(names)
+    return label, (*names, NO_LABEL)
+
+
+def chosen_label(votes: np.ndarray, majority: str) -> np.ndarray:
+    """int64 [pictures]: the label of votes int [pictures, labels] that has the majority, -1 if none has.
+
+    `half`: more than half of the votes. `most`: more votes than any other.
+    """
+    if not votes.shape[1]:
+        return np.full(len(votes), -1, np.int64)
+    best = votes.argmax(axis=1)
+    most = votes.max(axis=1)
+    if majority == "half":
+        clear = 2 * most > votes.sum(axis=1)
+    else:
+        clear = (most > 0) & ((votes == most[:, None]).sum(axis=1) == 1)
+    return np.where(clear, best, -1)
+
+
+def question_counts(tally: dict[str, int], question: str) -> Sequence[tuple[str, int]]:
+    """What became of the ratings of a question: (status, or `of other pictures`; how many), most frequent first."""
+    mine = [(key.removeprefix(f"{question}/"), n) for key, n in tally.items() if key.startswith(f"{question}/") and n]
+    return sorted(mine, key=lambda kv: (kv[0] != "ok", -kv[1], kv[0]))

@@ -1,0 +1,106 @@
+"""Near-duplicates: exactly the pairs that comparing all with all finds, and a choice that no order changes."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.curation import near
+from jobs.curation.near import Pairs, near_pairs, settle
+
+BIT = st.integers(0, 63)
+# Hashes in clusters: a few seeds, each with some bits turned, so that there are near ones at every distance.
+HASHES = st.lists(
+    st.tuples(st.sampled_from([0, 2**64 - 1, 0x0123456789ABCDEF, 0xFFFF0000FFFF0000]), st.lists(BIT, max_size=9)),
+    max_size=25,
+).map(lambda drawn: sorted({seed ^ sum(1 << bit for bit in set(bits)) for seed, bits in drawn}))
+
+
+def brute_force(hashes: list[int], distance: int) -> dict[tuple[int, int], int]:
+    pairs = combinations(range(len(hashes)), 2)
+    apart = {(i, j): (hashes[i] ^ hashes[j]).bit_count() for i, j in pairs}
+    return {pair: bits for pair, bits in apart.items() if bits <= distance}
+
+
+@settings(max_examples=50, deadline=None)
+@given(HASHES, st.integers(0, near.MAX_DISTANCE), st.sampled_from([None, 0, 4, 5, 7, 11]))
+def test_all_near_pairs_are_found_once(hashes: list[int], distance: int, bands: int | None) -> None:
+    if bands == 4 and distance > 7:
+        bands = 5  # the same arithmetic with fewer masks to try
+    pairs = near_pairs(np.array(hashes, np.uint64), distance, bands=bands)
+    found = [tuple(sorted(pair)) for pair in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)]
+    assert dict(zip(found, pairs.distance.tolist(), strict=True)) == brute_force(hashes, distance)
+    assert len(found) == len(set(found))
+
+
+def test_bands_agree_with_all_on_all_where_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    seeds = rng.integers(0, 2**64, 400, np.uint64, endpoint=False)
+    turned = seeds[:, None] ^ (np.uint64(1) << rng.integers(0, 64, (400, 4), np.uint64))
+    hashes = np.unique(np.concatenate([seeds, turned.ravel(), turned[:, 0] ^ np.uint64(5)]))
+    monkeypatch.setattr(near, "PAIRS_AT_A_TIME", 77)
+    all_pairs = near_pairs(hashes, 4, bands=0)
+    expected = sorted(zip(all_pairs.left, all_pairs.right, all_pairs.distance, strict=True))
+    assert len(expected) > 2000
+    for bands in (3, 4, 5):
+        pairs = near_pairs(hashes, 4, bands=bands)
+        low, high = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
+        assert sorted(zip(low, high, pairs.distance, strict=True)) == expected
+
+
+def test_every_plan_covers_every_bit_and_the_pigeonhole_holds() -> None:
+    for distance in range(near.MAX_DISTANCE + 1):
+        for bands in range(3, 12):
+            plan = near._plan(distance, bands)
+            assert sum(radius + 1 for _, _, radius in plan) == distance + 1, (
+                "one bit more must leave some band in reach"
+            )
+            assert all(width <= near.MAX_BAND for _, width, _ in plan)
+
+
+def test_few_are_compared_with_all_and_many_by_bands() -> None:
+    assert near.cheapest(100, 4) == 0
+    assert all(near.cheapest(1_000_000, distance) >= 3 for distance in range(near.MAX_DISTANCE + 1))
+
+
+def test_alike_beyond_reason_is_an_error_not_a_full_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "MAX_PAIRS", 100)
+    with pytest.raises(near.TooManyPairsError, match="more than 100 pairs of pictures within 10 bits"):
+        near_pairs(np.arange(64, dtype=np.uint64), 10)
+
+
+def test_nothing_to_compare() -> None:
+    for n in (0, 1):
+        assert len(near_pairs(np.arange(n, dtype=np.uint64), 4).left) == 0
+    assert settle(near_pairs(np.empty(0, np.uint64), 4), np.empty(0, np.int64)).keeper.tolist() == []
+
+
+def test_a_chain_keeps_what_is_near_to_none_that_stays() -> None:
+    # 0 - 1 - 2 - 3: 0 stays, so 1 goes; 2 is near 1 only, which goes: it stays, and 3 goes in its favour.
+    chain = Pairs(np.array([0, 2, 2], np.int32), np.array([1, 1, 3], np.int32), np.array([4, 2, 3], np.uint8))
+    settled = settle(chain, np.arange(4))
+    assert settled.keeper.tolist() == [0, 0, 2, 2]
+    assert settled.distance.tolist() == [0, 4, 0, 3]
+    # with 1 in front, its neighbours go; 3 stays
+    assert settle(chain, np.array([1, 0, 2, 3])).keeper.tolist() == [1, 1, 1, 3]
+
+
+def test_who_goes_goes_in_favour_of_the_nearest() -> None:
+    pairs = Pairs(np.array([0, 1], np.int32), np.array([2, 2], np.int32), np.array([4, 1], np.uint8))
+    assert settle(pairs, np.arange(3)).keeper.tolist() == [0, 1, 1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(HASHES, st.integers(0, 8), st.randoms(use_true_random=False))
+def test_no_two_that_stay_are_near_and_all_others_are_near_one(hashes: list[int], distance: int, rng) -> None:
+    rank = np.array(rng.sample(range(len(hashes)), len(hashes)), np.int64)
+    settled = settle(near_pairs(np.array(hashes, np.uint64), distance), rank)
+    stays = set(np.flatnonzero(settled.keeper == np.arange(len(hashes))).tolist())
+    near_each_other = brute_force(hashes, distance)
+    assert not any(i in stays and j in stays for i, j in near_each_other)
+    for one, keeper in enumerate(settled.keeper.tolist()):
+        assert keeper in stays
+        assert (hashes[one] ^ hashes[keeper]).bit_count() == settled.distance[one] <= distance
+        assert rank[keeper] <= rank[one]

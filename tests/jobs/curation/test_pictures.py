@@ -1,0 +1,67 @@
+"""What a table of images says: a picture is gone only if the source said so and no rendition of it is there."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.curation.pictures import Looks, read_looks
+from jobs.curation.rows import read_rows
+from jobs.errors import InputError
+from jobs.store.reading import open_table
+from tests.jobs.curation.hand import Held, image, write
+from tests.jobs.records import record
+
+TITLES = "abcdef"
+
+
+def looks(tmp_path: Any, images: list[dict[str, Any]], *, hashes: bool = True) -> Looks:
+    """By picture of the records `a` to `f`, in that order."""
+    held: Any = Held("records", [record(title) for title in TITLES])
+    rows = read_rows(held, thumbnails="any")
+    found = read_looks(open_table(write(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
+    return Looks(found.gone[rows.image], found.hashed[rows.image], found.phash[rows.image], found.counts)
+
+
+def of(title: str, **more: Any) -> dict[str, Any]:
+    return image(f"https://i/{title}.jpg", **more)
+
+
+def test_only_missing_is_gone(tmp_path: Any) -> None:
+    images = [
+        of("a", phash="00000000000000ff"),
+        of("b", status="missing"),
+        of("c", status="error"),
+        of("d", status="missing"),
+        of("d", rendition="w300", phash="0f00000000000000"),
+        of("e", status="blocked"),
+        of("somebody else's", status="missing"),
+    ]
+    found = looks(tmp_path, images)
+    assert found.gone.tolist() == [False, True, False, False, False, False]
+    assert found.hashed.tolist() == [True, False, False, True, False, False]
+    assert [hex(h) for h in found.phash] == ["0xff", "0x0", "0x0", "0xf00000000000000", "0x0", "0x0"]
+    assert found.counts == {"there": 2, "gone": 1, "unknown": 3, "of_others": 1}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_hash_is_that_of_the_first_rendition_by_name(tmp_path: Any, reverse: bool) -> None:
+    images = [
+        of("a", rendition="w300", phash="0000000000000003"),
+        of("a", rendition="original", phash="0000000000000001"),
+        of("a", rendition="w500", phash="0000000000000005"),
+        of("b", rendition="w500", phash="0000000000000005"),
+        of("b", rendition="w300", phash="0000000000000003"),
+        of("b", rendition="original", status="error", phash=None),
+    ]
+    found = looks(tmp_path, images[::-1] if reverse else images)
+    assert found.phash[:2].tolist() == [1, 3]
+
+
+def test_what_is_of_no_use_is_refused(tmp_path: Any) -> None:
+    with pytest.raises(InputError, match="none of its 1 pictures belongs to the records"):
+        looks(tmp_path / "1", [of("x")])
+    with pytest.raises(InputError, match="no phash in it, near-duplicates cannot be found"):
+        looks(tmp_path / "2", [of("a")])
+    assert not looks(tmp_path / "3", [of("a")], hashes=False).hashed.any()
+    assert np.array_equal(looks(tmp_path / "4", [], hashes=False).gone, np.zeros(6, bool))

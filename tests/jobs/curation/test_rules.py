@@ -1,0 +1,249 @@
+"""The rules on arrays give what a plain loop over the rows of each method gives, whatever the order of the rows."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.ids import content_id
+from jobs.curation import rules, statistics
+from jobs.curation.rows import ranks, read_rows
+from jobs.curation.rules import RULES, Decision
+from jobs.errors import InputError
+from tests.jobs.curation.hand import Held
+from tests.jobs.records import record
+
+PRECEDENCE = ["knowledge_graph", "language_model", "manual"]
+WIKIMEDIA = "https://upload.wikimedia.org/wikipedia/commons"
+
+
+def found(title: str, *methods: str, **more: Any) -> dict[str, Any]:
+    split = more.pop("split", "train")
+    return {**record(title, **more), "methods": list(methods), "split": split}
+
+
+def decide(
+    rows: list[dict[str, Any]], *, gone: frozenset[str] = frozenset(), thumbnails: str = "wikimedia"
+) -> tuple[Decision, dict[str, str]]:
+    """The decision, and record_id -> the rule it fell to."""
+    held: Any = Held("records", rows)
+    read = read_rows(held, thumbnails=thumbnails)
+    missing = np.zeros(len(read.pictures), bool)
+    for row, image in zip(rows, read.image, strict=True):
+        missing[image] |= row["image_url"] in gone
+    decision = rules.each_method(read, gone=missing, thumbnails=thumbnails != "any")
+    rules.resolve(read, decision, precedence=PRECEDENCE, ranks=partial(ranks, held))
+    fell = {row["record_id"]: RULES[rule - 1] for row, rule in zip(rows, decision.rule, strict=True) if rule}
+    return decision, fell
+
+
+def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str]) -> Callable[[dict[str, Any]], bool]:
+    """What a rule asks of a row among a method's rows that are left."""
+    pages = defaultdict(set)
+    for row in mine:
+        pages[row["page_url"]].add(row["image_url"])
+    asked: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "is_main_image": lambda r: (r["is_main_image"] or "").lower() == "true",
+        "one_image_a_page": lambda r: len(pages[r["page_url"]]) == 1,
+        "picture_exists": lambda r: r["image_url"] not in gone,
+        "https": lambda r: r["image_url"].startswith("https://"),
+        "thumbnail_form": lambda r: "wikimedia" not in r["image_url"] or r["image_url"].endswith("jpg"),
+    }
+    return asked[test]
+
+
+def plain_loop(rows: list[dict[str, Any]], gone: frozenset[str]) -> dict[str, str]:
+    """The same by the letter: each method's rows filtered alone, then duplicates, with no array in sight."""
+    order = [*PRECEDENCE, *sorted({m for r in rows for m in r["methods"]} - {*PRECEDENCE}), ""]
+    lost: dict[str, int] = {}
+    kept_by: dict[str, list[str]] = defaultdict(list)
+    tests = ["is_main_image", "one_image_a_page", "picture_exists", "https", "thumbnail_form"]
+    for method in order:
+        mine = [r for r in rows if method in (r["methods"] or [""])]
+        for number, test in enumerate(tests):
+            passes = passing(test, mine, gone)
+            for row in mine:
+                if not passes(row):
+                    lost[row["record_id"]] = max(number, lost.get(row["record_id"], 0))
+            mine = [r for r in mine if passes(r)]
+        for row in mine:
+            kept_by[row["record_id"]].append(method)
+    fell = {r: tests[number] for r, number in lost.items() if r not in kept_by}
+    best: dict[str, tuple[Any, ...]] = {}
+    for row in rows:
+        if by := kept_by[row["record_id"]]:
+            rank = (min(map(order.index, by)), row["page_title"], row["page_url"], row["record_id"])
+            best[row["image_url"]] = min(rank, best.get(row["image_url"], rank))
+    for row in rows:
+        if kept_by[row["record_id"]] and best[row["image_url"]][-1] != row["record_id"]:
+            fell[row["record_id"]] = "one_row_an_image"
+    return fell
+
+
+IMAGES = ["https://a", "https://b", "http://c", f"{WIKIMEDIA}/a/ab/x.jpg", f"{WIKIMEDIA}/a/ab/x.ogg"]
+ROW = st.fixed_dictionaries({
+    "title": st.sampled_from("tuv"),
+    "page": st.sampled_from("pqr"),
+    "image": st.sampled_from(IMAGES),
+    "main": st.sampled_from(["true", "TRUE", "false", None]),
+    "methods": st.lists(st.sampled_from([*PRECEDENCE, "own", "another"]), max_size=3, unique=True),
+    "split": st.sampled_from(["train", "val", "", None]),
+})  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROW, max_size=14), st.frozensets(st.sampled_from(["https://a", "https://b"])), st.integers(0, 9))
+def test_it_is_what_a_plain_loop_gives_in_any_order(drawn: list[Any], gone: frozenset[str], seed: int) -> None:
+    rows = [
+        found(d["title"], *d["methods"], page=d["page"], image=d["image"], main=d["main"], split=d["split"])
+        | {"record_id": str(number)}
+        for number, d in enumerate(drawn)
+    ]
+    decision, fell = decide(rows, gone=gone)
+    assert fell == plain_loop(rows, gone)
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    assert decide(shuffled, gone=gone)[1] == fell
+    left = [row for row in rows if row["record_id"] not in fell]
+    assert len({row["image_url"] for row in left}) == len(left)
+    assert decide(left, gone=gone)[1] == {}, "a second time changes nothing"
+    assert (decision.credit[decision.left()] != rules.NO_METHOD).all()
+
+
+def test_pages_are_looked_at_in_each_method_alone() -> None:
+    """One page under two titles: the knowledge graph's terms match one of them, the language model's both."""
+    rows = [
+        found("1932 revolt", "knowledge_graph", "language_model", page="P", image="https://a", record_id="1"),
+        found("revolt", "language_model", page="P", image="https://b", record_id="2"),
+    ]
+    decision, fell = decide(rows)
+    assert fell == {"2": "one_image_a_page"}
+    assert decision.reached[:, 0].tolist() == [rules.STAYS, rules.NUMBER["one_image_a_page"]]
+
+
+def test_a_record_is_counted_under_the_rule_that_took_its_last_method() -> None:
+    rows = [
+        found("a", "knowledge_graph", "manual", page="P", image="http://a", record_id="1"),
+        found("b", "manual", page="P", image="https://b", record_id="2"),
+    ]
+    assert decide(rows)[1] == {"1": "https", "2": "one_image_a_page"}
+
+
+def test_the_page_rule_comes_before_the_others_and_main_before_it() -> None:
+    rows = [
+        found("t", page="p", image="https://a", record_id="1"),
+        found("t", page="p", image="http://b", record_id="2"),
+    ]
+    assert decide(rows)[1] == {"1": "one_image_a_page", "2": "one_image_a_page"}
+    assert decide(rows, gone=frozenset({"https://a"}))[1] == {"1": "one_image_a_page", "2": "one_image_a_page"}
+    rows[1]["is_main_image"] = "false"
+    assert decide(rows)[1] == {"2": "is_main_image"}
+    rows = [
+        found("a", page="p", image="https://a", record_id="1"),
+        found("a", page="p", image="https://b", record_id="2"),
+        found("z", page="q", image="https://a", record_id="3"),
+    ]
+    assert decide(rows)[1].keys() == {"1", "2"}, "3 stays though 1 would stay instead of it"
+    gone_and_plain = [found("a", image="http://a", record_id="1")]
+    assert decide(gone_and_plain, gone=frozenset({"http://a"}))[1] == {"1": "picture_exists"}
+
+
+@pytest.mark.parametrize("url", ["http://a", "HTTPS://a", "", "httpsx://a", "//https://a"])
+def test_only_https_stays(url: str) -> None:
+    assert decide([found("t", image=url, record_id="1")])[1] == {"1": "https"}
+
+
+def test_which_urls_need_a_resized_form_is_chosen() -> None:
+    rows = [
+        found("elsewhere", image="https://example.org/x.jpg", record_id="1"),
+        found("sound", image=f"{WIKIMEDIA}/a/ab/x.ogg", record_id="2"),
+        found("picture", image=f"{WIKIMEDIA}/a/ab/x.jpg", record_id="3"),
+    ]
+    assert decide(rows)[1] == {"2": "thumbnail_form"}
+    assert decide(rows, thumbnails="all")[1] == {"1": "thumbnail_form", "2": "thumbnail_form"}
+    decision, fell = decide(rows, thumbnails="any")
+    assert fell == {}
+    assert "thumbnail_form" not in decision.applied
+
+
+def test_an_image_found_by_several_methods_goes_to_the_first_in_precedence() -> None:
+    same = "https://same"
+    rows = [
+        found("a", "manual", image=same, page="1", record_id="1"),
+        found("b", "language_model", "own", image=same, page="2", record_id="2"),
+        found("d", "knowledge_graph", image=same, page="4", record_id="4"),
+        found("c", "knowledge_graph", "manual", image=same, page="3", record_id="3"),
+    ]
+    decision, fell = decide(rows)
+    assert fell == dict.fromkeys("124", "one_row_an_image")
+    methods = read_rows(Held("records", rows), thumbnails="any").methods  # type: ignore[arg-type]
+    assert [methods[m] for m in decision.credit[decision.left()]] == ["knowledge_graph"]
+    assert rules.in_precedence(["z", "manual", "a", "knowledge_graph"], PRECEDENCE) == [3, 1, 2, 0]
+
+
+def test_the_smallest_title_then_page_then_id_stays() -> None:
+    keys = [
+        ("1", "q", "b"),
+        ("2", "z", "a"),
+        ("4", "p", "a"),
+        ("3", "p", "a"),
+        ("5", "p", "\uffff"),
+        ("6", "p", "\U0001f600"),
+    ]
+    rows = [found(title, page=page, image="https://a", record_id=number) for number, page, title in keys]
+    assert decide(rows)[1] == dict.fromkeys("12456", "one_row_an_image")
+
+
+def test_steps_are_counted_by_method_and_split() -> None:
+    rows = [
+        found("a", "knowledge_graph", "manual", record_id="1"),
+        found("b", "knowledge_graph", split="val", main="false", record_id="2"),
+        found("c", "manual", split="", image="http://c", record_id="3"),
+        found("d", "manual/own", image="https://i/a.jpg", record_id="4"),
+    ]
+    read = read_rows(Held("records", rows), thumbnails="wikimedia")  # type: ignore[arg-type]
+    decision, _ = decide(rows)
+    tally = statistics.steps(read, decision, 0, 4)
+    by_step = statistics.by_step(tally)
+    assert list(by_step) == ["matched", *decision.applied]
+    assert by_step["matched"] == {
+        "knowledge_graph": {"train": 1, "val": 1},
+        "manual": {"train": 1, "unsaid": 1},
+        "manual/own": {"train": 1},
+    }
+    assert by_step["https"] == {
+        "knowledge_graph": {"train": 1, "val": 0},
+        "manual": {"train": 1, "unsaid": 0},
+        "manual/own": {"train": 1},
+    }
+    assert {m: sum(s.values()) for m, s in by_step["one_row_an_image"].items()} == {
+        "knowledge_graph": 1,
+        "manual": 0,
+        "manual/own": 0,
+    }
+    parts: dict[str, int] = {}
+    for first in range(4):
+        for key, n in statistics.steps(read, decision, first, first + 1).items():
+            parts[key] = parts.get(key, 0) + n
+    assert parts == tally, "the sum over units is the tally of the table"
+
+
+def test_too_many_methods_are_refused() -> None:
+    rows = [found("t", *(f"m{n:02}" for n in range(65)))]
+    with pytest.raises(InputError, match="more than 64 values of method"):
+        read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
+
+
+def test_a_picture_is_found_by_its_id() -> None:
+    rows = [found(title) for title in "abcabd"]
+    read = read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
+    import pyarrow as pa
+
+    ids = [content_id(f"https://i/{title}.jpg") for title in "abcabdx"]
+    assert read.pictures.find(pa.chunked_array([ids]))[:6].tolist() == read.image.tolist()
+    assert read.pictures.find(pa.chunked_array([ids]))[6] == -1

@@ -1,0 +1,180 @@
+"""The starter set's arithmetic: whose scores, whose labels, and what is counted rather than guessed."""
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.curation.rows import Lookup, hashes_of, numbered
+from jobs.curation.starter import Ratings, StarterConfig, question_counts, rated_above, read_ratings, regions
+from jobs.errors import InputError
+from tests.jobs.curation.hand import Held, rating
+
+ITEMS = ["a", "b", "c", "d", "e"]
+
+
+def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[Ratings, StarterConfig]:
+    """The ratings of the pictures a to e, by place of ITEMS."""
+    config = StarterConfig(**keys)
+    config.check()
+    import pyarrow as pa
+
+    hashes, place = numbered(hashes_of(pa.chunked_array([ITEMS])))
+    sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
+    found = read_ratings(sources, Lookup(hashes), config)
+    votes = tuple(v[place] for v in found.votes)
+    return Ratings(found.total[place], found.count[place], found.labels, votes, found.tally), config
+
+
+def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]]:
+    """The pictures with a mean, and those whose mean is above the threshold."""
+    ratings, config = read([*rows, rating("a", "sub_region", "Caribbean")], **keys)
+    rated, high = rated_above(ratings, config)
+    return [i for i, r in zip(ITEMS, rated, strict=True) if r], [
+        i for i, h in zip(ITEMS, rated & high, strict=True) if h
+    ]
+
+
+def person(item: str, answer: object, rater: str = "p1") -> dict[str, Any]:
+    return rating(item, "sensitive", answer, rater=rater, method="human")
+
+
+def model(item: str, answer: object, rater: str = "m1") -> dict[str, Any]:
+    return rating(item, "sensitive", answer, rater=rater)
+
+
+SCORES = [
+    *(person("a", 2, f"p{n}") for n in range(3)),  # people 2, model 5: pooled 11/4 = 2.75, mean of means 3.5
+    model("a", 5),
+    person("b", 3),
+    model("b", 3),  # 3.0 exactly, which is not above 3.0
+    person("c", 5),  # people only: no mean of means
+    model("d", 4),
+    model("d", None, "m2"),  # refused: counted, and the mean is 4, not less
+    model("e", None),
+]
+
+
+def test_pooled_and_mean_of_means() -> None:
+    assert above(SCORES) == (["a", "b", "c", "d"], ["c", "d"])
+    assert above(SCORES, mean="of_means") == (["a", "b"], ["a"])
+    models_only = [row for row in SCORES if row["method"] != "human"]
+    assert above(models_only, mean="of_means") == (["a", "b", "d"], ["a", "d"])
+    assert above(SCORES, above=2.75) == (["a", "b", "c", "d"], ["b", "c", "d"])
+    assert above(SCORES, above=2.7)[1] == ["a", "b", "c", "d"]
+
+
+def test_means_do_not_depend_on_the_order_of_the_ratings() -> None:
+    rng = random.Random(0)
+    rows = [model(rng.choice(ITEMS), rng.choice([2.9, 3.0, 3.1, 3.3, 2.7]), f"m{n}") for n in range(400)]
+    first, _ = read([*rows, rating("a", "sub_region", "x")])
+    second, _ = read(rng.sample([*rows, rating("a", "sub_region", "x")], 401))
+    assert np.array_equal(first.total, second.total)
+
+
+def test_what_is_not_ok_is_counted_and_others_pictures_too() -> None:
+    rows = [*SCORES, model("stranger", 5), rating("a", "sub_region", None), rating("a", "sub_region", "Caribbean")]
+    ratings, _ = read(rows)
+    assert question_counts(ratings.tally, "sensitive") == [("ok", 8), ("refused", 2), ("of other pictures", 1)]
+    assert question_counts(ratings.tally, "sub_region") == [("ok", 1), ("refused", 1)]
+
+
+def labels(rows: list[dict[str, Any]], **keys: Any) -> dict[str, str | int]:
+    ratings, config = read([*rows, model("a", 3)], **keys)
+    label, names = regions(ratings, config)
+    return {item: names[n] if n >= 0 else int(n) for item, n in zip(ITEMS, label, strict=True)}
+
+
+def says(item: str, word: str | None, rater: str, *, human: bool = False) -> dict[str, Any]:
+    return rating(item, "sub_region", word, rater=rater, method="human" if human else "closed")
+
+
+VOTES = [
+    says("a", "Polynesia", "m1"),
+    says("a", "Polynesia", "m2"),
+    says("a", "Caribbean", "p1", human=True),
+    says("b", "Polynesia", "m1"),
+    says("b", "Caribbean", "p1", human=True),
+    says("b", "unsure", "p2", human=True),
+    says("b", "Caribbean", "p3", human=True),
+    says("c", "unsure", "p1", human=True),
+    says("c", "Melanesia", "m1"),
+    says("d", None, "m1"),
+    says("e", "unsure", "m1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, {"a": "Polynesia", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
+        ({"unsure": "region"}, {"a": "Polynesia", "b": -1, "c": -1, "d": -1, "e": "unsure"}),
+        ({"unsure": "drop"}, {"a": "Polynesia", "b": -1, "c": -1, "d": -1, "e": -2}),
+        (
+            {"unsure": "region", "region_majority": "most"},
+            {"a": "Polynesia", "b": "Caribbean", "c": -1, "d": -1, "e": "unsure"},
+        ),
+        (
+            {"unlabelled": "region"},
+            {"a": "Polynesia", "b": "Caribbean", "c": "Melanesia", "d": "no label", "e": "no label"},
+        ),
+        (
+            {"unsure": "drop", "unlabelled": "region"},
+            {"a": "Polynesia", "b": "no label", "c": "no label", "d": "no label", "e": -2},
+        ),
+        ({"region_by": ["people"]}, {"a": "Caribbean", "b": "Caribbean", "c": -1, "d": -1, "e": -1}),
+        ({"region_by": ["models"]}, {"a": "Polynesia", "b": "Polynesia", "c": "Melanesia", "d": -1, "e": -1}),
+        ({"region_by": ["people", "models"]}, {"a": "Caribbean", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
+        ({"region_by": ["m2", "p3", "m1"]}, {"a": "Polynesia", "b": "Caribbean", "c": "Melanesia", "d": -1, "e": -1}),
+    ],
+)  # fmt: skip
+def test_whose_label_counts(keys: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert labels(VOTES, **keys) == expected
+    assert labels(VOTES[::-1], **keys) == expected
+
+
+def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
+    good = [model("a", 3), rating("a", "sub_region", "Caribbean")]
+    with pytest.raises(
+        InputError, match=re.escape("starter.question=shocking: not asked in these ratings; there are sens")
+    ):
+        read(good, question="shocking")
+    with pytest.raises(
+        InputError, match=re.escape("starter.region_question=where: not asked in these ratings; there are")
+    ):
+        read(good, region_question="where")
+    with pytest.raises(InputError, match=re.escape("starter.rubric=mine: no rating by it; there are century_labels")):
+        read(good, rubric="mine")
+    with pytest.raises(InputError, match=re.escape("starter.rubric=century_labels: no rating by it; there are none")):
+        read([])
+    with pytest.raises(
+        InputError, match=re.escape("ratings: none of the 1 ratings of sensitive is about these pictures")
+    ):
+        read([model("x", 3), rating("x", "sub_region", "Caribbean")])
+    with pytest.raises(InputError, match=re.escape("starter.question=sub_region: its answers have no score")):
+        read(good, question="sub_region")
+    with pytest.raises(InputError, match=re.escape("no gpt answered sub_region about these pictures; there are m ")):
+        read(good, region_by=["gpt"])
+    with pytest.raises(InputError, match="no people answered sub_region"):
+        read(good, region_by=["models", "people"])
+    with pytest.raises(InputError, match="more than 255 answers, no list of regions"):
+        read([model("a", 3), *(rating("a", "sub_region", f"r{n}", sample=n) for n in range(256))])
+
+
+def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:
+    rows = [model("a", 5), {**model("b", 5), "rubric": "other"}, {**model("a", 1, "m9"), "rubric": "other"}]
+    assert above(rows) == (["a"], ["a"])
+    assert above(rows, rubric=None) == (["a", "b"], ["b"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("mean", "median"), ("region_majority", "all"), ("unsure", "guess"), ("unlabelled", "keep"), ("per_region", 0)],
+)
+def test_values_that_are_not_allowed(key: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"starter.{key}={value}: "):
+        StarterConfig(**{key: value}).check()
+    with pytest.raises(InputError, match="name at least one"):
+        StarterConfig(region_by=[]).check()
