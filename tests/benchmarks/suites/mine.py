@@ -147,6 +147,7 @@ BENCHMARK = Benchmark(
         Contender(name="pandas", function=f"{__name__}:pandas", about="read_csv in chunks, Aho-Corasick"),
     ),
     reference="isal",
+    input_version=2,
     targets=(
         Target(metric="cpu_s", contender="remine", against="isal", at_most=1.35),
         Target(metric="cpu_s", contender="csv_dictreader", against="remine", at_least=6),
