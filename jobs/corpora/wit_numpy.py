@@ -11,6 +11,7 @@ import numpy as np
 
 TAB, LF, CR, QUOTE = b'\t\n\r"'
 WORD = 8
+SLICE = 1 << 18  # bytes looked at together: with what is made of them they stay in the processor's cache
 STRAY_QUOTE, WRONG_WIDTH, LONE_RETURN = -1, -2, -3  # what `index` says of a buffer that csv might read differently
 QUOTED_TITLE, QUOTED_LANGUAGE = -2, -1  # in place of where a pick's title begins
 
@@ -18,6 +19,8 @@ BEFORE_OPENING = np.zeros(256, np.bool_)
 BEFORE_OPENING[[TAB, LF, QUOTE]] = True
 AFTER_CLOSING = np.zeros(256, np.bool_)
 AFTER_CLOSING[[TAB, LF, CR, QUOTE]] = True
+MEANINGLESS = np.ones(256, np.bool_)  # what is found with the others because it, too, is not above 13
+MEANINGLESS[[TAB, LF, CR, QUOTE]] = False
 
 Places = np.ndarray[Any, np.dtype[np.intp]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -49,8 +52,7 @@ class NumpyIndex:
         words = -(-len(around) // WORD)
         self._mask_words = np.zeros(words, np.uint64)
         self._mask = self._mask_words.view(np.uint8)
-        self._cells = self._mask.view(np.bool_).reshape(words, WORD)
-        self._flags = np.empty(len(around), np.bool_)
+        self._flags = np.empty(SLICE, np.bool_)
 
     def __call__(self, have: int, width: int, at_language: int, at_title: int, wanted: bytes | None) -> Index | int:
         """The index of the first `have` bytes, which begin a row, or what is wrong with them."""
@@ -85,18 +87,19 @@ class NumpyIndex:
 
     def _special(self, have: int) -> Places:
         """Where tabs, line ends, carriage returns and quotes stand; few bytes are, so words without one go first."""
-        data, mask, flags = self._data[:have], self._mask[:have], self._flags[:have]
-        np.subtract(data, TAB, out=mask)
-        np.less_equal(mask, CR - TAB, out=flags)
-        np.equal(data, QUOTE, out=mask.view(np.bool_))
-        np.logical_or(mask.view(np.bool_), flags, out=mask.view(np.bool_))
+        for begin in range(0, have, SLICE):
+            data = self._data[begin : min(begin + SLICE, have)]
+            mask, flags = self._mask[begin : begin + len(data)].view(np.bool_), self._flags[: len(data)]
+            np.less_equal(data, CR, out=flags)
+            np.equal(data, QUOTE, out=mask)
+            np.logical_or(mask, flags, out=mask)
         words = -(-have // WORD)
         self._mask[have : words * WORD] = 0
         hit = (self._mask_words[:words] != 0).nonzero()[0]
-        within = self._cells[hit].ravel().nonzero()[0]
+        within = self._mask_words[hit].view(np.bool_).nonzero()[0]
         at: Places = (hit[within >> 3] << 3) + (within & 7)
         what = self._data[at]
-        other = (what == 0x0B) | (what == 0x0C)  # between tab and carriage return, and nothing to CSV
+        other = MEANINGLESS[what]
         return at[~other] if other.any() else at
 
     def _quotes_pair(self, quotes: Places, have: int) -> bool:
