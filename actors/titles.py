@@ -4,12 +4,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 SEPARATOR = "\0"  # between titles that are matched at once: neither cased nor combining, so folding stops at it
 MATCHES = ("substring", "word", "exact")
 CASES = ("lower", "casefold")
 COMPOSITIONS = ("NFC", "NFKC")
-_DECOMPOSED = {"NFC": "NFD", "NFKC": "NFKD"}
+_Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+_FORMS: dict[str, tuple[_Form, _Form]] = {"NFC": ("NFD", "NFC"), "NFKC": ("NFKD", "NFKC")}  # taken apart, together
 # Unicode's dash punctuation and the minus sign become the hyphen of the keyboard.
 _DASHES = {ord(c): "-" for c in "\u058a\u05be\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2e3a\u2e3b\ufe58\ufe63\uff0d"}
 
@@ -42,12 +44,12 @@ class Fold:
         """`text` folded; folding it again changes nothing, and joined texts fold as each alone."""
         if text.isascii():
             return text.lower()
-        if self.compose is not None:
-            # Case is taken away from letters without their accents, or the order of the two would matter.
-            text = unicodedata.normalize(_DECOMPOSED[self.compose], text)
+        apart, together = _FORMS.get(self.compose or "", (None, None))
+        if apart:  # case is taken from letters without their accents, or the order of the two would matter
+            text = unicodedata.normalize(apart, text)
         text = text.casefold() if self.case == "casefold" else text.lower()
-        if self.compose is not None:
-            text = unicodedata.normalize(self.compose, text)
+        if together:
+            text = unicodedata.normalize(together, text)
         return text.translate(_DASHES) if self.dashes else text
 
     def whole(self, text: str) -> str:
@@ -119,6 +121,13 @@ class TitleMatcher:
         each_title = titles.split(SEPARATOR)
         found = ((number, self.match(each_title[number])) for number in sorted(numbers))
         return {number: terms for number, terms in found if terms}
+
+    def match_all(self, titles: Sequence[str]) -> dict[int, list[str]]:
+        """The terms that each of `titles` holds: its index -> its terms; titles without a term are not in it."""
+        joined = SEPARATOR.join(titles)
+        if not titles or joined.count(SEPARATOR) == len(titles) - 1:
+            return self.match_joined(joined)
+        return {number: terms for number, title in enumerate(titles) if (terms := self.match(title))}
 
     def inside_words(self, title: str, terms: Iterable[str]) -> list[str]:
         """Those of `terms`, which `title` holds, that stand nowhere in it as words of their own (pain in Spain)."""

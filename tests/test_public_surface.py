@@ -41,6 +41,10 @@ KEYS = {
         terms.path: str
         terms.column: str | None
         terms.source: str | None
+        match: str
+        fold.case: str
+        fold.compose: str | None
+        fold.dashes: bool
     """,
     "curate": """
         out: str

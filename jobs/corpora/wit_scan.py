@@ -224,8 +224,7 @@ class FastScan:
             found = matcher.match_joined(text)
         else:  # a title holds the separator itself
             _, titles = self._titles(index, at_language, at_title, wanted)
-            one_by_one = enumerate(title.decode("utf-8") for title in titles)
-            found = {number: terms for number, title in one_by_one if (terms := matcher.match(title))}
+            found = matcher.match_all([title.decode("utf-8") for title in titles])
         parsed = [(self._parsed(int(picks[n][0]), int(picks[n][1])), found[n]) for n in sorted(found)]
         return len(picks), parsed
 

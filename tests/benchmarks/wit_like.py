@@ -104,7 +104,7 @@ def write_wit_like(path: Path, *, rows: int, terms: Sequence[str], seed: int = 7
 
 
 def repeat(source: Path, path: Path, *, times: int) -> None:
-    """Write to `path` a file with the rows of `source` (of `write_wit_like`) `times` times over, without recompressing."""
+    """Write to `path` the rows of `source`, which `write_wit_like` made, `times` times over, without compressing."""
     with source.open("rb") as read, path.open("wb") as out:
         out.write(HEADER_MEMBER)
         for _ in range(times):
