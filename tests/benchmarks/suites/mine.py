@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.tables import WIT_COLUMNS
 from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
@@ -37,10 +36,15 @@ def prepare(workdir: Path, size: Size) -> None:
 
 def isal(workdir: Path, size: Size) -> Result:
     """Decompress and look at nothing: what no reader in one process can be faster than."""
+    return decompressed(workdir / CORPUS)
+
+
+def decompressed(path: Path) -> Result:
+    """Read a gzip file to its end with python-isal, into one buffer."""
     from isal import igzip
 
     buffer = bytearray(READ_BYTES)
-    with igzip.open(workdir / CORPUS, "rb") as file:
+    with igzip.open(path, "rb") as file:
         while file.readinto(buffer):
             pass
     return Result(rows=0, digest="")
@@ -99,6 +103,8 @@ def ray_data(workdir: Path, size: Size) -> Result:
     import pyarrow.compute as pc
     import ray.data
     from pyarrow import csv as arrow_csv
+
+    from jobs.tables import WIT_COLUMNS
 
     class Titles:
         def __init__(self, terms: list[str]) -> None:
@@ -167,6 +173,7 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
     """
     from jobs.corpora.wit import scan_file
     from jobs.store.writer import Counts, Reject
+    from jobs.tables import WIT_COLUMNS
 
     def refuse(reject: Reject) -> None:
         raise ValueError(f"a reject in a clean file: {reject}")
