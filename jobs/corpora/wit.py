@@ -61,7 +61,8 @@ def find_files(path: str) -> list[locations.Object]:
         return found
     named = [o for o in found if re.search(r"\.tsv(\.gz|\.zst)?$", o.uri)]
     if not named:
-        raise InputError(f"{path}: {len(found)} files, none of them .tsv, .tsv.gz or .tsv.zst")
+        hint = " (corpus=wit_base reads Parquet)" if any(o.uri.endswith(".parquet") for o in found) else ""
+        raise InputError(f"{path}: {len(found)} files, none of them .tsv, .tsv.gz or .tsv.zst{hint}")
     return named
 
 

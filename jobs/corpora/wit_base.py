@@ -55,7 +55,7 @@ def find_files(path: str) -> list[Object]:
     found = locations.find(path)
     named = [o for o in found if o.uri.endswith(".parquet")]
     if not named:
-        raise InputError(f"{path}: {len(found)} files, none of them .parquet")
+        raise InputError(f"{path}: {len(found)} file{'s' * (len(found) > 1)}, none of them .parquet")
     return named
 
 

@@ -341,7 +341,7 @@ def test_the_split_is_in_the_name(uri: str, split: str) -> None:
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0") | st.sampled_from('\t\n"é😀'), max_size=8)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.lists(CELLS, min_size=5, max_size=5), max_size=8), chunk=st.integers(1, 9), crlf=st.booleans())
 def test_valid_files_read_as_pythons_csv_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[list[str]], chunk: int, crlf: bool
@@ -357,7 +357,7 @@ def test_valid_files_read_as_pythons_csv_reads_them(
     assert found.rejects == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(junk=st.binary(max_size=60), pack=st.booleans(), cut=st.integers(0, 30))
 def test_any_bytes_balance_and_keep_the_rows_before_them(tmp_path: Path, junk: bytes, pack: bool, cut: int) -> None:
     content = (HEADER + row("one") + row("two")).encode()
@@ -380,7 +380,7 @@ LINES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES, chunk=st.sampled_from([1, 16, 64, 200, 1 << 16]), language=st.sampled_from(["en", None]))
 def test_the_byte_scan_with_its_detours_gives_what_csv_alone_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], chunk: int, language: str | None
@@ -408,6 +408,16 @@ def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, mo
     assert said.startswith("f.tsv, first at byte ")
     assert "a quote inside an unquoted field" in said
     assert 2 < read < len(rows) / 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_row_larger_than_every_buffer(tmp_path: Path, pack: Any) -> None:
+    huge = row('"' + "y\t\n" * 2_000_000 + '"')
+    found = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
+    assert [len(title or "") for title in found.titles] == [3, 6_000_000, *[3] * 9]
+    (said,) = found.counts.tallies["read_by_csv"]
+    assert "a row of more than 4,194,304 bytes" in said
+    assert found.rejects == []
 
 
 @pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"PK\x03\x04", b"PAR1"])

@@ -177,7 +177,7 @@ def test_what_is_no_wit_base_is_refused_by_name(tmp_path: Path) -> None:
     ]
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.tsv").write_text("x")
-    with pytest.raises(InputError, match=r"1 files, none of them \.parquet"):
+    with pytest.raises(InputError, match=r"1 file, none of them \.parquet"):
         wit_base.find_files(str(tmp_path / "sub"))
 
 

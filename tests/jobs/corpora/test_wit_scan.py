@@ -109,14 +109,14 @@ def files(draw: st.DrawFn) -> tuple[bytes, str | None, int]:
     return raw, language, draw(st.sampled_from([1, 2, 3, 7, 16, 64, 300, 4096]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(files())
 def test_nasty_files_read_as_the_csv_module_reads_them(file: tuple[bytes, str | None, int]) -> None:
     raw, language, chunk = file
     same(raw, language=language, chunk=chunk)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.sampled_from([b"en", b"\t", b"\t", b"\t", b"\n", b"\n", b'"', b'"', b"\r", b"\r\n", b"acre", b"x"])),
     st.integers(1, 40),
