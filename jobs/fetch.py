@@ -2,10 +2,12 @@
 
     python -m jobs.fetch source=folder source.path=DIR out=R/images
     python -m jobs.fetch source=folder source.path=s3://b/pictures input=R/records out=R/images
+    python -m jobs.fetch source=wit_base source.path='s3://b/wit_base/*.parquet' input=R/records out=R/images
 
 Without `input` every file below the folder is a row. With `input` every record's picture is a row, looked up
 in the folder by the file name that its image_url ends in; what the folder lacks is `missing`. A file that is
-no picture, or a broken one, keeps its row with status `error`.
+no picture, or a broken one, keeps its row with status `error`. With `source=wit_base` the pictures come out of
+that set's Parquet files, found by the records' image_url; no network is asked.
 """
 
 import sys
@@ -21,20 +23,22 @@ from omegaconf import MISSING
 
 from actors.folder_fetcher import DEFAULT_MAX_BYTES, FolderFetcher
 from actors.ids import content_id
+from actors.parquet_pictures import ParquetPictures
 from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
+from jobs.corpora import wit_base as corpus
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import Task
 
 
 @dataclass
 class FolderConfig:
-    """Pictures in a folder or below an `s3://` prefix."""
+    """Pictures in a folder or below an `s3://` prefix, or in the Parquet files of wit_base."""
 
     name: str = "folder"
     path: str = MISSING
@@ -56,11 +60,16 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
     folder = locations.absolute(cfg.source.path)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    files = [o for o in locations.find(folder) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
+    if wit_base := cfg.source.name == "wit_base":
+        files = corpus.find_files(folder)
+    else:
+        files = [o for o in locations.find(folder) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
     if cfg.input:
         records = open_table(cfg.input, "records")
         _check_one_row_a_picture(records)
         units, rows = records.units(), partial(of_records, folder=folder)
+    elif wit_base:
+        raise InputError("source=wit_base: input= is needed, the records whose pictures are wanted")
     else:
         units, rows = list(folder_units(files, cfg.unit_rows)), partial(of_folder, folder=folder)
     plan = Plan(
@@ -85,11 +94,15 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     flow.check(cfg.resources, ["fetch"])
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     kwargs = {"open_filesystem": partial(_filesystem, folder), "max_bytes": cfg.source.max_bytes}
+    actor: type = FolderFetcher
+    if wit_base:
+        actor, kwargs = ParquetPictures, {**kwargs, "column": corpus.PICTURE, "rendition": corpus.RENDITION}
+        rows = partial(corpus.of_records, places=_keep_places(run, records, files))
     flow.stream(
         run,
         name="fetch",
         read=flow.Read(rows, item="image_id", output_item="image_id", excluded=exclusions.keep(run, excluded)),
-        stages=[flow.Stage("fetch", FolderFetcher, kwargs)],
+        stages=[flow.Stage("fetch", actor, kwargs)],
         resources=cfg.resources,
     )
     manifest = run.finish()
@@ -144,6 +157,16 @@ def _check_one_row_a_picture(records: TableSource) -> None:
                     f"{records.uri}: several records of one picture ({image}); run jobs.curate on it first"
                 )
             seen.add(image)
+
+
+def _keep_places(run: TableRun, records: TableSource, files: Sequence[Object]) -> str:
+    """Find where the records' pictures lie in the Parquet files; kept with the run, where workers read it."""
+    urls = (
+        pa.concat_tables(records.batches(["image_url"]))["image_url"].unique()
+        if run.todo
+        else pa.array([], pa.string())
+    )
+    return run.keep("places.parquet", corpus.pack_places(corpus.picture_places(files, urls)))
 
 
 def _filesystem(folder: str) -> pafs.FileSystem:

@@ -1,28 +1,30 @@
 """Find the records of a corpus whose page title contains a search term -> table `records`.
 
     python -m jobs.mine corpus=wit corpus.path='s3://b/wit/*.tsv.gz' terms.path=R/terms out=R/matches
+    python -m jobs.mine corpus=wit_base corpus.path='s3://b/wit_base/*.parquet' terms.path=R/terms out=R/matches
 
 One work unit a file. It only matches: language, and the title contains a term without regard to case
-(Century, section 3.2 and appendix E). What needs the whole set is `curate`.
+(Century, section 3.2 and appendix E). What needs the whole set is `curate`. `match=word` asks for whole words,
+`match=exact` for whole titles; `fold.*` says what counts as the same letter, in terms and titles alike.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
 from actors.ids import content_id
-from actors.titles import TitleMatcher
+from actors.titles import MATCHES, Fold, TitleMatcher
 from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
-from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
-from jobs.corpora.wit import Hit, WitConfig, check_header, find_files, scan_file, split_of
+from jobs.corpora import wit, wit_base
+from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
+from jobs.corpora.wit import Hit, WitConfig, split_of
 from jobs.errors import InputError
 from jobs.progress import Reporter
 from jobs.store import locations
@@ -35,6 +37,8 @@ from jobs.tables import TABLES, WIT_COLUMNS
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
 TERMS_COUNTED = 1000  # hits by term kept in a unit's footer, the most frequent
 HEADER_THREADS = 16
+CORPORA: dict[str, Any] = {"wit": wit, "wit_base": wit_base}  # modules with find_files, check_header and scan_file
+SUSPECT = 0.5  # a term of whose hits more lie inside longer words is named
 
 
 @dataclass
@@ -43,22 +47,30 @@ class MineConfig(Common):
 
     corpus: WitConfig = field(default_factory=WitConfig)
     terms: TermsConfig = field(default_factory=TermsConfig)
+    match: str = "substring"  # or word, exact
+    fold: FoldConfig = field(default_factory=FoldConfig)
 
 
 def execute(cfg: MineConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    files = find_files(cfg.corpus.path)
+    if cfg.match not in MATCHES:
+        raise InputError(f"match={cfg.match}: there are {', '.join(MATCHES)}")
+    if cfg.corpus.name not in CORPORA:
+        raise InputError(f"corpus.name={cfg.corpus.name}: there are {', '.join(CORPORA)}")
+    fold, corpus = fold_of(cfg.fold), CORPORA[cfg.corpus.name]
+    files = corpus.find_files(cfg.corpus.path)
     with ThreadPoolExecutor(HEADER_THREADS) as pool:
-        list(pool.map(check_header, [f.uri for f in files]))
+        list(pool.map(corpus.check_header, [f.uri for f in files]))
     _check_names(files)
-    terms = read_terms(cfg.terms)
+    terms = read_terms(cfg.terms, fold)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = Plan(
         out=cfg.out,
         table="records",
         identity={
             "corpus": {"name": cfg.corpus.name, "language": cfg.corpus.language},
-            "match": "substring, str.lower",
+            "match": cfg.match,
+            "fold": asdict(cfg.fold),
             "terms": fingerprint(terms),
             **exclusions.identity(excluded),
         },
@@ -76,18 +88,26 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     flow.check(cfg.resources, ["mine"], write=False)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
-    kept = run.keep("terms.json", json.dumps(terms, ensure_ascii=False).encode())
+    kept = run.keep("terms.json", pack(terms))
     size = sum(o.size for t in run.todo for o in t.unit.inputs)
     step, counted = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
-    known = {"terms": kept, "excluded": exclusions.keep(run, excluded)}
-    stage = flow.Stage("mine", MineUnit, {**known, "language": cfg.corpus.language, "step": step})
+    known = {"terms": kept, "excluded": exclusions.keep(run, excluded), "match": cfg.match, "fold": fold}
+    read = {"corpus": cfg.corpus.name, "language": cfg.corpus.language, "step": step}
+    stage = flow.Stage("mine", MineUnit, {**known, **read})
     flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
     manifest = run.finish()
     screen.show_result("mine", manifest, run)
     tallies = manifest["counts"]["tallies"]
     screen.show_tally("hits by term", tallies.get("term", {}))
-    screen.show_tally("read by the csv module", tallies.get("read_by_csv", {}))
+    screen.show_tally("mostly inside longer words (match=word leaves them out)", _suspects(tallies))
+    screen.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
     return manifest
+
+
+def _suspects(tallies: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The terms most of whose hits stand inside longer words, with these hits: pain in Spain."""
+    hits = tallies.get("term", {})
+    return {term: n for term, n in tallies.get("inside_word", {}).items() if n > SUSPECT * hits.get(term, 0)}
 
 
 def _check_names(files: Iterable[Object]) -> None:
@@ -102,15 +122,19 @@ def _check_names(files: Iterable[Object]) -> None:
 class MineUnit:
     """Reads one file and writes the records that match; the automaton is built once an actor."""
 
-    def __init__(self, *, terms: str, excluded: str | None, language: str | None, step: int) -> None:
-        self._sources: dict[str, list[str]] = json.loads(locations.read_bytes(terms))
+    def __init__(
+        self, *, terms: str, excluded: str | None, match: str, fold: Fold, corpus: str, language: str | None, step: int
+    ) -> None:
+        self._sources = unpack(locations.read_bytes(terms))
         self._excluded = exclusions.kept(excluded)
-        self._matcher, self._language, self._step = TitleMatcher(self._sources), language, step
+        self._matcher, self._in_words = TitleMatcher(self._sources, match=match, fold=fold), match == "substring"
+        self._scan, self._language, self._step = CORPORA[corpus].scan_file, language, step
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
         seen: Counter[str] = Counter()
         hits: Counter[str] = Counter()
+        inside: Counter[str] = Counter()
         held: list[dict[str, Any]] = []
         bytes_left = 0
 
@@ -119,7 +143,7 @@ class MineUnit:
             steps, bytes_left = divmod(read + bytes_left, self._step)
             report.add(steps, rows=rows)
 
-        scanned = scan_file(
+        scanned = self._scan(
             uri,
             language=self._language,
             matcher=self._matcher,
@@ -134,13 +158,18 @@ class MineUnit:
                 continue
             held.append(row)
             hits.update(hit.terms)
+            if self._in_words:
+                inside.update(self._matcher.inside_words(hit.fields["page_title"] or "", hit.terms))
             report.add(0, matched=1)
             if len(held) >= ROWS_AT_A_TIME:
                 writer.write(_table(held))
                 held.clear()
         if held:
             writer.write(_table(held))
-        writer.counts.tallies["term"] = dict(hits.most_common(TERMS_COUNTED))
+        counted = dict(hits.most_common(TERMS_COUNTED))
+        writer.counts.tallies["term"] = counted
+        if within := {term: n for term, n in inside.items() if term in counted}:
+            writer.counts.tallies["inside_word"] = within
 
 
 def record(uri: str, hit: Hit, sources: Mapping[str, Sequence[str]], seen: Counter[str]) -> dict[str, Any]:

@@ -135,7 +135,9 @@ def line(stage: StageProgress, seconds: float, *, job: str) -> str:
     left = ""
     if stage.total is not None and 0 < stage.done < stage.total:
         left = f"  {_clock((stage.total - stage.done) / rate)} left"
-    notes = "".join(f"  {n:,} {what}" for what, n in sorted(stage.notes.items()))
+    # Where bytes are counted, how many rows a second these are is what people ask next.
+    speed = {"rows": f" ({stage.notes['rows'] / max(seconds, 1e-9):,.0f}/s)"} if stage.unit != "rows" else {}
+    notes = "".join(f"  {n:,} {what}{speed.get(what, '')}" for what, n in sorted(stage.notes.items()))
     errors = f"  {stage.errors:,} errors" if stage.errors else ""
     name = job if stage.name == job else f"{job} {stage.name}"
     return f"{name:12} {stage.done:,}{total} {stage.unit}  {rate:,.1f} {stage.unit}/s{left}{notes}{errors}"

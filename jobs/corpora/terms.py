@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.titles import fold
+from actors.titles import Fold
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -29,8 +30,29 @@ class TermsConfig:
     source: str | None = None  # what the rows found are credited to; null: the table's sources, or the file's name
 
 
-def read_terms(config: TermsConfig) -> dict[str, tuple[str, ...]]:
-    """The folded terms and the sources each came from.
+@dataclass
+class FoldConfig:
+    """What is made of terms and titles alike before they are compared."""
+
+    case: str = "lower"  # the paper's rule; casefold: also ß as ss, final sigma as sigma
+    compose: str | None = None  # NFC: accents count the same composed and decomposed; NFKC: also ligatures, full width
+    dashes: bool = False  # every dash and the minus sign count as the hyphen
+
+
+def fold_of(config: FoldConfig) -> Fold:
+    """The fold that `config` describes.
+
+    Raises:
+        InputError: no such case or composition.
+    """
+    try:
+        return Fold(case=config.case, compose=config.compose, dashes=config.dashes)
+    except ValueError as error:
+        raise InputError(f"fold.{error}") from error
+
+
+def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple[str, ...]]:
+    """The terms, folded (in lower case without a `fold`), and the sources each came from.
 
     Raises:
         InputError: nothing there, no such column, or no term in it.
@@ -45,10 +67,11 @@ def read_terms(config: TermsConfig) -> dict[str, tuple[str, ...]]:
         phrases, sources = rows["term"].to_pylist(), rows["source"].to_pylist()
     else:
         raise InputError(f"terms.path={config.path}: {len(found)} files; name one file or a table of terms")
+    fold = fold or Fold()
     stem = PurePosixPath(found[0].uri).name.split(".")[0]
     by_term: dict[str, set[str]] = {}
     for phrase, source in zip(phrases, sources, strict=True):
-        if phrase and (term := fold(phrase)):
+        if phrase and (term := fold.whole(phrase)):
             by_term.setdefault(term, set()).add(config.source or source or stem)
     if not by_term:
         raise InputError(f"terms.path={config.path}: no term in it")
@@ -58,6 +81,21 @@ def read_terms(config: TermsConfig) -> dict[str, tuple[str, ...]]:
 def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
     """A hash of the terms and their sources, for the identity of what they find."""
     return content_id(*(part for term, of in terms.items() for part in (term, *of, "")))
+
+
+def pack(terms: Mapping[str, tuple[str, ...]]) -> bytes:
+    """The terms and their sources as JSON; sources are few and repeat."""
+    sources = sorted(set(terms.values()))
+    number = {of: n for n, of in enumerate(sources)}
+    packed = {"sources": sources, "terms": list(terms), "of": [number[of] for of in terms.values()]}
+    return json.dumps(packed, ensure_ascii=False).encode()
+
+
+def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
+    """What `pack` was given."""
+    packed = json.loads(data)
+    sources = [tuple(of) for of in packed["sources"]]
+    return {term: sources[number] for term, number in zip(packed["terms"], packed["of"], strict=True)}
 
 
 def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str | None]]:

@@ -1,9 +1,8 @@
-"""WIT read at about the speed of decompression: bytes are indexed with NumPy, only rows that match are parsed.
+"""WIT read at about the speed of decompression: bytes are indexed, only rows that match are parsed.
 
-Line ends and quotes of a buffer are found in one vectorised pass. Quotes are paired, line ends between a pair are
-left out, the others end rows; tabs are not located but counted between them, so each row's width is checked whatever
-its language. The titles of a buffer's rows of the wanted language are joined, folded and matched in one call; a row
-that matches goes through `csv.reader`. Where `wit_kernel` could be compiled it does the first part, by the same rules.
+A buffer's rows, each of them checked to have the header's width, come from `wit_kernel` where it could be compiled and
+from `wit_numpy` elsewhere. The titles of its rows of the wanted language are joined, folded and matched in one call; a
+row that matches goes through `csv.reader`.
 """
 
 import csv
@@ -12,35 +11,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-from isal import igzip, isal_zlib
 
 from actors.titles import SEPARATOR, TitleMatcher
 from jobs.corpora import wit_kernel
+from jobs.corpora.wit_numpy import CR, LF, LONE_RETURN, QUOTED_TITLE, STRAY_QUOTE, WRONG_WIDTH, Index, NumpyIndex
+from jobs.corpora.wit_source import FAILURES, Pushback
 
 if TYPE_CHECKING:
     from jobs.store.writer import Counts
 
 CHUNK = 1 << 20  # bytes; smaller ones cost more calls, larger ones leave the processor's caches
-GZIP_INPUT = 128 << 10
 LONGEST_ROW = 4 << 20  # bytes; longer rows are left to the csv module, memory stays bounded
-
-TAB, LF, CR, QUOTE = b'\t\n\r"'
-# What is left of a line end and of a quote (and of 0x02 and *, nothing else) under the mask is COMMON: one comparison
-# finds both.
-COMMON_MASK, COMMON = 0xD7, 2
-WORD = 8
-HEAD = 512  # bytes of a row in which the title is looked for first
-MOST_ADDED = 255  # zeros and ones whose sum a byte can hold
-
-BEFORE_OPENING = np.zeros(256, np.bool_)
-BEFORE_OPENING[[TAB, LF, QUOTE]] = True
-AFTER_CLOSING = np.zeros(256, np.bool_)
-AFTER_CLOSING[[TAB, LF, CR, QUOTE]] = True
-
-Index = np.ndarray[Any, np.dtype[np.intp]]
-
-Judged = tuple[int, list[int], list[int], list[bytes]]  # rows; of the wanted language: begins, line ends, titles
 
 
 class UncertainError(Exception):
@@ -50,38 +31,29 @@ class UncertainError(Exception):
         reason: one clause, for the line that says so.
         offset: byte of the decompressed file, the start of a row. All before it is final: its hits were given out and
             its rows counted. Nothing from it on was.
+        broken: whether it is the compressed data that is damaged, and nothing more can be read from the stream.
     """
 
-    def __init__(self, reason: str, offset: int) -> None:
+    def __init__(self, reason: str, offset: int, *, broken: bool = False) -> None:
         super().__init__(f"{reason} (after byte {offset:,})")
-        self.reason, self.offset = reason, offset
-
-
-def gzip_stream(source: Any) -> Any:
-    """A `readinto` over the gzip members of a binary file, for `FastScan`.
-
-    `IGzipFile.readinto` makes a bytes object of each read and copies it; the reader inside it writes to the buffer that
-    it is given.
-    """
-    reader = getattr(isal_zlib, "_GzipReader", None)
-    return igzip.IGzipFile(fileobj=source) if reader is None else reader(source, GZIP_INPUT)
+        self.reason, self.offset, self.broken = reason, offset, broken
 
 
 class FastScan:
-    """One pass over a decompressed WIT file; made once a file, then `hits` once.
+    """One pass over a decompressed WIT file.
 
     A file that is read to its end gives what csv.reader gives, row by row and count by count. Wherever it might
-    differ, `UncertainError` is raised before anything of the buffer in question is given out or counted. The
-    caller then has the csv module read the file: from `error.offset` on (open the file anew, skip that many
-    decompressed bytes; what was given out and counted stays), or from its start after throwing all away. It is
-    raised for
+    differ, `UncertainError` is raised before anything of the buffer in question is given out or counted. The caller
+    then has the csv module read on from there: `give_back` returns the buffer to the stream. `resume` and `hits` go on
+    behind what csv read. It is raised for
 
     - a quote inside an unquoted field, or text behind a closing quote, anywhere in the file
     - a row without the header's number of fields, empty lines included, whatever its language
     - a carriage return outside quotes that no line feed follows
     - a quoted field that is not closed at the end of the file, a row of more than about `longest_row` bytes
     - compressed data that is damaged or breaks off
-    - bytes that are not UTF-8, anywhere
+    - bytes that are not UTF-8 in a title of the wanted language or in a row that matches; other rows are counted and
+      dropped without being decoded
     - an empty file, or a header without the two columns
 
     Args:
@@ -96,10 +68,12 @@ class FastScan:
         # csv counts characters, of which a row has no more than bytes
         csv.field_size_limit(max(csv.field_size_limit(), longest_row + chunk))
         self.offset = 0
-        self._readinto, self._chunk, self._longest_row = stream.readinto, chunk, longest_row
+        self._stream = Pushback(stream)
+        self._chunk, self._longest_row = chunk, longest_row
         self._kernel = wit_kernel.kernel() if compiled else None
         self._have = 0  # bytes of the buffer that are in use; they begin at the start of a row
         self._ended = False
+        self._completed = False  # whether the last line end of the buffer is not the file's own
         self._allocate(2 * chunk)
         self.header = self._read_header()
 
@@ -125,20 +99,20 @@ class FastScan:
             raise UncertainError(f"no column {', '.join(missing)} in the header", 0)
         at_language, at_title = self.header.index(language_column), self.header.index(title_column)
         wanted = None if language is None else language.encode()
-        judge = self._judge if self._kernel is None else self._judge_compiled
         while True:
-            rows, starts, ends, titles = judge(at_language, at_title, wanted)
-            if rows:
-                self._check_utf8(self._judged)
-                found = self._matches(starts, ends, titles, matcher)
-                counts.rows_in += rows
-                if other := rows - len(titles):
+            index = self._index(self._have, len(self.header), at_language, at_title, wanted)
+            if isinstance(index, int):
+                raise self._uncertain(self._reason(index))
+            if index.rows:
+                picked, found = self._matches(index, at_language, at_title, wanted, matcher)
+                counts.rows_in += index.rows
+                if other := index.rows - picked:
                     counts.filtered["language"] += other
-                if other := len(titles) - len(found):
+                if other := picked - len(found):
                     counts.filtered["title"] += other
-                self._drop(self._judged)
+                self._drop(index.end)
                 if progress:
-                    progress(rows)
+                    progress(index.rows)
                 yield from found
             if self._ended:
                 break
@@ -146,17 +120,26 @@ class FastScan:
         if self._have:
             raise self._uncertain("a quoted field is not closed")
 
-    def _check_utf8(self, size: int) -> None:
-        """Refuse bytes that are no UTF-8, whatever row they stand in; Arrow checks 1 MB in 0.3 to 0.8 ms."""
-        ends = pa.py_buffer(np.array([0, size], np.int64))
-        text = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(self._view[:size]))
-        try:
-            text.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise self._uncertain("bytes that are not UTF-8") from error
+    def give_back(self) -> tuple[Pushback, int]:
+        """The stream, standing at the row of `offset` again, and how many bytes of it are in doubt."""
+        held, self._have = self._have - self._completed, 0
+        self._completed = False
+        self._stream.push(bytes(self._view[:held]))
+        return self._stream, held
+
+    def resume(self, offset: int) -> None:
+        """Go on at the stream, which now stands at the row that begins at byte `offset`."""
+        self.offset, self._ended = offset, False
 
     def _uncertain(self, reason: str) -> UncertainError:
         return UncertainError(reason, self.offset)
+
+    def _reason(self, fault: int) -> str:
+        return {
+            STRAY_QUOTE: "a quote inside an unquoted field, or text behind a closing quote",
+            WRONG_WIDTH: f"a row without the header's {len(self.header)} fields",
+            LONE_RETURN: "a carriage return outside quotes that ends no line",
+        }[fault]
 
     # --- the buffer
 
@@ -165,13 +148,11 @@ class FastScan:
         # byte more than is ever read leaves room for the line end that the last row may lack.
         self._buffer = bytearray(capacity + 2)
         self._buffer[0] = LF
-        self._bytes = np.frombuffer(self._buffer, np.uint8)
         self._view = memoryview(self._buffer)[1:]
-        self._data = self._bytes[1:]
-        words = -(-(capacity + 1) // WORD)
-        self._mask_words = np.zeros(words, np.uint64)
-        self._mask = self._mask_words.view(np.uint8)
-        self._mask_cells = self._mask.view(np.bool_).reshape(words, WORD)
+        around = np.frombuffer(self._buffer, np.uint8)
+        self._index: Callable[[int, int, int, int, bytes | None], Index | int] = (
+            NumpyIndex(around) if self._kernel is None else wit_kernel.CompiledIndex(self._kernel, around)
+        )
         self._capacity = capacity
 
     def _fill(self) -> None:
@@ -185,14 +166,16 @@ class FastScan:
         until = self._have + self._chunk
         while self._have < until and not self._ended:
             try:
-                got = self._readinto(self._view[self._have : until])
-            except (EOFError, OSError, ValueError, isal_zlib.error) as error:  # type: ignore[misc]
-                raise self._uncertain(f"the compressed data is damaged or breaks off: {error}") from error
+                got = self._stream.readinto(self._view[self._have : until])
+            except FAILURES as error:
+                reason = f"the compressed data is damaged or breaks off: {error}"
+                raise UncertainError(reason, self.offset, broken=True) from error
             self._have += got
             self._ended = not got
         if self._ended and self._have and self._view[self._have - 1] != LF:
             self._view[self._have] = LF
             self._have += 1
+            self._completed = True
 
     def _drop(self, size: int) -> None:
         """Give up the first `size` bytes of the buffer."""
@@ -219,200 +202,55 @@ class FastScan:
 
     # --- what is in it
 
-    def _judge(self, at_language: int, at_title: int, wanted: bytes | None) -> Judged:
-        """The buffer's whole rows, all of which are what csv would make of them; sets `_judged`, where they end."""
-        ends = self._row_ends()
-        if not len(ends):
-            return 0, [], [], []
-        rows = len(ends)
-        starts = np.empty_like(ends)
-        starts[0], starts[1:] = 0, ends[:-1] + 1
-        if wanted is not None:
-            starts, ends = self._of_language(starts, ends, at_language, wanted)
-        begin, stop = starts.tolist(), ends.tolist()
-        return rows, begin, stop, self._fields(begin, stop, at_title)
+    def _matches(
+        self, index: Index, at_language: int, at_title: int, wanted: bytes | None, matcher: TitleMatcher
+    ) -> tuple[int, list[tuple[list[str], list[str]]]]:
+        """How many rows are of the wanted language, and those whose title holds a term, parsed, with the terms."""
+        if not len(index.picks):
+            return 0, []
+        if index.titles is not None:
+            picks: Any = index.picks
+            joined = bytes(index.titles[:-1])
+        else:
+            picks, titles = self._titles(index, at_language, at_title, wanted)
+            if not titles:
+                return 0, []
+            joined = b"\0".join(titles)
+        try:
+            text = joined.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self._uncertain("a title that is not UTF-8") from error
+        if text.count(SEPARATOR) == len(picks) - 1:
+            found = matcher.match_joined(text)
+        else:  # a title holds the separator itself
+            _, titles = self._titles(index, at_language, at_title, wanted)
+            found = matcher.match_all([title.decode("utf-8") for title in titles])
+        parsed = [(self._parsed(int(picks[n][0]), int(picks[n][1])), found[n]) for n in sorted(found)]
+        return len(picks), parsed
 
-    def _judge_compiled(self, at_language: int, at_title: int, wanted: bytes | None) -> Judged:
-        """The same."""
-        assert self._kernel is not None
-        width = len(self.header)
-        room = np.empty((self._have // width + 1, 4), np.int64)  # a row has a byte a column at least
-        out = np.zeros(3, np.int64)
-        fault = self._kernel(
-            self._data.ctypes.data, self._have, width, at_language, at_title, wanted or b"",
-            -1 if wanted is None else len(wanted), room.ctypes.data, out.ctypes.data,
-        )  # fmt: skip
-        if fault:
-            raise self._uncertain(self._reason(fault))
-        rows, picked, self._judged = out.tolist()
-        starts, ends, titles = [], [], []
+    def _titles(
+        self, index: Index, at_language: int, at_title: int, wanted: bytes | None
+    ) -> tuple[list[tuple[int, int]], list[bytes]]:
+        """Where each row of the wanted language begins and ends, and its title; what is quoted is unquoted here."""
+        places, titles = [], []
         view = self._view
-        for start, end, title, stop in room[:picked].tolist():
+        for start, end, title, stop in index.picks.tolist():
             if title >= 0:
                 titles.append(bytes(view[title:stop]))
-            elif title == wit_kernel.QUOTED_TITLE or self._field(start, end, at_language) == wanted:
-                titles.append(self._field(start, end, at_title))
             else:
-                continue
-            starts.append(start)
-            ends.append(end)
-        return rows, starts, ends, titles
-
-    def _row_ends(self) -> Index:
-        """Where the line end of each whole row in the buffer stands; proven to be where csv ends these rows."""
-        data = self._data[: self._have]
-        mask = self._mask[: self._have]
-        np.bitwise_and(data, COMMON_MASK, out=mask)
-        np.equal(mask, COMMON, out=mask.view(np.bool_))
-        at = self._marked()
-        what = data[at]
-        is_quote, is_end = what == QUOTE, what == LF
-        if is_quote.any():
-            self._check_quotes(at[is_quote])
-            # Odd behind an opening quote, even behind a closing one; between both nothing ends a row.
-            inside = np.bitwise_xor.accumulate(is_quote.view(np.uint8))
-            is_end &= inside == 0
-        else:
-            inside = np.zeros(len(at), np.uint8)
-        places = is_end.nonzero()[0]
-        ends: Index = at[places]
-        if len(ends):
-            self._judged = int(ends[-1]) + 1
-            self._check_returns(at[is_quote])
-            self._check_widths(at, inside, places)
-        return ends
-
-    def _reason(self, fault: int) -> str:
-        return {
-            wit_kernel.STRAY_QUOTE: "a quote inside an unquoted field, or text behind a closing quote",
-            wit_kernel.WRONG_WIDTH: f"a row without the header's {len(self.header)} fields",
-            wit_kernel.LONE_RETURN: "a carriage return outside quotes that ends no line",
-        }[fault]
-
-    def _marked(self) -> Index:
-        """Where the mask is 1; few bytes are, so whole words that are 0 are left out first."""
-        words = -(-self._have // WORD)
-        self._mask[self._have : words * WORD] = 0
-        hit = (self._mask_words[:words] != 0).nonzero()[0]
-        within = self._mask_cells[hit].ravel().nonzero()[0]
-        return (hit[within >> 3] << 3) + (within & 7)
-
-    def _check_quotes(self, quotes: Index) -> None:
-        """Make sure that csv reads quotes in pairs, as here.
-
-        csv opens a quoted field at its first character only and ends it at a quote that no second one follows. Read
-        in pairs, each first quote stands behind a separator, or behind the quote it doubles; each second one before a
-        separator, or before the quote that doubles it. Where all do, pairing them is what csv does: were there a
-        first quote that csv took for something else, all before it would have been read alike, so it would stand
-        inside an unquoted field or behind a closing quote, and not where it must.
-        """
-        opening, closing = quotes[0::2], quotes[1::2]
-        if len(closing) and closing[-1] + 1 == self._have:
-            closing = closing[:-1]  # what follows is not read yet; its row is not whole and is seen again
-        # `_bytes` begins one byte before `_data`
-        if not (BEFORE_OPENING[self._bytes[opening]].all() and AFTER_CLOSING[self._data[closing + 1]].all()):
-            raise self._uncertain(self._reason(wit_kernel.STRAY_QUOTE))
-
-    def _check_returns(self, quotes: Index) -> None:
-        """Make sure that outside quotes a carriage return stands before line ends only: csv ends the row there."""
-        if self._buffer.find(b"\r", 1, self._judged + 1) < 0:
-            return
-        returns = (self._data[: self._judged] == CR).nonzero()[0]
-        returns = returns[self._data[returns + 1] != LF]
-        if (np.searchsorted(quotes, returns) % 2 == 0).any():
-            raise self._uncertain(self._reason(wit_kernel.LONE_RETURN))
-
-    def _check_widths(self, at: Index, inside: np.ndarray[Any, np.dtype[np.uint8]], places: Index) -> None:
-        """Make sure that each row has as many tabs outside quotes as the header.
-
-        `at` are the line ends and quotes, `inside` is 1 for those behind which a quoted field goes on, `places` are
-        the indexes of those that end a row.
-        """
-        last = int(places[-1])
-        tabs = self._mask[: self._judged]
-        np.equal(self._data[: self._judged], TAB, out=tabs.view(np.bool_))
-        # From each of `at` to the next. Sums of bytes in bytes are what NumPy adds fast.
-        begins = np.empty(last + 1, np.intp)
-        begins[0], begins[1:] = 0, at[:last]
-        between = np.add.reduceat(tabs, begins, dtype=np.uint8)
-        # A byte cannot hold more than 255 of them: compare with sums of few enough, eight next to each other in a word.
-        words = -(-self._judged // WORD)
-        self._mask[self._judged : words * WORD] = 0
-        sums = np.add.reduceat(self._mask_words[:words], np.arange(0, words, MOST_ADDED))
-        total = sums.view(np.uint8).sum(dtype=np.intp)
-        overflown = total != between.sum(dtype=np.intp)
-        between[1:] *= inside[:last] ^ 1
-        firsts = np.empty_like(places)
-        firsts[0], firsts[1:] = 0, places[:-1] + 1
-        width = len(self.header)
-        if overflown or (np.add.reduceat(between, firsts, dtype=np.intp) != width - 1).any():
-            raise self._uncertain(self._reason(wit_kernel.WRONG_WIDTH))
-
-    def _of_language(self, starts: Index, ends: Index, column: int, value: bytes) -> tuple[Index, Index]:
-        """The rows whose field is `value`."""
-        if column or any(byte in value for byte in (TAB, LF, CR, QUOTE)):
-            fields = self._fields(starts.tolist(), ends.tolist(), column)
-            rows = np.array([field == value for field in fields], np.bool_).nonzero()[0]
-            return starts[rows], ends[rows]
-        # A row may be shorter than the value; its line end is no tab either.
-        equal = self._data[np.minimum(starts + len(value), ends)] == TAB
-        rows = equal.nonzero()[0]
-        for place, byte in enumerate(value):
-            rows = rows[self._data[starts[rows] + place] == byte]
-        quoted = (self._data[starts] == QUOTE).nonzero()[0].tolist()
-        if quoted := [row for row in quoted if self._field(int(starts[row]), int(ends[row]), 0) == value]:
-            rows = np.sort(np.append(rows, quoted))
-        return starts[rows], ends[rows]
-
-    def _fields(self, starts: list[int], ends: list[int], column: int) -> list[bytes]:
-        """`_field` of many rows."""
-        buffer = self._buffer
-        found = []
-        for start, end in zip(starts, ends, strict=True):
-            # `_buffer` begins one byte before `_data`
-            head = bytes(buffer[start + 1 : min(start + 1 + HEAD, end + 1)])
-            parts = head.split(b"\t", column + 1)
-            # What is cut off at the end, by the row's end or the head's, stands in the last part.
-            plain = len(parts) == column + 2 and b'"' not in head[: len(head) - len(parts[-1])]
-            found.append(parts[column] if plain else self._field(start, end, column))
-        return found
-
-    def _field(self, start: int, end: int, column: int) -> bytes:
-        """A column of the row between `start` and the place of its line end, without its quotes."""
-        buffer = self._buffer
-        find = buffer.find
-        begin = start + 1  # `_buffer` begins one byte before `_data`
-        for _ in range(column):
-            begin = find(b"\t", begin) + 1
-        stop = find(b"\t", begin, end + 1)
-        if stop < 0:
-            stop = end + 1 - (buffer[end] == CR)
-        if find(b'"', start + 1, stop) < 0:
-            return bytes(buffer[begin:stop])
-        # Rare. As Latin-1 every byte is a character, so csv cuts the row without decoding it.
-        return self._cut(start, end, "latin-1")[column].encode("latin-1")
+                # As Latin-1 every byte is a character, so csv cuts the row without decoding it.
+                fields = self._cut(start, end, "latin-1")
+                if title != QUOTED_TITLE and fields[at_language].encode("latin-1") != wanted:
+                    continue
+                titles.append(fields[at_title].encode("latin-1"))
+            places.append((start, end))
+        return places, titles
 
     def _cut(self, start: int, end: int, encoding: str) -> list[str]:
         """The fields of a row, by the csv module."""
-        text = bytes(self._view[start:end]).decode(encoding)
+        stop = end - (end > start and self._view[end - 1] == CR)
+        text = bytes(self._view[start:stop]).decode(encoding)
         return next(csv.reader(io.StringIO(text, newline="\n"), delimiter="\t"))
-
-    def _matches(
-        self, starts: list[int], ends: list[int], titles: list[bytes], matcher: TitleMatcher
-    ) -> list[tuple[list[str], list[str]]]:
-        """The parsed rows among those given whose title holds a term, with the terms."""
-        if not titles:
-            return []
-        try:
-            text = b"\0".join(titles).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise self._uncertain(f"a title that is not UTF-8: {error}") from error
-        if text.count(SEPARATOR) == len(titles) - 1:
-            found = matcher.match_joined(text)
-        else:
-            one_by_one = enumerate(title.decode("utf-8") for title in titles)
-            found = {number: terms for number, title in one_by_one if (terms := matcher.match(title))}
-        return [(self._parsed(starts[number], ends[number]), found[number]) for number in sorted(found)]
 
     def _parsed(self, start: int, end: int) -> list[str]:
         try:

@@ -10,10 +10,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """What a contender found: how many rows, and a digest of them that does not depend on their order."""
+    """What a contender found: how many rows, and a digest of them that does not depend on their order.
+
+    A contender of which a part is to be measured (what is read, not what is built before) measures it itself and says
+    so in the other attributes; those that are None are measured from outside, over the whole process.
+    """
 
     rows: int
     digest: str
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    peak_mb: float | None = None
 
 
 class SkippedError(Exception):

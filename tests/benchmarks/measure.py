@@ -71,15 +71,15 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
         told = json.loads(answer.read_text())
     if "skipped" in told:
         raise SkippedError(told["skipped"])
-    return Measured(
-        rows=told["rows"],
-        digest=told["digest"],
-        wall_s=wall,
+    seen = {
+        "wall_s": wall,
         # wait4 counts descendants that were waited for, to their last tick; the samples count those that nobody
         # waited for (daemons), up to the last sample: neither counts more than was used
-        cpu_s=max(usage.ru_utime + usage.ru_stime, tree.cpu_seconds),
-        peak_mb=max(told["peak_bytes"], tree.peak_bytes) / 1e6,
-    )
+        "cpu_s": max(usage.ru_utime + usage.ru_stime, tree.cpu_seconds),
+        "peak_mb": max(told["peak_bytes"], tree.peak_bytes) / 1e6,
+    }
+    own = {name: value if told[name] is None else told[name] for name, value in seen.items()}
+    return Measured(rows=told["rows"], digest=told["digest"], **own)
 
 
 class _Tree:

@@ -9,6 +9,7 @@ import gzip
 import io
 import itertools
 import random
+import shutil
 import urllib.parse
 from bisect import bisect
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ REPEATED = 0.22  # share of words taken from the sentences just before: articles
 RECENT = 60  # words
 FLUSH_CHARACTERS = 4_000_000
 COMPRESSION = 6
+COPY_BYTES = 1 << 20
+HEADER_MEMBER = gzip.compress(("\t".join(WIT_COLUMNS) + "\n").encode(), COMPRESSION, mtime=0)
 # a planted term stands in each of these, so that no reader gets by with bytes, ASCII folding or split("\t")
 HIT_TITLES = (
     "{term}", "{term}", "{term}", "Aftermath of the {term}", "{upper}", '"{term}" (song)', 'The "{term}"\tand\nafter',
@@ -66,7 +69,8 @@ def make_terms(count: int, *, seed: int = 7) -> list[str]:
 def write_wit_like(path: Path, *, rows: int, terms: Sequence[str], seed: int = 7) -> WitLike:
     """Write one TSV.gz of `rows` rows to `path`, a few of whose titles hold one of `terms`, in English and elsewhere.
 
-    The same arguments give the same bytes under one version of Python, zlib and wordfreq.
+    The same arguments give the same bytes under one version of Python, zlib and wordfreq. The header is a gzip member
+    of its own, so that `repeat` can make a larger file of it.
     """
     rng = random.Random(f"wit {seed}")
     shares = SHARES | dict.fromkeys(OTHERS, (1 - sum(SHARES.values())) / len(OTHERS))
@@ -75,8 +79,9 @@ def write_wit_like(path: Path, *, rows: int, terms: Sequence[str], seed: int = 7
     raw = planted = 0
     text = io.StringIO()
     writer = csv.writer(text, delimiter="\t", quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
-    writer.writerow(WIT_COLUMNS)
-    with path.open("wb") as plain, gzip.GzipFile("", "wb", COMPRESSION, plain, mtime=0) as out:
+    with path.open("wb") as plain:
+        plain.write(HEADER_MEMBER)
+    with path.open("ab") as plain, gzip.GzipFile("", "wb", COMPRESSION, plain, mtime=0) as out:
         for number in range(rows):
             language = languages[min(bisect(cumulated, rng.random()), len(languages) - 1)]
             # the first English row always hits: a smoke run has something to find
@@ -96,6 +101,15 @@ def write_wit_like(path: Path, *, rows: int, terms: Sequence[str], seed: int = 7
                 text.seek(0)
                 text.truncate()
     return WitLike(rows=rows, raw_bytes=raw, gz_bytes=path.stat().st_size, planted=planted)
+
+
+def repeat(source: Path, path: Path, *, times: int) -> None:
+    """Write to `path` the rows of `source`, which `write_wit_like` made, `times` times over, without compressing."""
+    with source.open("rb") as read, path.open("wb") as out:
+        out.write(HEADER_MEMBER)
+        for _ in range(times):
+            read.seek(len(HEADER_MEMBER))
+            shutil.copyfileobj(read, out, COPY_BYTES)
 
 
 class _Prose:

@@ -99,8 +99,8 @@ def test_a_mistyped_value_is_refused_by_its_key(override: str, said: str) -> Non
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
     assert refused("resources=gpu") == "mine: resources=gpu: no such option; there are cluster, gpu-node, laptop"
-    assert refused("corpus=datacomp") == "mine: corpus=datacomp: no such option; there are wit"
-    assert refused("corpus=wit,wit") == "mine: corpus=wit,wit: no such option; there are wit"
+    assert refused("corpus=datacomp") == "mine: corpus=datacomp: no such option; there are wit, wit_base"
+    assert refused("corpus=wit,wit") == "mine: corpus=wit,wit: no such option; there are wit, wit_base"
 
 
 def test_required_keys_that_are_not_given_are_all_named() -> None:

@@ -19,6 +19,11 @@ from jobs.progress import Board, Reporter, StageProgress, line
         (StageProgress("embed", 0), 4.0, "embed        0/0 rows  0.0 rows/s"),
         (StageProgress("embed", None, unit="MB", done=5), 2.0, "embed        5 MB  2.5 MB/s"),
         (
+            StageProgress("embed", 50, unit="MB", done=20, notes=Counter(rows=2500, matched=2)),
+            2.0,
+            "embed        20/50 MB  10.0 MB/s  0:03 left  2 matched  2,500 rows (1,250/s)",
+        ),
+        (
             StageProgress("embed", None, done=4, errors=1234, notes=Counter(rows=1000, matched=2)),
             2.0,
             "embed        4 rows  2.0 rows/s  2 matched  1,000 rows  1,234 errors",

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.terms import TermsConfig, fingerprint, read_terms
+from actors.titles import Fold
+from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
 from jobs.errors import InputError
 from jobs.store.run import Plan, open_run
 from jobs.store.units import Unit
@@ -102,3 +103,23 @@ def test_the_fingerprint_is_of_terms_and_sources() -> None:
     }
     assert len(prints) == 5
     assert fingerprint({"a": ("x",)}) == fingerprint({"a": ("x",)})
+
+
+def test_terms_are_folded_as_asked(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("Straße\nSTRASSE\n1914–18\n1914-18\ne\u0301t\u00e9\n")
+    assert len(read_terms(TermsConfig(path=str(path)))) == 5
+    fold = fold_of(FoldConfig(case="casefold", compose="NFC", dashes=True))
+    assert list(read_terms(TermsConfig(path=str(path)), fold)) == ["1914-18", "strasse", "\u00e9t\u00e9"]
+    assert fold == Fold(case="casefold", compose="NFC", dashes=True)
+
+
+@pytest.mark.parametrize("config", [FoldConfig(case="x"), FoldConfig(compose="x")])
+def test_a_fold_that_is_none_is_refused(config: FoldConfig) -> None:
+    with pytest.raises(InputError, match=r"fold\.(case|compose)=x: there are (lower|NFC), "):
+        fold_of(config)
+
+
+def test_terms_travel_packed() -> None:
+    terms = {"a": ("x",), "b": ("x", "y"), "é": ("x",)}
+    assert unpack(pack(terms)) == terms

@@ -6,6 +6,7 @@ import io
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.titles import SEPARATOR, TitleMatcher
-from jobs.corpora import wit
+from jobs.corpora import wit, wit_kernel, wit_rows, wit_source
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import Hit, check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
@@ -40,11 +41,16 @@ class Every(TitleMatcher):
 class Scanned:
     """What became of a file's rows; made only if they balance."""
 
-    def __init__(self, path: Path, language: str | None = None) -> None:
+    def __init__(self, path: Path, language: str | None = None, *, csv_alone: bool = False) -> None:
         self.counts, self.rejects = Counts(), list[Reject]()
         self.hits: list[Hit] = []
-        scanned = scan_file(str(path), language=language, matcher=Every(), counts=self.counts, reject=self._reject)
-        self.hits.extend(scanned)
+        known: Any = {"language": language, "matcher": Every(), "counts": self.counts, "reject": self._reject}
+        if csv_alone:
+            with wit_rows.open_rows(str(path)) as reader:
+                self.hits.extend(wit._Scan(str(path), progress=None, **known).parsed(reader, 0, ""))
+            self.counts.tallies.clear()
+        else:
+            self.hits.extend(scan_file(str(path), **known))
         self.counts.rows_out = len(self.hits)
         assert self.counts.balances()
 
@@ -69,6 +75,11 @@ def scan(tmp_path: Path, content: str | bytes, name: str = "f.tsv", *, language:
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return Scanned(path, language)
+
+
+def set_chunk(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for module in (wit, wit_rows):
+        monkeypatch.setattr(module, "CHUNK", size)
 
 
 def many(n: int = 3000) -> tuple[list[str], bytes]:
@@ -230,33 +241,33 @@ def test_garbage_behind_the_last_member_costs_no_row(tmp_path: Path) -> None:
 
 def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, content = many(4000)
-    monkeypatch.setattr(wit, "BLOCK", 4096)
-    read, readinto = wit._Source.read, wit._Source.readinto
+    monkeypatch.setattr(wit_source, "BLOCK", 4096)
+    read, readinto = wit_source.Source.read, wit_source.Source.readinto
 
-    def check(self: wit._Source) -> None:
+    def check(self: wit_source.Source) -> None:
         if self.tell() > 20_000:
             self.failure = OSError("connection reset")
             raise self.failure
 
-    def broken_read(self: wit._Source, size: int = -1) -> bytes:
+    def broken_read(self: wit_source.Source, size: int = -1) -> bytes:
         check(self)
         return read(self, size)
 
-    def broken_readinto(self: wit._Source, buffer: memoryview) -> int:
+    def broken_readinto(self: wit_source.Source, buffer: memoryview) -> int:
         check(self)
         return readinto(self, buffer)
 
-    monkeypatch.setattr(wit._Source, "read", broken_read)
-    monkeypatch.setattr(wit._Source, "readinto", broken_readinto)
-    monkeypatch.setattr(wit, "CHUNK", 4096)
+    monkeypatch.setattr(wit_source.Source, "read", broken_read)
+    monkeypatch.setattr(wit_source.Source, "readinto", broken_readinto)
+    set_chunk(monkeypatch, 4096)
     for packed in (content, gzip.compress(content)):
         with pytest.raises(OSError, match="connection reset"):
             scan(tmp_path, packed)
 
 
 def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wit, "CHUNK", 100)
-    monkeypatch.setattr(wit, "MAX_LINE", 1000)
+    set_chunk(monkeypatch, 100)
+    monkeypatch.setattr(wit_rows, "MAX_LINE", 1000)
     found = scan(tmp_path, HEADER + row("one") + "x" * 5000 + "\n" + row("two"))
     assert found.titles == ["one", "two"]
     assert set(found.reasons) == {"malformed"}
@@ -294,7 +305,7 @@ def test_a_right_header_is_accepted(tmp_path: Path) -> None:
 
 
 def test_progress_tells_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wit, "CHUNK", 4096)
+    set_chunk(monkeypatch, 4096)
     _, content = many(5000)
     path = tmp_path / "f.tsv.gz"
     path.write_bytes(gzip.compress(content))
@@ -330,7 +341,7 @@ def test_the_split_is_in_the_name(uri: str, split: str) -> None:
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0") | st.sampled_from('\t\n"é😀'), max_size=8)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.lists(CELLS, min_size=5, max_size=5), max_size=8), chunk=st.integers(1, 9), crlf=st.booleans())
 def test_valid_files_read_as_pythons_csv_reads_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[list[str]], chunk: int, crlf: bool
@@ -339,14 +350,14 @@ def test_valid_files_read_as_pythons_csv_reads_them(
     csv.writer(buffer, delimiter="\t", lineterminator="\r\n" if crlf else "\n").writerows([NARROW, *rows])
     path = tmp_path / "f.tsv"
     path.write_bytes(gzip.compress(buffer.getvalue().encode()))
-    monkeypatch.setattr(wit, "CHUNK", chunk)
+    set_chunk(monkeypatch, chunk)
     expected = list(csv.reader(io.StringIO(buffer.getvalue(), newline=""), delimiter="\t"))[1:]
     found = Scanned(path)
     assert [[hit.fields[name] for name in NARROW] for hit in found.hits] == expected == rows
     assert found.rejects == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(junk=st.binary(max_size=60), pack=st.booleans(), cut=st.integers(0, 30))
 def test_any_bytes_balance_and_keep_the_rows_before_them(tmp_path: Path, junk: bytes, pack: bool, cut: int) -> None:
     content = (HEADER + row("one") + row("two")).encode()
@@ -355,6 +366,66 @@ def test_any_bytes_balance_and_keep_the_rows_before_them(tmp_path: Path, junk: b
     if not pack:
         assert found.titles[:2] == ["one", "two"]
     assert set(found.reasons) <= {"malformed", "invalid_utf8", "truncated", "corrupt"}
+
+
+LINES = st.lists(
+    st.sampled_from([
+        row("one").encode(), row("two", "de").encode(), row('"a\nb"').encode(), b"too\tfew\n", row('"stray').encode(),
+        row('in "the" middle').encode(), row("lone\rreturn").encode(), row("\r\n").encode(), b"\n",
+        row("x\0y").encode(),
+        row("bad").encode().replace(b"bad", b"b\xffd"), row("bad", "de").encode().replace(b"bad", b"b\xffd"),
+        row("p").encode().replace(b"http://p", b"\xc3"), b'"', row("x" * 90).encode(), row('"q" x').encode(),
+    ]),
+    max_size=30,
+)  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=LINES, chunk=st.sampled_from([1, 16, 64, 200, 1 << 16]), language=st.sampled_from(["en", None]))
+def test_the_byte_scan_with_its_detours_gives_what_csv_alone_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], chunk: int, language: str | None
+) -> None:
+    path = tmp_path / "f.tsv"
+    path.write_bytes(HEADER.encode() + b"".join(lines))
+    alone = Scanned(path, language, csv_alone=True)
+    set_chunk(monkeypatch, chunk)
+    for kernel in (wit_kernel.kernel(), None):
+        with monkeypatch.context() as patch:
+            patch.setattr(wit_kernel, "kernel", lambda kernel=kernel: kernel)
+            found = Scanned(path, language)
+        found.counts.tallies.clear()
+        assert (found.hits, found.rejects, found.counts) == (alone.hits, alone.rejects, alone.counts)
+
+
+def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_chunk(monkeypatch, 4096)
+    rows = [row(str(n)) for n in range(5000)]
+    for place in (10, 3000):
+        rows[place] = row('a "quote" in a field')
+    found = scan(tmp_path, HEADER + "".join(rows))
+    assert len(found.hits) == len(rows)
+    ((said, read),) = found.counts.tallies["read_by_csv"].items()
+    assert said.startswith("f.tsv, first at byte ")
+    assert "a quote inside an unquoted field" in said
+    assert 2 < read < len(rows) / 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_row_larger_than_every_buffer(tmp_path: Path, pack: Any) -> None:
+    huge = row('"' + ("y" * 2998 + "\t\n") * 2000 + '"')
+    found = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
+    assert [len(title or "") for title in found.titles] == [3, 6_000_000, *[3] * 9]
+    (said,) = found.counts.tallies["read_by_csv"]
+    assert "a row of more than 4,194,304 bytes" in said
+    assert found.rejects == []
+
+
+@pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"PK\x03\x04", b"PAR1"])
+def test_other_formats_are_refused_by_name(tmp_path: Path, magic: bytes) -> None:
+    path = tmp_path / "wit.tsv.gz"
+    path.write_bytes(magic + bytes(50))
+    with pytest.raises(InputError, match=r"wit\.tsv\.gz: is (bzip2|xz|a zip archive|Parquet); \.tsv, \.tsv\.gz"):
+        check_header(str(path))
 
 
 def test_the_real_files_give_the_expected_counts(data: Path) -> None:

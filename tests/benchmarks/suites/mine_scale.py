@@ -1,0 +1,248 @@
+"""How mining scales: a 7 GB file, up to a million terms, two files on two cores, and through Ray."""
+
+import csv
+import hashlib
+import multiprocessing
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.harness import Benchmark, Contender, Size, Target
+from tests.benchmarks.suites import mine
+
+if TYPE_CHECKING:
+    from actors.titles import TitleMatcher
+
+LARGE = "wit_v1.train.all-00001-of-00002.tsv.gz"
+TIMES = 4  # rows of the large file over those of the other: 7.6 GB at size full
+MANY, MOST = "terms-100k.csv", "terms-1m.csv"
+TERMS: dict[Size, tuple[int, int]] = {
+    "smoke": (20_000, 50_000), "default": (100_000, 1_000_000), "full": (100_000, 1_000_000),
+}  # fmt: skip
+SAMPLE_SECONDS = 0.1
+
+
+def prepare(workdir: Path, size: Size) -> None:
+    """Write the corpus of `mine`, one of four times its rows, and terms without end."""
+    from tests.benchmarks.wit_like import make_terms, repeat
+
+    mine.prepare(workdir, size)
+    repeat(workdir / mine.CORPUS, workdir / LARGE, times=TIMES)
+    for name, count in zip((MANY, MOST), TERMS[size], strict=True):
+        with (workdir / name).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["terms"])
+            writer.writerows([term] for term in make_terms(count))
+
+
+def isal_large(workdir: Path, size: Size) -> Result:
+    """Decompress the large file."""
+    return mine.decompressed(workdir / LARGE)
+
+
+def remine_large(workdir: Path, size: Size) -> Result:
+    """Mine the large file, everything counted."""
+    return mine.scanned(workdir / LARGE, _matcher(workdir, mine.TERM_FILE), rows=TIMES * mine.ROWS[size])
+
+
+def terms_7k(workdir: Path, size: Size) -> Result:
+    """Scan with as many terms as Century released; the automaton's making is not counted, here and below."""
+    return _scan_alone(workdir, size, mine.TERM_FILE)
+
+
+def terms_100k(workdir: Path, size: Size) -> Result:
+    """The same with 100,000 terms."""
+    return _scan_alone(workdir, size, MANY)
+
+
+def terms_1m(workdir: Path, size: Size) -> Result:
+    """The same with 1,000,000 terms."""
+    return _scan_alone(workdir, size, MOST)
+
+
+def build_1m(workdir: Path, size: Size) -> Result:
+    """The making of the automaton of 1,000,000 terms, once a worker."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    _matcher(workdir, MOST)
+    return Result(rows=0, digest="", wall_s=time.perf_counter() - begun, cpu_s=time.process_time() - cpu)
+
+
+def one_file(workdir: Path, size: Size) -> Result:
+    """The large file in a process of its own."""
+    return _in_processes(workdir, size, 1)
+
+
+def two_files(workdir: Path, size: Size) -> Result:
+    """Two files of that size in two processes at once."""
+    return _in_processes(workdir, size, 2)
+
+
+def plain(workdir: Path, size: Size) -> Result:
+    """A unit of `mine` from reading to writing, without Ray; the process's start and the automaton are not counted."""
+    from jobs.mine import MineUnit
+    from jobs.progress import Reporter
+
+    with tempfile.TemporaryDirectory() as folder:
+        run, arguments = _opened_run(workdir, folder)
+        unit = MineUnit(**arguments)
+        (task,) = run.todo
+        begun, cpu = time.perf_counter(), time.process_time()
+        with _writer(run, task) as writer:
+            unit(task, writer, Reporter(None, "mine"))
+        return _of_counts(writer.counts, wall_s=time.perf_counter() - begun, cpu_s=time.process_time() - cpu)
+
+
+def through_ray(workdir: Path, size: Size) -> Result:
+    """`python -m jobs.mine` on the same file, less the same command on a file of no rows; peak: the worker's."""
+    if size == "smoke":
+        raise SkippedError("starting Ray takes longer than this size")
+    from jobs import cli, session
+    from jobs.config import RayConfig
+    from jobs.resources import Resources
+    from jobs.store.writer import Counts
+    from tests.benchmarks.wit_like import HEADER_MEMBER
+
+    with tempfile.TemporaryDirectory() as folder, _Sampler() as sampler:
+        empty = Path(folder) / "empty.tsv.gz"
+        empty.write_bytes(HEADER_MEMBER)
+        session.start(RayConfig(), Resources())
+
+        def mined(corpus: Path, out: str) -> tuple[Any, float, float]:
+            begun, cpu = time.perf_counter(), sampler.cpu_s
+            keys = [f"corpus.path={corpus}", f"terms.path={workdir / mine.TERM_FILE}", f"out={folder}/{out}"]
+            manifest: Any = cli.execute("mine", [*keys, "resources.mine.actors=1"])
+            time.sleep(2 * SAMPLE_SECONDS)
+            return manifest, time.perf_counter() - begun, sampler.cpu_s - cpu
+
+        mined(empty, "warm")  # the first job of a Ray also starts what later ones find started
+        _, start_wall, start_cpu = mined(empty, "empty")
+        manifest, wall, cpu = mined(workdir / LARGE, "matches")
+        counts = Counts.from_json(manifest["counts"])
+        peak = sampler.worker_peak_mb
+    return _of_counts(counts, wall_s=wall - start_wall, cpu_s=cpu - start_cpu, peak_mb=peak)
+
+
+def _matcher(workdir: Path, terms: str) -> "TitleMatcher":
+    from actors.titles import TitleMatcher
+
+    with (workdir / terms).open(encoding="utf-8", newline="") as file:
+        return TitleMatcher(row["terms"] for row in csv.DictReader(file))
+
+
+def _scan_alone(workdir: Path, size: Size, terms: str) -> Result:
+    matcher = _matcher(workdir, terms)
+    begun, cpu = time.perf_counter(), time.process_time()
+    found = mine.scanned(workdir / mine.CORPUS, matcher, rows=mine.ROWS[size])
+    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    return Result(rows=found.rows, digest=found.digest, wall_s=wall, cpu_s=cpu)
+
+
+def _in_processes(workdir: Path, size: Size, count: int) -> Result:
+    context = multiprocessing.get_context("spawn")
+    begun = time.perf_counter()
+    processes = [context.Process(target=remine_large, args=(workdir, size)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if failed := [process.exitcode for process in processes if process.exitcode]:
+        raise RuntimeError(f"a process ended with {failed[0]}")
+    return Result(rows=0, digest="", wall_s=time.perf_counter() - begun)
+
+
+def _opened_run(workdir: Path, folder: str) -> tuple[Any, dict[str, Any]]:
+    from actors.titles import Fold
+    from jobs.corpora import wit
+    from jobs.corpora.terms import TermsConfig, pack, read_terms
+    from jobs.store.run import Plan, open_run
+    from jobs.store.units import unit_of_file
+
+    files = wit.find_files(str(workdir / LARGE))
+    plan = Plan(f"{folder}/out", "records", {}, [unit_of_file(f) for f in files], {}, {}, derived=False)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    terms = run.keep("terms.json", pack(read_terms(TermsConfig(path=str(workdir / mine.TERM_FILE)))))
+    known: dict[str, Any] = {"terms": terms, "excluded": None, "match": "substring", "fold": Fold()}
+    return run, {**known, "corpus": "wit", "language": "en", "step": 10**6}
+
+
+def _writer(run: Any, task: Any) -> Any:
+    from jobs.store.writer import UnitWriter
+
+    return UnitWriter(run.target, task)
+
+
+def _of_counts(counts: Any, **measured: float) -> Result:
+    """Rows found and what became of the others: equal for two that did the same."""
+    digest = f"{counts.rows_in} {sorted(counts.filtered.items())} {sorted(counts.tallies['term'].items())}"
+    return Result(rows=counts.rows_out, digest=hashlib.sha256(digest.encode()).hexdigest(), **measured)
+
+
+class _Sampler:
+    """CPU seconds of this process and its descendants, those that ended included, and the mining worker's peak."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._seen: dict[tuple[int, float], float] = {}
+        self.worker_peak_mb = 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(self._seen.values())
+
+    def __enter__(self) -> "_Sampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        import psutil
+
+        own = psutil.Process(os.getpid())
+        while not self._stop.wait(SAMPLE_SECONDS):
+            for process in (own, *own.children(recursive=True)):
+                try:
+                    times = process.cpu_times()
+                    self._seen[process.pid, process.create_time()] = times.user + times.system
+                    if "MineUnit" in " ".join(process.cmdline()):
+                        self.worker_peak_mb = max(self.worker_peak_mb, process.memory_info().rss / 1e6)
+                except psutil.Error:
+                    continue
+
+
+def _contender(function: Callable[[Path, Size], Result], *, compared: bool = False) -> Contender:
+    about = (function.__doc__ or "").splitlines()[0].rstrip(".")
+    name = function.__name__
+    return Contender(name=name, function=f"{__name__}:{name}", compared=compared, about=about)
+
+
+BENCHMARK = Benchmark(
+    name="mine_scale",
+    about=__doc__,
+    prepare=prepare,
+    contenders=(
+        *map(_contender, (isal_large, remine_large, terms_7k, terms_100k, terms_1m, build_1m, one_file, two_files)),
+        _contender(plain, compared=True),
+        _contender(through_ray, compared=True),
+    ),
+    reference="isal_large",
+    targets=(
+        Target(metric="cpu_s", contender="remine_large", against="isal_large", at_most=1.2),
+        Target(metric="cpu_s", contender="terms_100k", against="terms_7k", at_most=1.05),
+        Target(metric="cpu_s", contender="terms_1m", against="terms_7k", at_most=1.2),
+        Target(metric="wall_s", contender="two_files", against="one_file", at_most=2 / 1.7),
+        Target(metric="cpu_s", contender="through_ray", against="plain", at_most=1.05),
+        Target(metric="peak_mb", contender="remine_large", at_most=250),
+        Target(metric="peak_mb", contender="through_ray", at_most=250),
+    ),
+    repeats={"smoke": 1, "default": 3, "full": 3},
+    packages=("ahocorasick_rs", "isal", "numpy", "pyarrow", "ray"),
+)

@@ -1,0 +1,125 @@
+"""What a unit of `mine` writes and says, without Ray; how the job refuses wrong keys."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.titles import Fold
+from jobs import mine
+from jobs.config import load
+from jobs.corpora.terms import pack
+from jobs.errors import InputError
+from jobs.mine import MineConfig, MineUnit
+from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.units import unit_of_file
+from jobs.store.writer import Counts, UnitWriter
+
+HEADER = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
+TERMS = {"pain": ("manual",), "war": ("graph", "manual"), "world war": ("graph",)}
+
+
+class Said:
+    """Stands for the reporter: what was added up."""
+
+    def __init__(self) -> None:
+        self.done, self.notes = 0, Counter[str]()
+
+    def add(self, done: int, **notes: int) -> None:
+        self.done += done
+        self.notes.update(notes)
+
+
+def opened(tmp_path: Path, *titles: str) -> TableRun:
+    path = tmp_path / "wit.train.tsv"
+    rows = "".join(f"en\thttps://p/{n}\thttps://i/{n}\t{title}\ttrue\n" for n, title in enumerate(titles))
+    path.write_text(HEADER + rows, encoding="utf-8")
+    from jobs.store import locations
+
+    units = [unit_of_file(o) for o in locations.find(str(path))]
+    return open_run(
+        Plan(str(tmp_path / "out"), "records", {}, units, {}, {}, derived=False),
+        resume=True, overwrite=False, retry=[],
+    )  # fmt: skip
+
+
+def mined(tmp_path: Path, *titles: str, **keys: Any) -> tuple[list[dict[str, Any]], Counts, Said]:
+    run = opened(tmp_path, *titles)
+    settings = {"match": "substring", "fold": Fold(), "corpus": "wit", "language": "en", "step": 10, **keys}
+    unit = MineUnit(terms=run.keep("terms.json", pack(TERMS)), excluded=None, **settings)
+    said = Said()
+    (task,) = run.todo
+    with UnitWriter(run.target, task) as writer:
+        unit(task, writer, said)  # type: ignore[arg-type]
+    import pyarrow.parquet as pq
+
+    return pq.read_table(run.target.data_uri(task.unit.name)).to_pylist(), writer.counts, said
+
+
+def test_terms_that_hit_stay_on_the_row_with_their_sources(tmp_path: Path) -> None:
+    rows, counts, said = mined(tmp_path, "World War II", "Spain", "peace")
+    assert [(row["page_title"], row["terms"], row["methods"]) for row in rows] == [
+        ("World War II", ["war", "world war"], ["graph", "manual"]),
+        ("Spain", ["pain"], ["manual"]),
+    ]
+    assert {row["split"] for row in rows} == {"train"}
+    assert counts.tallies["term"] == {"war": 1, "world war": 1, "pain": 1}
+    assert (said.notes["matched"], said.notes["rows"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("match", "expected"),
+    [
+        ("substring", ["Pain", "Spain", "A world war", "wartime"]),
+        ("word", ["Pain", "A world war"]),
+        ("exact", ["Pain"]),
+    ],
+)
+def test_what_matches_is_as_asked(tmp_path: Path, match: str, expected: list[str]) -> None:
+    rows, _, _ = mined(tmp_path, "Pain", "Spain", "A world war", "wartime", "peace", match=match)
+    assert [row["page_title"] for row in rows] == expected
+
+
+def test_the_fold_is_applied_to_both_sides(tmp_path: Path) -> None:
+    assert mined(tmp_path, "ＷＡＲ")[0] == []
+    folder = tmp_path / "again"
+    folder.mkdir()
+    assert len(mined(folder, "ＷＡＲ", fold=Fold(compose="NFKC"))[0]) == 1
+
+
+def test_terms_that_mostly_hit_inside_words_are_named(tmp_path: Path) -> None:
+    _, counts, _ = mined(tmp_path, "Spain", "Pain", "Spanish painter", "World War", "warpath")
+    assert counts.tallies["inside_word"] == {"pain": 2, "war": 1}
+    assert mine._suspects(counts.tallies) == {"pain": 2}
+    assert "inside_word" not in mined_words(tmp_path)
+
+
+def mined_words(tmp_path: Path) -> dict[str, dict[str, int]]:
+    folder = tmp_path / "words"
+    folder.mkdir()
+    return mined(folder, "Spain", "Pain", match="word")[1].tallies
+
+
+def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mine, "TERMS_COUNTED", 2)
+    _, counts, _ = mined(tmp_path, "war", "war", "world war", "Spain", "Spain")
+    assert counts.tallies == {"term": {"war": 3, "pain": 2}, "inside_word": {"pain": 2}}
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("match=prefix", "match=prefix: there are substring, word, exact"),
+        ("fold.case=upper", "fold.case=upper: there are lower, casefold"),
+        ("fold.compose=NFD", "fold.compose=NFD: there are NFC, NFKC"),
+        ("corpus.name=laion", "corpus.name=laion: there are wit, wit_base"),
+    ],
+)
+def test_wrong_keys_are_refused_before_anything_is_read(tmp_path: Path, key: str, said: str) -> None:
+    cfg = load(
+        "mine", MineConfig, [f"corpus.path={tmp_path}/none", f"terms.path={tmp_path}/x", f"out={tmp_path}/o", key]
+    )
+    with pytest.raises(InputError, match=said):
+        mine.execute(cfg)
+    assert not (tmp_path / "o").exists()
