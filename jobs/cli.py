@@ -14,7 +14,7 @@ from typing import Any
 from jobs import config
 from jobs.errors import InputError, RunError
 
-JOBS = ("demo", "mine", "curate", "fetch", "embed", "judge", "ratings", "report", "verify", "run")
+JOBS = ("demo", "mine", "curate", "fetch", "embed", "judge", "annotate", "ratings", "report", "verify", "run")
 
 
 @dataclass(frozen=True)

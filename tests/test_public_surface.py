@@ -381,6 +381,17 @@ COLUMNS = {
         pool: string
         experience: string
     """,
+    "assignments": """
+        key rater, place; version 1
+        rater: string
+        place: int32
+        item_id: string
+        target: string
+        group: string
+        role: string
+        audited: bool
+        file: string
+    """,
     "metrics": """
         key metric, dims; version 1
         metric: string

@@ -12,14 +12,13 @@ marks:
       - {value: added_detail, label: Added detail, colour: "#d62728", hotkey: "1", guidance: …}
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.vlm.rubric import COLOUR
 from jobs.corpora.annotations.answers import fold
 
-COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 _REQUIRED = {"spans": ("name", "marks"), "mark": ("name", "kind", "text", "labels"), "label": ("value", "label")}
 _OPTIONAL = {"spans": ("source",), "mark": ("title", "guidance"), "label": ("colour", "hotkey", "guidance")}
 

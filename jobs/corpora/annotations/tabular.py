@@ -119,8 +119,8 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
         for question, column in wide.items():
             _check([column], header, uri=uri, key=f"columns.questions.{question}")
             if reading.asked and reading.asked.names and question not in reading.asked.sets:
-                known = ", ".join(reading.asked.sets)
-                raise InputError(f"columns.questions.{question}: rubric {reading.asked.name} has {known}")
+                there = ", ".join(reading.asked.sets)
+                raise InputError(f"columns.questions.{question}: rubric {reading.asked.name} has {there}")
         return wide
     if "value" in roles:
         if "question" not in roles and reading.question is None:

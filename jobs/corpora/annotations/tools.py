@@ -11,6 +11,7 @@ from jobs.corpora.annotations import model
 from jobs.corpora.annotations.answers import ISSUE, Questionnaire
 from jobs.corpora.annotations.model import Rejects
 from jobs.corpora.annotations.spans import Mark, Marks
+from jobs.errors import InputError
 from jobs.store.writer import Reject
 
 REPORT = "report_picture"  # the control by which a person reports a picture
@@ -39,13 +40,20 @@ class ToolReading:
     private: bool = False
 
     def questions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        """The questions a task asked: those it names, else the mapped ones, else the rubric's."""
+        """The questions a task asked: those it names, else the mapped ones, else the rubric's.
+
+        Raises:
+            InputError: a question that the rubric does not have.
+        """
         named = data.get("questions")
         if isinstance(named, list) and named:
-            return tuple(map(str, named))
-        if self.controls:
-            return tuple(self.controls)
-        return self.asked.asked if self.asked else ()
+            asked = tuple(map(str, named))
+        else:
+            asked = tuple(self.controls) or (self.asked.asked if self.asked else ())
+        if self.asked and (unknown := next((each for each in asked if self.asked.question(each) is None), None)):
+            there = ", ".join(self.asked.sets)
+            raise InputError(f"the tasks ask {unknown!r}; rubric {self.asked.name} has {there}, so they are another's")
+        return asked
 
     def get(self, data: Mapping[str, Any], name: str) -> Any:
         """Field `name` of a task, under the name it has there; `a.b` is field b of field a."""
