@@ -278,6 +278,8 @@ def _write_files(
     for row in rows:
         by_file[row["file"]].append(row)
     written = 0
+    each = (cfg.per_item or cfg.per_group or max(cfg.quotas.values())) if cfg.files == "group" else None
+    settings = {kind: prodigy_form.settings(study, kind, per_task=each) for kind in prodigy_form.KINDS}
     for name, own in sorted(by_file.items()):
         if cfg.files == "group" and own[0]["role"] != AUDITOR:  # each thing once, in an order of the file's own
             distinct = {(row["item_id"], row["target"]): row for row in own}
@@ -304,7 +306,7 @@ def _write_files(
             mine = [line for line in lines if prodigy_form.kind_of(line) == kind]
             if mine:
                 _put(folder, f"{name}.{kind}.jsonl", "".join(json.dumps(m, ensure_ascii=False) + "\n" for m in mine))
-                _put(folder, f"prodigy.{kind}.json", json.dumps(prodigy_form.settings(study, kind), indent=1))
+                _put(folder, f"prodigy.{kind}.json", json.dumps(settings[kind], indent=1))
                 written += 1
     if cfg.tool == "label_studio":
         _put(folder, "config.xml", label_studio_form.config_xml(study))

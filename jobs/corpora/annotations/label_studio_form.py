@@ -7,7 +7,7 @@ from jobs.corpora.annotations import form as forms
 from jobs.corpora.annotations.answers import ISSUE
 from jobs.corpora.annotations.form import Asked, Form, Thing
 from jobs.corpora.annotations.spans import Mark
-from jobs.corpora.annotations.tools import COMMENT, ISSUED, REPORT, REPORTED, SHOW, SHOWN
+from jobs.corpora.annotations.tools import COMMENT, REPORT, SHOW
 
 TOLD = "task"  # the object that every control but a mark's refers to; it is always in sight
 STYLE = ".remine-blurred {filter: blur(28px); pointer-events: none;} .remine-note {opacity: 0.8; font-size: 90%;}"
@@ -21,7 +21,7 @@ def config_xml(form: Form) -> str:
         _note(view, text)
     _add(view, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
     if form.asks_report:
-        _box(view, REPORT, REPORTED, form.welfare.report, form.welfare.report_help)
+        _box(view, REPORT, form.welfare.report, form.welfare.report_help)
     if form.pictures:
         _pictures(view, form)
     # Who reports a picture is asked nothing more.
@@ -31,7 +31,7 @@ def config_xml(form: Form) -> str:
             _header(asked, role, size="5")
             _add(asked, "Text", name=role, value=f"${role}")
     if form.asks_issue:
-        _box(asked, ISSUE, ISSUED, form.welfare.issue, form.welfare.issue_help)
+        _box(asked, ISSUE, form.welfare.issue, form.welfare.issue_help)
     for mark in form.marks.marks if form.marks else ():
         _mark(asked, mark)
     for question in form.questions:
@@ -46,7 +46,7 @@ def config_xml(form: Form) -> str:
 def _when_not_reported(form: Form) -> dict[str, str]:
     if not form.asks_report:
         return {}
-    return {"visibleWhen": "choice-unselected", "whenTagName": REPORT, "whenChoiceValue": REPORTED}
+    return {"visibleWhen": "choice-unselected", "whenTagName": REPORT, "whenChoiceValue": _word(form.welfare.report)}
 
 
 def _pictures(view: Xml.Element, form: Form) -> None:
@@ -55,8 +55,8 @@ def _pictures(view: Xml.Element, form: Form) -> None:
         for name in names:
             _add(view, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
         return
-    _box(view, SHOW, SHOWN, form.welfare.show, "")
-    when = {"whenTagName": SHOW, "whenChoiceValue": SHOWN}
+    _box(view, SHOW, form.welfare.show, "")
+    when = {"whenTagName": SHOW, "whenChoiceValue": _word(form.welfare.show)}
     hidden = _add(view, "View", visibleWhen="choice-unselected", className="remine-blurred", **when)
     clear = _add(view, "View", visibleWhen="choice-selected", **when)
     for name in names:
@@ -69,11 +69,11 @@ def field_of(number: int) -> str:
     return "image" if number == 0 else f"image_{number + 1}"
 
 
-def _box(view: Xml.Element, name: str, value: str, label: str, help_: str) -> None:
-    """A box to be ticked."""
+def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
+    """A box to be ticked; it has no alias, because conditions compare with a choice's own value."""
     choices = _add(view, "Choices", name=name, toName=TOLD, choice="multiple", showInline="true")
     hint = {"hint": _plain(help_)} if help_ else {}
-    _add(choices, "Choice", value=_plain(label), alias=value, **hint)
+    _add(choices, "Choice", value=_word(label), **hint)
 
 
 def _question(view: Xml.Element, question: Asked) -> None:
@@ -116,6 +116,11 @@ def _header(view: Xml.Element, text: str, *, size: str) -> None:
 
 def _note(view: Xml.Element, text: str) -> None:
     _add(_add(view, "View", className="remine-note"), "Header", value=_plain(text), size="6")
+
+
+def _word(text: str) -> str:
+    """A choice's value that a condition can name: commas would begin another value there."""
+    return _plain(text).replace(",", "\N{FULLWIDTH COMMA}")
 
 
 def _plain(text: str) -> str:

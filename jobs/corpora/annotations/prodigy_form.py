@@ -31,15 +31,18 @@ _CSS = """
 """
 
 
-def settings(form: Form, kind: str) -> dict[str, Any]:
-    """prodigy.json for the tasks of `kind`: choice or spans. Skipping (the space bar) is always there."""
+def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
+    """prodigy.json for the tasks of `kind`: choice or spans. Skipping (the space bar) is always there.
+
+    `per_task` is for a file that several people share: Prodigy then gives each task to as many of them.
+    """
     blocks: list[dict[str, Any]] = [{"view_id": "html"}]
     made: dict[str, Any] = {
         "global_css": _CSS,
         "buttons": ["accept", "ignore", "undo"],
         "show_stats": False,
-        # The plan decides who sees what in which order; Prodigy is to send each file as it stands, all of it.
-        "feed_overlap": True,
+        # A file of one rater is sent as it stands, all of it: the plan has decided on it and on its order.
+        **({"feed_overlap": True} if per_task is None else {"feed_overlap": False, "annotations_per_task": per_task}),
         "exclude_by": "task",
         "batch_size": 1,
         "instant_submit": False,

@@ -89,7 +89,7 @@ def _mark(data: Any, where: str) -> Mark:
         if label.colour and not COLOUR.fullmatch(label.colour):
             raise ValueError(f"{place}, label {label.value!r}: colour {label.colour!r} is not of the form #1f77b4")
         labels.append(label)
-    words = [fold(word) for label in labels for word in {label.value, label.label}]
+    words = [word for label in labels for word in {fold(label.value), fold(label.label)}]
     if len(set(words)) < len(words):
         raise ValueError(f"{place}: two labels share a word: {', '.join(sorted(words))}")
     texts = {key: str(data[key]) for key in ("name", "kind", "text", "title", "guidance") if data.get(key)}

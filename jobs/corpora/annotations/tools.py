@@ -17,7 +17,6 @@ from jobs.store.writer import Reject
 REPORT = "report_picture"  # the control by which a person reports a picture
 COMMENT = "comment"
 SHOW = "show_picture"  # a picture is blurred until it is asked for
-REPORTED, ISSUED, SHOWN = "reported", "yes", "shown"  # values of these controls
 WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
 
 
