@@ -65,7 +65,7 @@ class AnnotateConfig(Common):
     group: str | None = None  # column of raters: country, pool, …
     per_item: int | None = None  # different raters an item, from all groups together
     per_group: int | None = None  # different raters an item of each group …
-    quotas: dict[str, int] = field(default_factory=dict)  # … or of these groups: {China: 20, India: 10}
+    quotas: Any = None  # … or of these groups: {China: 20, India: 10}
     target: str = "rubric"  # a rubric with targets: each item against all of them, or against the rater's own group
     shared: int = 0  # items that every rater of a group sees
     limit: int | None = None  # most tasks a rater takes; column limit of raters goes before it
@@ -134,6 +134,8 @@ def _check(cfg: AnnotateConfig) -> None:
     if sum(ways.values()) != 1:
         given = ", ".join(key for key, is_given in ways.items() if is_given) or "none"
         raise InputError(f"annotate: give one of per_item=, per_group= and quotas= ({given} is given)")
+    if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
+        raise InputError(f"quotas={cfg.quotas}: needed is {{group: raters an item, …}}")
     if cfg.per_item is None and cfg.group is None:
         raise InputError("annotate: quotas by group need group=, the column of raters that names it")
     if cfg.size is not None and cfg.size < 1:
@@ -169,7 +171,7 @@ def _tasks(
 ) -> list[assignment.Task]:
     """The plan. Where an item is asked about several targets, each of them is a thing of its own."""
     targets = rubric.targets if rubric and rubric.asks_targets and cfg.target == "rubric" else ("",)
-    quotas = dict(cfg.quotas)
+    quotas = dict(cfg.quotas or {})
     if cfg.per_group is not None:
         quotas = {rater.group: cfg.per_group for rater in raters}
     if unknown := next((name for name in quotas if name not in {rater.group for rater in raters}), None):
@@ -278,7 +280,7 @@ def _write_files(
     for row in rows:
         by_file[row["file"]].append(row)
     written = 0
-    each = (cfg.per_item or cfg.per_group or max(cfg.quotas.values())) if cfg.files == "group" else None
+    each = (cfg.per_item or cfg.per_group or max((cfg.quotas or {}).values())) if cfg.files == "group" else None
     settings = {kind: prodigy_form.settings(study, kind, per_task=each) for kind in prodigy_form.KINDS}
     for name, own in sorted(by_file.items()):
         if cfg.files == "group" and own[0]["role"] != AUDITOR:  # each thing once, in an order of the file's own

@@ -16,7 +16,6 @@ from itertools import combinations
 from statistics import median
 from typing import Any, NamedTuple
 
-
 CANDIDATES = 64  # of equal raters, how many are compared by whom they have met; 100,000 tasks take 17 s
 
 
@@ -129,7 +128,7 @@ def _spread(
         ties = [name for name, tasks in left.items() if tasks == lowest]
         for candidates in (rng.sample(ties, min(len(ties), CANDIDATES)) for _ in range(wanted - len(chosen))):
             free = [name for name in candidates if name not in chosen] or [n for n in ties if n not in chosen]
-            chosen.append(min(free, key=lambda name: sum(met[name, other] for other in chosen)))  # noqa: B023
+            chosen.append(min(free, key=lambda name: sum(met[name, other] for other in chosen)))
         for name in chosen:
             found[name].append(thing)
             left[name] -= 1

@@ -140,6 +140,9 @@ def _check(cfg: RatingsConfig) -> None:
         raise InputError(f"duplicates=sample: {why}; use last, first or refuse")
     if cfg.reports and cfg.table != "ratings":
         raise InputError("reports=: pictures are reported in table=ratings")
+    told = cfg.columns.questions
+    if told is not None and not (isinstance(told, dict) and told and all(isinstance(v, str) for v in told.values())):
+        raise InputError(f"columns.questions={told}: needed is {{question: column, …}}")
     if cfg.reports_min < 1:
         raise InputError(f"reports_min={cfg.reports_min}: at least 1")
 
@@ -209,7 +212,7 @@ def _importer(
             table=cfg.table,
             asked=asked,
             marks=marks,
-            controls=cfg.columns.questions,
+            controls=cfg.columns.questions or {},
             fields=columns,
             question=question,
             rater=cfg.rater_from,

@@ -64,8 +64,10 @@ class Repeats:
     def first_repeat(self) -> int | None:
         """The place of the first row whose key an earlier one has."""
         order, first = self._groups()
-        again = order[~first]
-        return int(again.min()) if len(again) else None
+        if first.all():
+            return None
+        earliest = np.minimum.reduceat(order, np.flatnonzero(first))[np.cumsum(first) - 1]
+        return int(order[order != earliest].min())
 
     def _groups(self) -> tuple[np.ndarray, np.ndarray]:
         if not self._hashes:
@@ -76,10 +78,10 @@ class Repeats:
         return order, np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
 
 
-def hashes(rows: pa.Table, key: Sequence[str]) -> np.ndarray:
-    """uint64 [rows, 2]: hashes of the key columns."""
+def hashes(rows: pa.Table, key: Sequence[str], *, many: int = 2) -> np.ndarray:
+    """uint64 [rows, many]: independent hashes of the key columns."""
     from pandas.util import hash_array
 
     parts = [pc.fill_null(rows[name].cast(pa.string()), "") for name in key]
     joined = pc.binary_join_element_wise(*parts, _SEPARATOR).to_numpy(zero_copy_only=False).astype(object)
-    return np.stack([hash_array(joined, hash_key=k, categorize=False) for k in _KEYS], axis=1)
+    return np.stack([hash_array(joined, hash_key=k, categorize=False) for k in _KEYS[:many]], axis=1)

@@ -128,7 +128,7 @@ class People:
 
 
 class Distinct:
-    """Counts different keys by their hashes: 16 bytes each."""
+    """Counts different keys by 64-bit hashes: 8 bytes each; of 10^7 keys two collide once in 400,000 runs."""
 
     def __init__(self) -> None:
         self._held: list[np.ndarray] = []
@@ -137,13 +137,13 @@ class Distinct:
     def add(self, rows: pa.Table, key: list[str]) -> None:
         """Take the keys of `rows`."""
         if rows.num_rows:
-            self._held.append(np.unique(hashes(rows, key), axis=0))
+            self._held.append(np.unique(hashes(rows, key, many=1)[:, 0]))
             self._count += len(self._held[-1])
             if self._count > HELD:
                 self._merge()
 
     def _merge(self) -> None:
-        self._held = [np.unique(np.concatenate(self._held), axis=0)]
+        self._held = [np.unique(np.concatenate(self._held))]
         self._count = len(self._held[0])
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """CSV and Parquet by a mapping of columns: one row an answer (long) or one column a question (wide)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any
 
@@ -35,7 +35,7 @@ class ColumnsConfig:
     rater: str | None = None
     value: str | None = None  # long form: the answer
     question: str | None = None  # long form: the question's name or text
-    questions: dict[str, str] = field(default_factory=dict)  # wide form: question -> its column
+    questions: Any = None  # wide form, and tools: {question: its column or control}
     target: str | None = None
     condition: str | None = None
     order: str | None = None

@@ -36,25 +36,26 @@ class Dialect:
 def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = None) -> Dialect:
     """Tell how `uri` is written from its beginning; what is given is not sniffed.
 
+    Where the encoding is given, bytes that are not of it make their rows rejects; where not, the file is refused.
+
     Raises:
-        InputError: empty, an unknown encoding, or bytes that are not of the encoding.
+        InputError: empty, an unknown encoding, or none given and neither a byte-order mark nor UTF-8.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
         head: bytes = stream.read(SNIFFED)
-    if encoding is None:
-        encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+    told = encoding or next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
     try:
-        text = codecs.getincrementaldecoder(encoding)().decode(head, final=len(head) < SNIFFED)
+        errors = "replace" if encoding else "strict"
+        text = codecs.getincrementaldecoder(told)(errors).decode(head, final=len(head) < SNIFFED)
     except LookupError as error:
         raise InputError(f"encoding={encoding}: no such encoding") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{uri}: byte {error.start} is not {encoding.upper()}; say what it is, for instance encoding=cp1252"
+            f"{uri}: byte {error.start} is not {told.upper()}; say what it is, for instance encoding=cp1252"
         ) from error
-    if encoding == "utf-8":
-        encoding = "utf-8-sig"
-        text = text.removeprefix("\ufeff")
+    if codecs.lookup(told).name == "utf-8":
+        told, text = "utf-8-sig", text.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"{uri}: empty, a header is needed")
     if delimiter is None:
@@ -62,7 +63,7 @@ def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = No
     elif len(delimiter) != 1:
         raise InputError(f"delimiter={delimiter!r}: one character is needed, as in delimiter=;")
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    return Dialect(encoding, delimiter, tuple(name.strip() for name in header))
+    return Dialect(told, delimiter, tuple(name.strip() for name in header))
 
 
 def _delimiter(text: str) -> str:
@@ -111,7 +112,7 @@ def _fault(row: Sequence[str], *, width: int, lines: int) -> tuple[str, str] | N
     if len(row) != width:
         over = f" over {lines} lines" if lines > 1 else ""
         return "wrong_width", f"{len(row)} fields{over} where the header has {width}"
-    if not all(map(str.isascii, row)) and any("\udc80" <= c <= "\udcff" for cell in row for c in cell):
+    if not "".join(row).isascii() and any("\udc80" <= c <= "\udcff" for cell in row for c in cell):
         return "bad_encoding", "bytes that are not of the file's encoding"
     return None
 

@@ -102,7 +102,9 @@ def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
         if act.reported or act.skipped:
             found.add((mark.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
             continue
-        marked = [(mark.kind, text, s, e, VALUES[mark.name, label], "ok") for s, e, label in act.marked[mark.name]]
+        marked: list[tuple[Any, ...]] = [
+            (mark.kind, text, s, e, VALUES[mark.name, label], "ok") for s, e, label in act.marked[mark.name]
+        ]
         found |= set(marked or [(mark.kind, text, 0, 0, None, "ok")])
     return found
 
@@ -133,9 +135,7 @@ def by_person(found: list[dict[str, Any]], item: str, rater: str) -> list[dict[s
 
 
 def spans_of(found: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    return {
-        (row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in found
-    }
+    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in found}
 
 
 def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
@@ -147,9 +147,7 @@ def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
 @given(done=st.lists(st.lists(acts, max_size=3), min_size=1, max_size=3).map(distinct))
 def test_label_studio(tmp_path: Path, done: list[list[Act]]) -> None:
     form = study()
-    tasks = [
-        label_studio_form.task(form, thing(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))
-    ]
+    tasks = [label_studio_form.task(form, thing(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))]
     export = tmp_path / "export.json"
     export.write_text(json.dumps(tool_exports.label_studio(tasks, done), ensure_ascii=False), "utf-8")
     ratings, spans = ratings_read(label_studio, export), spans_read(label_studio, export)
@@ -185,7 +183,9 @@ def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
             item = content_id("item", str(number))
             mine = by_person(ratings, item, act.rater)
             wanted = wanted_ratings(act)
-            if act.issue:  # who says that the response is faulty chooses that instead of an answer to the first question
+            if (
+                act.issue
+            ):  # who says that the response is faulty chooses that instead of an answer to the first question
                 first = next(iter(QUESTIONS))
                 wanted[first] = ("reported" if act.reported else "skipped", None, None)
             if act.issue and act.reported:  # Prodigy keeps one of the two, and the report weighs more
