@@ -28,6 +28,8 @@ JOBS = (
     "choose",
     "tric",
     "judge",
+    "ratings",
+    "annotate",
     "figures",
     "score",
     "report",

@@ -211,6 +211,16 @@ _ALL = [
         "pool": (STR, "where a person was recruited"),
         "experience": (STR, "of a person"),
     }),
+    Table("assignments", ("rater", "place"), {
+        "rater": (STR, "who is shown it: raters.rater"),
+        "place": (I32, "place in this rater's own order, from 1"),
+        "item_id": (STR, "what is shown"),
+        "target": (STR, "the label it is to be rated against, empty if none"),
+        "group": (STR, "the rater's group (country, pool, …), empty if there are none"),
+        "role": (STR, "quota: one of the item's raters; shared: all raters of the group see it; auditor: looks again"),
+        "audited": (BOOL, "whether it was drawn for the audit"),
+        "file": (STR, "the file of tasks it stands in"),
+    }),
     Table("metrics", ("metric", "dims"), {
         "metric": (STR, "name of the figure"),
         "dims": (STR, "what it is of, as canonical JSON: {\"question\":\"sensitive\"}"),

@@ -27,6 +27,7 @@ agree is a figure to report, not an assumption.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -41,6 +42,7 @@ SCALES = ("ordinal", "nominal")
 QUESTION_WORDS = frozenset({"question", "note", "options"})
 TARGET_WORD = "target"
 MAX_ANSWERS = 26  # one letter each
+COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class PeopleOption:
 
     label: str
     value: str | None
+    hotkey: str = ""  # one key of the keyboard; empty: the annotation tool's export picks one
+    colour: str = ""  # as #1f77b4
 
 
 @dataclass(frozen=True)
@@ -322,9 +326,12 @@ def _people_question(data: Any, *, of: Question, where: str) -> PeopleQuestion:
     values = [answer.value for answer in of.answers]
     options, examples = [], []
     for entry in _list(data["options"], where, "options"):
-        _keys(entry, where=f"{where}, an option", required=("label", "value"), optional=())
+        _keys(entry, where=f"{where}, an option", required=("label", "value"), optional=("hotkey", "colour"))
         value = None if entry["value"] is None else _text(entry["value"], f"{where}, an option's value")
-        options.append(PeopleOption(_text(entry["label"], f"{where}, an option's label"), value))
+        look = [_text(entry[key], f"{where}, {key}") if entry.get(key) else "" for key in ("hotkey", "colour")]
+        if look[1] and not COLOUR.fullmatch(look[1]):
+            raise ValueError(f"{where}, colour {look[1]!r} is not of the form #1f77b4")
+        options.append(PeopleOption(_text(entry["label"], f"{where}, an option's label"), value, *look))
     for entry in _list(data.get("examples") or [], where, "examples"):
         _keys(entry, where=f"{where}, an example", required=("picture", "value", "why"), optional=())
         examples.append(PeopleExample(*(_text(entry[key], f"{where}, {key}") for key in ("picture", "value", "why"))))

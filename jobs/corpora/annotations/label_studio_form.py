@@ -1,0 +1,147 @@
+"""A study in Label Studio: the labelling configuration and the tasks."""
+
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from jobs.corpora.annotations import form as forms
+from jobs.corpora.annotations.answers import ISSUE
+from jobs.corpora.annotations.form import Asked, Form, Thing
+from jobs.corpora.annotations.spans import Mark
+from jobs.corpora.annotations.tools import COMMENT, REPORT, SHOW
+
+TOLD = "task"  # the object that every control but a mark's refers to; it is always in sight
+STYLE = ".remine-blurred {filter: blur(28px); pointer-events: none;} .remine-note {opacity: 0.8; font-size: 90%;}"
+
+
+def config_xml(form: Form) -> str:
+    """The labelling configuration. Texts of people's are escaped; `$` begins a variable there and is written wide."""
+    view = Xml.Element("View")
+    _add(view, "Style").text = STYLE
+    for text in filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help]):
+        _note(view, text)
+    _add(view, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
+    if form.asks_report:
+        _box(view, REPORT, form.welfare.report, form.welfare.report_help)
+    if form.pictures:
+        _pictures(view, form)
+    # Who reports a picture is asked nothing more.
+    asked = _add(view, "View", **_when_not_reported(form))
+    for role in form.texts:
+        if not form.marks or role not in [mark.text for mark in form.marks.marks]:
+            _header(asked, role, size="5")
+            _add(asked, "Text", name=role, value=f"${role}")
+    if form.asks_issue:
+        _box(asked, ISSUE, form.welfare.issue, form.welfare.issue_help)
+    for mark in form.marks.marks if form.marks else ():
+        _mark(asked, mark)
+    for question in form.questions:
+        _question(asked, question)
+    if form.welfare.comment:
+        _header(asked, form.welfare.comment, size="5")
+        _add(asked, "TextArea", name=COMMENT, toName=TOLD, rows="2", maxSubmissions="1", editable="true")
+    Xml.indent(view)
+    return Xml.tostring(view, encoding="unicode") + "\n"
+
+
+def _when_not_reported(form: Form) -> dict[str, str]:
+    if not form.asks_report:
+        return {}
+    return {"visibleWhen": "choice-unselected", "whenTagName": REPORT, "whenChoiceValue": _word(form.welfare.report)}
+
+
+def _pictures(view: Xml.Element, form: Form) -> None:
+    names = [field_of(number) for number in range(form.pictures)]
+    if not form.welfare.blur:
+        for name in names:
+            _add(view, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
+        return
+    _box(view, SHOW, form.welfare.show, "")
+    when = {"whenTagName": SHOW, "whenChoiceValue": _word(form.welfare.show)}
+    hidden = _add(view, "View", visibleWhen="choice-unselected", className="remine-blurred", **when)
+    clear = _add(view, "View", visibleWhen="choice-selected", **when)
+    for name in names:
+        _add(hidden, "Image", name=f"{name}_blurred", value=f"${name}")
+        _add(clear, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
+
+
+def field_of(number: int) -> str:
+    """The task's field of its picture `number`, from 0: image, image_2, …"""
+    return "image" if number == 0 else f"image_{number + 1}"
+
+
+def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
+    """A box to be ticked; it has no alias, because conditions compare with a choice's own value."""
+    choices = _add(view, "Choices", name=name, toName=TOLD, choice="multiple", showInline="true")
+    hint = {"hint": _plain(help_)} if help_ else {}
+    _add(choices, "Choice", value=_word(label), **hint)
+
+
+def _question(view: Xml.Element, question: Asked) -> None:
+    _header(view, question.text, size="4")
+    if question.guidance:
+        _note(view, question.guidance)
+    if question.examples:
+        panel = _add(_add(view, "Collapse"), "Panel", value="Examples")
+        for example in question.examples:
+            _note(panel, example)
+    choices = _add(
+        view, "Choices", name=question.name, toName=TOLD, choice="single-radio", required="true", showInline="false"
+    )
+    for option in question.options:
+        extra = {"hotkey": option.hotkey} if option.hotkey else {}
+        if option.colour:
+            extra["style"] = f"border-left: 8px solid {option.colour}; padding-left: 8px"
+        _add(choices, "Choice", value=_plain(option.label), alias=option.value, **extra)
+
+
+def _mark(view: Xml.Element, mark: Mark) -> None:
+    _header(view, mark.title or mark.name, size="4")
+    if mark.guidance:
+        _note(view, mark.guidance)
+    labels = _add(view, "Labels", name=mark.name, toName=mark.text, showInline="true")
+    for label in mark.labels:
+        looks = {"background": label.colour, "hotkey": label.hotkey, "hint": _plain(label.guidance)}
+        extra = {key: value for key, value in looks.items() if value}
+        _add(labels, "Label", value=_plain(label.label), alias=label.value, **extra)
+    _add(view, "Text", name=mark.text, value=f"${mark.text}", saveTextResult="yes")
+
+
+def _add(parent: Xml.Element, tag: str, **attributes: str) -> Xml.Element:
+    return Xml.SubElement(parent, tag, attributes)
+
+
+def _header(view: Xml.Element, text: str, *, size: str) -> None:
+    _add(view, "Header", value=_plain(text), size=size)
+
+
+def _note(view: Xml.Element, text: str) -> None:
+    _add(_add(view, "View", className="remine-note"), "Header", value=_plain(text), size="6")
+
+
+def _word(text: str) -> str:
+    """A choice's value that a condition can name: commas would begin another value there."""
+    return _plain(text).replace(",", "\N{FULLWIDTH COMMA}")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("$", "\N{FULLWIDTH DOLLAR SIGN}")
+
+
+def task(form: Form, thing: Thing, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
+    """One task as Label Studio imports it. What the import reads again stands in its data by name."""
+    data: dict[str, Any] = {
+        "item_id": thing.item_id,
+        "target": target,
+        "rubric": form.rubric,
+        "questions": [question.name for question in form.questions],
+        "image_ids": list(thing.image_ids),
+        "told": forms.told(thing, target),
+        "place": place,
+        "asks_issue": form.asks_issue,
+    }
+    if assigned_to is not None:
+        data["assigned_to"] = assigned_to
+    data |= {field_of(number): address for number, address in enumerate(thing.pictures)}
+    for role, (text_id, text) in thing.texts.items():
+        data |= {role: text, f"{role}_id": text_id}
+    return {"data": data}

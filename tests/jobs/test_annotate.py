@@ -1,0 +1,153 @@
+"""The command that makes tasks: the plan as a table, files by rater or group, welfare by default, refusals."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.ids import content_id
+from jobs import cli
+from jobs.errors import InputError
+from jobs.store.reading import open_table
+from tests.jobs.corpora.annotations import tool_exports
+from tests.jobs.corpora.annotations.tool_exports import Act
+from tests.jobs.handmade import picture, record_of, write_table
+
+PICTURES = [picture(number) for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of pictures, records, items with two texts each, and a list of raters."""
+    folder = tmp_path_factory.mktemp("study")
+    broken = picture(99, status="error")
+    write_table(str(folder / "images"), "images", [*PICTURES, broken])
+    write_table(
+        str(folder / "records"), "records", [record_of(image, f"Title {n}") for n, image in enumerate(PICTURES)]
+    )
+    texts, items, responses = [], [], []
+    for number, image in enumerate(PICTURES[:4]):
+        reference, response = content_id("reference", str(number)), content_id("response", str(number))
+        texts.append({"text_id": reference, "role": "reference", "language": "en", "text": "A dog on a sandy beach."})
+        responses.append({"response_id": response, "item_id": "x", "text": "An otter.", "status": "ok"})
+        more = {"image_ids": [image["image_id"]], "text_ids": [reference], "response_id": response}
+        items.append({"item_id": content_id("item", str(number)), "kind": "response", **more})
+    for table, rows in (("texts", texts), ("items", items), ("responses", responses)):
+        write_table(str(folder / table), table, rows)
+    people = "".join(f"r{n}@example.org,{'China' if n % 2 else 'India'}\n" for n in range(6))
+    (folder / "raters.csv").write_text(f"rater,country\n{people}")
+    return folder
+
+
+def annotate(study: Path, *overrides: str) -> Any:
+    return cli.execute("annotate", [f"raters={study / 'raters.csv'}", *overrides])
+
+
+def pictures(study: Path) -> list[str]:
+    return [f"input={study / 'images'}", f"records={study / 'records'}", "rubric=century_labels"]
+
+
+def described(study: Path) -> list[str]:
+    named = [f"{table}={study / table}" for table in ("images", "texts", "responses")]
+    return [f"input={study / 'items'}", *named, "spans=mistakes_omissions"]
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    return pa.concat_tables(list(open_table(str(out), "assignments").batches())).to_pylist()
+
+
+def test_the_plan_and_the_files_say_the_same(study: Path, tmp_path: Path) -> None:
+    annotate(study, *pictures(study), "per_item=3", "audit=0.2", "auditor=checker", f"out={tmp_path / 'T'}")
+    plan = rows(tmp_path / "T" / "assignments")
+    given = [row for row in plan if row["role"] == "quota"]
+    assert set(Counter(row["item_id"] for row in given).values()) == {3}
+    assert {row["item_id"] for row in plan} == {image["image_id"] for image in PICTURES}  # none whose picture is broken
+    audited = {row["item_id"] for row in given if row["audited"]}
+    assert {row["item_id"] for row in plan if row["role"] == "auditor"} == audited
+    by_file = defaultdict(list)
+    for row in sorted(plan, key=lambda row: row["place"]):
+        by_file[row["file"]].append(row["item_id"])
+    folder = tmp_path / "T" / "label_studio"
+    assert {path.stem for path in folder.glob("*.json")} == set(by_file)
+    for name, items in by_file.items():
+        tasks = [task["data"] for task in json.loads((folder / f"{name}.json").read_text())]
+        assert [task["item_id"] for task in tasks] == items
+        assert {task["assigned_to"] for task in tasks} == {name}
+        assert all(task["image"].startswith("https://upload.example/") for task in tasks)
+        assert "search=Title" in tasks[0]["told"]
+    assert "remine-blurred" in (folder / "config.xml").read_text()
+
+
+def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(study: Path, tmp_path: Path) -> None:
+    for name in ("A", "B"):
+        annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=5", f"out={tmp_path / name}")
+    for file in (tmp_path / "A" / "prodigy").iterdir():
+        assert file.read_bytes() == (tmp_path / "B" / "prodigy" / file.name).read_bytes()
+    with pytest.raises(InputError, match="another configuration"):
+        annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=6", f"out={tmp_path / 'A'}")
+
+
+def test_groups_and_their_quotas_share_a_file(study: Path, tmp_path: Path) -> None:
+    more = ["group=country", "quotas={China: 2, India: 1}", "files=group", f"out={tmp_path / 'T'}"]
+    annotate(study, *pictures(study), *more)
+    plan = rows(tmp_path / "T" / "assignments")
+    assert Counter(row["group"] for row in plan) == {"China": 24, "India": 12}
+    tasks = json.loads((tmp_path / "T" / "label_studio" / "China.json").read_text())
+    assert len(tasks) == 12
+    assert all("assigned_to" not in task["data"] for task in tasks)
+
+
+def test_work_on_the_tasks_comes_back_through_the_command(study: Path, tmp_path: Path) -> None:
+    annotate(study, *described(study), "per_item=1", f"out={tmp_path / 'T'}")
+    for path in (tmp_path / "T" / "label_studio").glob("*.json"):
+        tasks = json.loads(path.read_text())
+        act = Act(path.stem, marked={"mistakes": [(3, 8, "Wrong thing")], "omissions": [(11, 16, "Missing")]})
+        done = tool_exports.label_studio(tasks, [[act]] * len(tasks))
+        (tmp_path / "export").mkdir(exist_ok=True)
+        (tmp_path / "export" / path.name).write_text(json.dumps(done))
+    more = ["format=label_studio", "table=spans", "spans=mistakes_omissions"]
+    cli.execute("ratings", [f"input={tmp_path / 'export'}", *more, f"out={tmp_path / 'spans'}"])
+    found = pa.concat_tables(list(open_table(str(tmp_path / "spans"), "spans").batches())).to_pylist()
+    assert len(found) == 8
+    assert {(row["kind"], row["category"], row["start"], row["end"]) for row in found} == {
+        ("mistake", "noun", 3, 8),
+        ("omission", "missing", 11, 16),
+    }
+    planned = {(row["rater"], row["item_id"]) for row in rows(tmp_path / "T" / "assignments")}
+    assert {(row["rater"], row["item_id"]) for row in found} == planned
+
+
+def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
+    (tmp_path / "excluded.txt").write_text(PICTURES[0]["source_url"])
+    more = ["pictures=files", "picture_base=/data/local-files/?d=", f"exclusions={tmp_path / 'excluded.txt'}"]
+    annotate(study, *pictures(study), "per_item=1", *more, f"out={tmp_path / 'T'}")
+    names = {path.name for path in (tmp_path / "T" / "pictures").iterdir()}
+    assert names == {f"{image['image_id']}.jpg" for image in PICTURES[1:]}
+    task = json.loads(next((tmp_path / "T" / "label_studio").glob("*.json")).read_text())[0]["data"]
+    assert task["image"] == f"/data/local-files/?d={task['item_id']}.jpg"
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ([], "give one of per_item=, per_group= and quotas="),
+        (["per_item=7"], "each thing needs 7 different raters, there are 6"),
+        (["per_item=3", "limit=5"], "12 things x 3 raters are 36 tasks; 6 raters with their limits take 30"),
+        (["per_group=2"], "quotas by group need group="),
+        (["group=city", "per_group=2"], "no column city; there are rater, country"),
+        (["group=country", "quotas={Peru: 2}"], "no rater's country is 'Peru'; there are China, India"),
+        (["per_item=1", "questions=[beauty]"], "question 'beauty': people are asked image_type"),
+        (["per_item=1", "spans=mistakes_omissions"], "marked in a text of role 'generated'; the items have none"),
+        (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),
+        (["per_item=1", "tool=excel"], "tool=excel: there are label_studio, prodigy"),
+        (["per_item=1", "about=[colour]"], "'colour' is no column of records"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(study: Path, tmp_path: Path, more: list[str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        annotate(study, *pictures(study), *more, f"out={tmp_path / 'T'}")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "T").exists()
