@@ -14,7 +14,10 @@ from typing import Any
 from jobs import config
 from jobs.errors import InputError, RunError
 
-JOBS = ("demo", "mine", "curate", "fetch", "embed", "judge", "report", "verify", "run")
+JOBS = (
+    *("demo", "mine", "curate", "fetch", "embed", "generate"),
+    *("judge", "think", "loglik", "parse", "probe", "report", "verify", "run"),
+)
 
 
 @dataclass(frozen=True)

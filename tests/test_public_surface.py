@@ -311,7 +311,7 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 1
+        key response_id; version 2
         response_id: string
         item_id: string
         model: string
@@ -322,6 +322,8 @@ COLUMNS = {
         finish_reason: string
         refusal_kind: string
         status: string
+        error_kind: string
+        error_message: string
     """,
     "questions": """
         key set_id, question_id; version 1

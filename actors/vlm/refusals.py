@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 KINDS = ("full", "hedge", "blocked", "drop_event")
 LISTS = ("refusal", "offer", "turn", "blocked", "drop_event")
 OPENING = 500  # characters in which a refusal is looked for
+LONGEST = 20_000  # characters that are looked at; a refusal is no novel
 SHORT = 400  # characters: only a text of no more can be a filter's message
 _SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=[。！？])|\n+")
 _QUOTED = re.compile(r"“[^”\n]{0,600}”|\"[^\"\n]{0,600}\"|«[^»\n]{0,600}»|「[^」\n]{0,600}」|『[^』\n]{0,600}』|„[^“\n]{0,600}“")
@@ -107,7 +108,7 @@ def _declined(language: _Language, sentences: list[str]) -> Refusal | None:
 
 def _plain(text: str) -> str:
     """`text` without quotations and markup, its apostrophes straight; what is all one quotation stays."""
-    text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'")
+    text = unicodedata.normalize("NFKC", text[:LONGEST]).replace("’", "'").replace("‘", "'")
     text = _MARKS.sub("", text).strip()
     left = _QUOTED.sub(" ", text).strip()
     return left if any(letter.isalpha() for letter in left) else text
