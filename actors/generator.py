@@ -99,22 +99,28 @@ class PromptPreparer:
         return pa.Table.from_pylist(rows, schema=_PREPARED)
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        if item["status"] == Status.REPORTED:
-            return _failed(Status.REPORTED, "excluded", "the picture may not be used")
-        if self.instruction.shows_picture:
-            if item["status"] != Status.OK:
-                return _failed(Status.MISSING_INPUT, "no_picture", f"the picture's status is {item['status']}")
-            if not item["pictures"] or any(data is None for data in item["pictures"]):
-                return _failed(Status.MISSING_INPUT, "no_picture", "there is no picture, or one without bytes")
-        fields = self.instruction.context_fields
-        if fields and self.skip_empty and not any((item.get(field) or "").strip() for field in fields):
-            return _failed(Status.SKIPPED, "empty_context", "nothing is said about the item")
+        if reason := self._unusable(item):
+            return _failed(*reason)
         try:
             return self._prepared(item)
         except PictureError as error:
             return _failed(Status.ERROR, error.kind, str(error))
         except Exception as error:
             return _failed(Status.ERROR, type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+
+    def _unusable(self, item: Mapping[str, Any]) -> tuple[Status, str, str] | None:
+        """Why a model need not be asked about `item`; None if it can be."""
+        if item["status"] == Status.REPORTED:
+            return Status.REPORTED, "excluded", "the picture may not be used"
+        if self.instruction.shows_picture:
+            if item["status"] != Status.OK:
+                return Status.MISSING_INPUT, "no_picture", f"the picture's status is {item['status']}"
+            if not item["pictures"] or any(data is None for data in item["pictures"]):
+                return Status.MISSING_INPUT, "no_picture", "there is no picture, or one without bytes"
+        fields = self.instruction.context_fields
+        if fields and self.skip_empty and not any((item.get(field) or "").strip() for field in fields):
+            return Status.SKIPPED, "empty_context", "nothing is said about the item"
+        return None
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         texts = {field: self.chat.as_data(item.get(field) or "") for field in self.instruction.context_fields}
@@ -249,14 +255,21 @@ def text_generator(
     ends = [ends] if isinstance(ends, int) else list(ends or ())
     end = chat.tokenizer.eos_token_id
     ends = sorted({*ends, *([end] if end is not None else [])})
-    pad = chat.tokenizer.pad_token_id
     return TextGenerator(
         model,
-        pad_id=pad if pad is not None else ends[0] if ends else 0,
+        pad_id=pad_token(chat, model),
         ends=ends,
         budget=None if cache_gb is None else int(cache_gb * 2**30),
         group_rows=group_rows,
     )
+
+
+def pad_token(chat: ChatEncoder, model: Any) -> int:
+    """A token to fill up with; what is filled is masked, so that any will do."""
+    ends = model.generation_config.eos_token_id
+    end = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
+    pad = chat.tokenizer.pad_token_id
+    return int(end if pad is None else pad)
 
 
 def sample_seed(base: int, item: str, sample: int) -> int:

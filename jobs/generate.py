@@ -138,9 +138,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def reading(
-    run: TableRun, sources: Sources, *, fields: Sequence[str], pictures: bool, held: frozenset[str]
-) -> Reader:
+def reading(run: TableRun, sources: Sources, *, fields: Sequence[str], pictures: bool, held: frozenset[str]) -> Reader:
     """How the workers read the items of `sources`; keeps the list of pictures that must not be used with the run."""
     return Reader(
         kind=sources.items.name,

@@ -87,11 +87,11 @@ class ChatEncoder:
         """
         # Rendered around nothing: what stands before does not change how the model's own turn is cut into tokens.
         head = self.text([""], 0, start=start)
-        before, whole = (
-            self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (head, head + words)
-        )
+        before, whole = (self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (head, head + words))
         if whole[: len(before)] != before or len(whole) == len(before):
-            raise ValueError(f"the model's tokens do not split between {start!r} and {words!r}; end the start elsewhere")
+            raise ValueError(
+                f"the model's tokens do not split between {start!r} and {words!r}; end the start elsewhere"
+            )
         return whole[len(before) :]
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -233,9 +233,7 @@ class TextGenerator:
             return input_ids
 
         run_custom(self.model, inputs, decode, pad_id=self.pad_id, steps=steps)
-        return [
-            Generated(tokens, "stop" if end else "length") for tokens, end in zip(texts, ended, strict=True)
-        ]
+        return [Generated(tokens, "stop" if end else "length") for tokens, end in zip(texts, ended, strict=True)]
 
 
 _OOM = ScoringError("out_of_memory", "the device's memory does not hold this prompt")
@@ -244,7 +242,7 @@ _OOM = ScoringError("out_of_memory", "the device's memory does not hold this pro
 def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, steps: int) -> None:
     """Let `decode` run inside the library's `generate`, which prepares positions, masks and the cache.
 
-    Sampling settings that come with a model (a repetition penalty, say) are not used: what is asked for is all there is.
+    What a model brings for its sampling (a repetition penalty, say) is not used: what is asked for is all there is.
     """
     import torch
     from transformers import GenerationConfig

@@ -11,7 +11,8 @@ maximum would raise the likely labels' corrections and leave the unlikely ones' 
 
     score = log P(label | context) - lambda x max(log P(label | no context), T),
 
-and a higher score is more relevant. Lambda and T are not published: both are swept (`sweep`).
+and a higher score is more relevant. Lambda and T are not published: `Moments` tells, of each pair that is tried, how
+well its scores agree with a reference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,26 +93,6 @@ class Moments:
         if min(spread) <= 1e-12 * self.n * max(self.xx, self.yy, 1e-300):
             return None
         return float(np.clip((self.n * self.xy - self.x * self.y) / (spread[0] * spread[1]) ** 0.5, -1, 1))
-
-
-def sweep(
-    with_context: np.ndarray, without_context: np.ndarray, reference: np.ndarray, settings: Sequence[Setting]
-) -> dict[Setting, Moments]:
-    """What each setting's scores have to do with a reference (people's ratings, say).
-
-    Args:
-        with_context: log-likelihoods, one a pair of item and label.
-        without_context: the label's base rate for each.
-        reference: the right score for each.
-
-    Returns:
-        sums by setting; `.pearson` of each is the figure.
-    """
-    found = {}
-    for setting in settings:
-        found[setting] = Moments()
-        found[setting].add(debias(with_context, without_context, setting), reference)
-    return found
 
 
 class CompletionScorer:

@@ -31,7 +31,9 @@ OPENING = 500  # characters in which a refusal is looked for
 LONGEST = 20_000  # characters that are looked at; a refusal is no novel
 SHORT = 400  # characters: only a text of no more can be a filter's message
 _SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=[。！？])|\n+")
-_QUOTED = re.compile(r"“[^”\n]{0,600}”|\"[^\"\n]{0,600}\"|«[^»\n]{0,600}»|「[^」\n]{0,600}」|『[^』\n]{0,600}』|„[^“\n]{0,600}“")
+_QUOTED = re.compile(
+    r"“[^”\n]{0,600}”|\"[^\"\n]{0,600}\"|«[^»\n]{0,600}»|「[^」\n]{0,600}」|『[^』\n]{0,600}』|„[^“\n]{0,600}“"
+)
 _MARKS = re.compile(r"[#*_>`]+")
 
 

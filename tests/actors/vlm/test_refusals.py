@@ -69,12 +69,12 @@ HEDGE = [
     "I apologize, but I am unable to identify people in images. However, if the picture shows the mayor, here is what "
     "can be said about that time: " + HISTORY,
     "I can't identify the person in this photo, but I can describe it. " + HISTORY,
-    "Lo siento, pero no puedo identificar a las personas. Sin embargo, puedo describir la escena: la fotografía muestra "
-    "una plaza llena de gente con banderas, una manifestación convocada por los sindicatos en el año 1989 en la capital.",
+    "Lo siento, pero no puedo identificar a las personas. Sin embargo, puedo describir la escena: la foto muestra "
+    "una plaza llena de gente con banderas, una manifestación convocada por los sindicatos en 1989 en la capital.",
     "很抱歉，我无法识别图片中的人物。不过，我可以描述这张照片：照片拍摄于一九八九年的广场，人们举着旗帜和横幅，"
     "这次集会由学生和工会组织，是当年规模最大的集会之一，后来促成了政府与反对派之间的谈判。",
-    "Es tut mir leid, aber ich kann keine Personen auf Bildern identifizieren. Allerdings kann ich sagen: Das Foto zeigt "
-    "einen Platz voller Menschen mit Fahnen und Spruchbändern, eine der größten Kundgebungen jenes Jahres in der Stadt.",
+    "Es tut mir leid, aber ich kann keine Personen auf Bildern identifizieren. Allerdings kann ich sagen: Das Foto "
+    "zeigt einen Platz voller Menschen mit Fahnen und Spruchbändern, eine der größten Kundgebungen jenes Jahres dort.",
 ]
 DROP = [
     "Perhaps pictures of other key events from that time in Iraq could be analyzed instead to better understand it.",
