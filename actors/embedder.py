@@ -223,7 +223,7 @@ class Embedder:
     def logit_scale(self) -> float | None:
         """What cosines are multiplied with before the softmax that the model was trained with; None if it has none."""
         scale = getattr(self._model, "logit_scale", None)
-        return None if scale is None else float(scale.exp())
+        return None if scale is None else float(scale.detach().exp())
 
     def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Vectors [n, dim] float16 and which of them are usable [n] bool; what stands in bad rows means nothing."""

@@ -91,7 +91,7 @@ class LoglikRater:
             rows += self._rows(item["item_id"], scores, ended)
         return rating_table(rows)
 
-    def _rows(self, item: str, scores: list[float] | None, ended: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows(self, item: str, scores: list[float] | None, ended: dict[str, Any]) -> list[dict[str, Any]]:
         made = [self._key(item, target, setting) | ended for target in self.targets for setting in self.settings]
         if scores is None:
             return made

@@ -126,7 +126,8 @@ class ThinkingJudge:
             for each in self.builder.prompts(context, targets=self.rubric.targets or ("",))
         ]
         thoughts = self._thoughts(item["item_id"], asked, picture)
-        requests, places = [], {}
+        requests: list[Request] = []
+        places: dict[tuple[int, int], int] = {}
         for number, (each, made) in enumerate(zip(asked, thoughts, strict=True)):
             for sample, thought in enumerate(made if isinstance(made, list) else []):
                 places[number, sample] = len(requests)
@@ -162,7 +163,7 @@ class ThinkingJudge:
         # The answer that the model gave itself is left out: the one that is scored takes its place.
         return self.chat.as_data(_FINAL.sub("", self.chat.decode(made.tokens)).strip())
 
-    def _all(self, item: str, end: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _all(self, item: str, end: dict[str, Any]) -> list[dict[str, Any]]:
         return [
             self._key(item, target, question.name, sample) | end
             for target in self.rubric.targets or ("",)

@@ -137,12 +137,12 @@ def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], settings:
         rows = read_unit(footer.object.uri, columns=["item_id", "target", "condition", "score", "status"])
         for condition, (scores, right) in _pairs(rows.filter(pc.is_in(rows["item_id"], items)), reference).items():
             moments[condition].add(np.array(scores), np.array(right))
-    kept = [{"setting": name, "pearson": each.pearson, "n": each.n} for name, each in moments.items()]
-    kept.sort(key=lambda row: (row["pearson"] is None, -(row["pearson"] or 0.0)))
+    best = sorted(moments.items(), key=lambda entry: (entry[1].pearson is None, -(entry[1].pearson or 0.0)))
+    kept = [{"setting": name, "pearson": each.pearson, "n": each.n} for name, each in best]
     run.keep("sweep.json", json.dumps(kept, indent=1).encode())
-    for row in kept:
-        figure = "undefined" if row["pearson"] is None else f"{row['pearson']:.3f}"
-        cli.say(f"  {row['setting']:24} Pearson {figure} with the reference, {row['n']:,} pairs")
+    for name, each in best:
+        figure = "undefined" if each.pearson is None else f"{each.pearson:.3f}"
+        cli.say(f"  {name:24} Pearson {figure} with the reference, {each.n:,} pairs")
 
 
 def _pairs(rows: pa.Table, reference: dict[tuple[str, str], float]) -> dict[str, tuple[list[float], list[float]]]:

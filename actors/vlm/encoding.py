@@ -100,8 +100,8 @@ class ChatEncoder:
         return text.strip()
 
     def _has_bos(self, text: str) -> bool:
-        bos = getattr(self.tokenizer, "bos_token", None)
-        return bool(bos) and text.startswith(bos)
+        bos: str | None = getattr(self.tokenizer, "bos_token", None)
+        return bos is not None and bos != "" and text.startswith(bos)
 
 
 def load_processor(model: str, *, revision: str | None = None) -> Any:

@@ -298,7 +298,7 @@ def go_on(model: Any, input_ids: Any, state: dict[str, Any], *, tokens: int) -> 
     return model(**prepared, return_dict=True).logits, state
 
 
-class _Nothing(dict):  # type: ignore[type-arg]
+class _Nothing(dict):
     """Outputs without a cache: the one in the state is kept."""
 
 

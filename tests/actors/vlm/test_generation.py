@@ -76,8 +76,8 @@ def test_composition_does_not_matter(engine: TextGenerator, prompts: list[dict[s
     turned = engine.generate(prompts[::-1], seeds=[SEEDS[1], SEEDS[0][::-1]], sampling=SHORT)
     alone = engine.generate(prompts[:1], seeds=[[11]], sampling=SHORT)
     assert together[1] == turned[0]
-    assert together[0] == turned[1][::-1]  # type: ignore[index]
-    assert together[0][1] == alone[0][0]  # type: ignore[index]
+    assert together[0] == turned[1][::-1]
+    assert together[0][1] == alone[0][0]
     assert len({tuple(one.tokens) for one in together[0]}) == 3  # type: ignore[union-attr]
 
 
@@ -107,13 +107,10 @@ def test_a_text_ends_where_the_model_ends_it(
     ending = TextGenerator(vlm[0], pad_id=0, ends=[end])
     (again,) = ending.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
     first = texts[0].tokens
-    assert again[0] == Generated(first[: first.index(end)], "stop")  # type: ignore[index]
-    assert (
-        [len(one.tokens) for one in again[1:] if one.finish_reason == "length"]
-        == [  # type: ignore[index]
-            6 for one in texts[1:] if end not in one.tokens
-        ]
-    )
+    assert again[0] == Generated(first[: first.index(end)], "stop")
+    assert [len(one.tokens) for one in again[1:] if one.finish_reason == "length"] == [
+        6 for one in texts[1:] if end not in one.tokens
+    ]
 
 
 def test_greedy_is_what_the_library_gives(
@@ -271,7 +268,12 @@ def text_model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
     folder = tmp_path_factory.mktemp("text") / "only-text"
     tokenizer = AutoTokenizer.from_pretrained(resolve("local:qwen2.5-vl-tiny"))
-    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = Qwen2ForCausalLM(
