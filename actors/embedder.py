@@ -178,6 +178,11 @@ class Embedder:
         """
         return self._in_batches(len(texts), lambda start, end: self._tower.texts(texts[start:end]))
 
+    @property
+    def logit_scale(self) -> float | None:
+        """What cosines are multiplied with before the softmax that the model was trained with; None if it has none."""
+        return self._tower.logit_scale
+
     def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> np.ndarray:
         """Vectors [n, dim] float32; what stands in bad rows means nothing."""
         import torch

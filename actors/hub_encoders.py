@@ -127,6 +127,7 @@ class HubTower:
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
+        self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
         self.dim, self.size = encoder.dim, encoder.size
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
@@ -177,6 +178,11 @@ class HubTower:
         from open_clip.tokenizer import canonicalize_text
 
         return canonicalize_text
+
+
+def exponential(scale: "torch.Tensor | None") -> float | None:
+    """A model's `logit_scale` as it is used; None if it has none."""
+    return None if scale is None else float(scale.detach().exp())
 
 
 def is_hub_encoder(model: str) -> bool:

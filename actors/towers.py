@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from actors.encoders import Preprocessing, Source, complete, find_source, geometry
-from actors.hub_encoders import HubEncoder, is_hub_encoder
+from actors.hub_encoders import HubEncoder, exponential, is_hub_encoder
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +28,7 @@ class Tower(Protocol):
 
     dim: int
     size: tuple[int, int]  # height, width of its pictures
+    logit_scale: float | None  # what cosines are multiplied with before the softmax or sigmoid it was trained with
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
         """[n, dim], of uint8 [n, 3, height, width] on the model's device."""
@@ -88,6 +89,7 @@ class OpenClipTower:
         self._tokenizer: Callable[[list[str]], torch.Tensor] | None = None
         self._source, self._device = source, device
         self.dim, self.size = int(source.config["embed_dim"]), loaded.size
+        self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
         """[n, dim], of uint8 [n, 3, height, width] on the model's device."""

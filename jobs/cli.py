@@ -15,6 +15,7 @@ from jobs import config
 from jobs.errors import InputError, RunError
 
 JOBS = (
+JOBS = (
     "demo",
     "mine",
     "curate",
@@ -28,6 +29,10 @@ JOBS = (
     "choose",
     "tric",
     "judge",
+    "generate",
+    "loglik",
+    "probe",
+    "parse",
     "ratings",
     "annotate",
     "figures",
@@ -35,6 +40,8 @@ JOBS = (
     "report",
     "verify",
     "run",
+    "think",
+)
 )
 
 

@@ -146,7 +146,7 @@ _ALL = [
         "score": _SCORE,
     }),
     Table("responses", ("response_id",), {
-        "response_id": (STR, "hash of item, model, prompt, sample and text"),
+        "response_id": (STR, "hash of item, model, prompt, how it was sampled, and which sample; the same on a retry"),
         "item_id": (STR, "what it answers"),
         "model": (STR, "model and revision"),
         "prompt": (STR, "name of the prompt"),
@@ -156,7 +156,9 @@ _ALL = [
         "finish_reason": (STR, "stop, length or filter"),
         "refusal_kind": (STR, "full, hedge, blocked or drop_event; null if none"),
         "status": _STATUS,
-    }),
+        "error_kind": _ERROR_KIND,
+        "error_message": _ERROR_MESSAGE,
+    }, version=2),
     Table("questions", ("set_id", "question_id"), {
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),

@@ -15,11 +15,15 @@ from actors.vlm.rubric import PICTURE, Question, Rubric, environment
 
 @dataclass(frozen=True)
 class Prompt:
-    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture."""
+    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture.
+
+    `start` is how the model's turn begins ("Final score:"), if it is begun for it.
+    """
 
     before: str
     after: str
     tail: str
+    start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
         """The chat: one turn of the user's with one picture, in the form that transformers' templates read."""

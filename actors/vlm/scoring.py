@@ -118,6 +118,8 @@ class ClosedSetScorer:
         )
 
     def _inputs(self, request: Request) -> Any:
+        if request.prompt.start:
+            return self._begun(request)
         # All that the processor returns goes to the model: Qwen2.5-VL without mm_token_type_ids silently takes
         # one-dimensional positions for the picture.
         inputs = self.processor.apply_chat_template(
@@ -128,6 +130,13 @@ class ClosedSetScorer:
             return_tensors="pt",
         )
         return inputs.to(self.model.device, dtype=self.model.dtype)
+
+    def _begun(self, request: Request) -> Any:
+        """Inputs of a request whose answer stands behind the start of the model's own turn."""
+        messages = request.prompt.messages(request.picture)
+        text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        made = self.processor(text=[text + request.prompt.start], images=[[request.picture]], return_tensors="pt")
+        return made.to(self.model.device, dtype=self.model.dtype)
 
     def _forget_positions(self) -> None:
         # Qwen keeps the last picture's position offsets on the module; they are wrong for the next one.

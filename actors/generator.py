@@ -1,0 +1,293 @@
+"""Free text about items, in two stages: prompts are prepared on CPUs, then a model writes n samples of each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from actors.local_models import resolve
+from actors.pictures import PictureError, decode_rgb
+from actors.status import Status
+from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
+from actors.vlm.generation import Generated, Sampling, TextGenerator
+from actors.vlm.instructions import Instruction, cut_texts
+from actors.vlm.loading import load_vlm, rater_name
+from actors.vlm.refusals import RefusalRules
+from actors.vlm.scoring import ScoringError
+
+EMPTY_CONTEXT = ("answer", "skip")
+# Of the positions a model has, the context may take half: pictures of some models take thousands themselves.
+CONTEXT_SHARE = 2
+_PREPARED = pa.schema(
+    [
+        ("item_id", pa.string()),
+        ("inputs", pa.large_binary()),
+        ("status", pa.string()),
+        ("error_kind", pa.string()),
+        ("error_message", pa.string()),
+    ]
+)
+_RESPONSES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("response_id", "item_id", "model", "prompt")),
+        ("sample", pa.int32()),
+        ("seed", pa.int64()),
+        *((name, pa.string()) for name in ("text", "finish_reason", "refusal_kind")),
+        *((name, pa.string()) for name in ("status", "error_kind", "error_message")),
+    ]
+)
+
+
+class PromptPreparer:
+    """Turns items into a model's inputs; runs on CPUs and loads no weights.
+
+    Args:
+        model, revision: whose processor it is.
+        instruction: as `actors.vlm.instructions` reads it.
+        questions: for instructions that ask a rubric's.
+        target: for instructions about a label.
+        max_context_tokens: a longer context is cut at the article's end and the row becomes `truncated`; never more
+            than half of the positions that the model has.
+        empty_context: `answer` asks all the same, `skip` makes the row `skipped`.
+
+    Raises:
+        ValueError: an instruction or option that cannot be used, a model that is not there or takes no pictures.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        instruction: Mapping[str, Any],
+        revision: str | None = None,
+        questions: Sequence[Mapping[str, Any]] = (),
+        target: str = "",
+        max_context_tokens: int = 8192,
+        empty_context: str = "answer",
+    ) -> None:
+        from transformers import AutoConfig
+
+        self.instruction = Instruction.from_dict(instruction)
+        check_context_options(max_context_tokens, empty_context)
+        self.skip_empty = empty_context == "skip"
+        self.chat = ChatEncoder(load_processor(model, revision=revision))
+        if self.instruction.shows_picture and not self.chat.takes_pictures:
+            raise ValueError(
+                f"model {model!r} takes no pictures and prompt {self.instruction.name!r} shows one; "
+                "name a vision-language model, or a prompt whose order has no `picture`"
+            )
+        self._words = {"questions": list(questions), "target": target}
+        config = AutoConfig.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
+        positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.context_limit = min(max_context_tokens, positions // CONTEXT_SHARE if positions else max_context_tokens)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Prepare a batch.
+
+        Args:
+            batch: `item_id`, `pictures: list<large_binary>`, `status` (of the pictures, ok where there are none), and
+                the instruction's context fields as strings, null for empty.
+
+        Returns:
+            `item_id`, `inputs` (null unless ok or truncated), `status`, `error_kind`, `error_message`.
+        """
+        rows = []
+        for start in range(batch.num_rows):  # one by one, so that one item's pictures are in memory at a time
+            (item,) = batch.slice(start, 1).to_pylist()
+            rows.append({"item_id": item["item_id"], **self._row(item)})
+        return pa.Table.from_pylist(rows, schema=_PREPARED)
+
+    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        if reason := self._unusable(item):
+            return _failed(*reason)
+        try:
+            return self._prepared(item)
+        except PictureError as error:
+            return _failed(Status.ERROR, error.kind, str(error))
+        except Exception as error:
+            return _failed(Status.ERROR, type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+
+    def _unusable(self, item: Mapping[str, Any]) -> tuple[Status, str, str] | None:
+        """Why a model need not be asked about `item`; None if it can be."""
+        if item["status"] == Status.REPORTED:
+            return Status.REPORTED, "excluded", "the picture may not be used"
+        if self.instruction.shows_picture:
+            if item["status"] != Status.OK:
+                return Status.MISSING_INPUT, "no_picture", f"the picture's status is {item['status']}"
+            if not item["pictures"] or any(data is None for data in item["pictures"]):
+                return Status.MISSING_INPUT, "no_picture", "there is no picture, or one without bytes"
+        fields = self.instruction.context_fields
+        if fields and self.skip_empty and not any((item.get(field) or "").strip() for field in fields):
+            return Status.SKIPPED, "empty_context", "nothing is said about the item"
+        return None
+
+    def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        texts = {field: self.chat.as_data(item.get(field) or "") for field in self.instruction.context_fields}
+        context, given, kept = cut_texts(
+            texts, instruction=self.instruction, limit=self.context_limit, starts=self.chat.starts
+        )
+        pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
+        used = {name: value for name, value in self._words.items() if name in self.instruction.words}
+        pieces = self.instruction.render(context, **used)
+        inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
+        if kept < given:
+            cut = _failed(Status.TRUNCATED, "context_cut", f"{kept} of {given} tokens of context kept")
+            return cut | {"inputs": to_bytes(inputs)}
+        return {"inputs": to_bytes(inputs), "status": Status.OK.value}
+
+
+class Generator:
+    """Writes n samples of each prepared prompt, and says which of them are refusals.
+
+    Args:
+        model, revision, dtype, device_map: as `load_vlm` takes them.
+        prompt: the instruction's name, for column `prompt`.
+        asked: a hash of what else a response depends on (instruction, sampling), part of its id.
+        samples: of each item.
+        temperature, top_p, max_tokens: see `Sampling`.
+        seed: all samples' seeds derive from it, the item's id and the sample's number.
+        refusals: rules by language (`actors.vlm.refusals`).
+        cache_gb: memory for caches; reckoned from what is free if None.
+        group_rows: most rows at a time; None: what the memory allows.
+        threads: of torch, on a CPU; torch's own choice if None.
+
+    Raises:
+        ValueError: a model, a rule or a number that cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        prompt: str,
+        asked: str,
+        refusals: Mapping[str, Any],
+        revision: str | None = None,
+        dtype: str = "auto",
+        device_map: str = "auto",
+        samples: int = 3,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        max_tokens: int = 1024,
+        seed: int = 0,
+        cache_gb: float | None = None,
+        group_rows: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        import torch
+
+        self.sampling = Sampling(temperature, top_p, max_tokens)
+        self.rules = RefusalRules(refusals)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
+        self.chat = ChatEncoder(processor)
+        self.engine = text_generator(loaded, self.chat, cache_gb=cache_gb, group_rows=group_rows)
+        self.model, self.prompt, self.asked = rater_name(model, revision=revision), prompt, asked
+        self.samples, self.seed = samples, seed
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Answer a batch.
+
+        Args:
+            batch: what `PromptPreparer` returns.
+
+        Returns:
+            Table `responses`: items in the batch's order, `samples` rows each.
+
+        Raises:
+            EngineError: the device failed; nothing of this batch is recorded.
+        """
+        items = batch.to_pylist()
+        ready = [item for item in items if item["inputs"] is not None]
+        seeds = {item["item_id"]: self._seeds(item["item_id"]) for item in items}
+        made = self.engine.generate(
+            [from_bytes(item["inputs"]) for item in ready],
+            seeds=[seeds[item["item_id"]] for item in ready],
+            sampling=self.sampling,
+        )
+        results = iter(made)
+        rows = []
+        for item in items:
+            result = next(results) if item["inputs"] is not None else None
+            for sample, seed in enumerate(seeds[item["item_id"]]):
+                key = {
+                    "response_id": content_id("response", item["item_id"], self.model, self.asked, str(sample)),
+                    "item_id": item["item_id"],
+                    "model": self.model,
+                    "prompt": self.prompt,
+                    "sample": sample,
+                    "seed": seed,
+                }
+                if result is None:
+                    rows.append(key | {name: item[name] for name in ("status", "error_kind", "error_message")})
+                elif isinstance(result, ScoringError):
+                    rows.append(key | _failed(Status.ERROR, *result))
+                else:
+                    rows.append(key | self._written(result[sample], item))
+        return pa.Table.from_pylist(rows, schema=_RESPONSES)
+
+    def _seeds(self, item: str) -> list[int]:
+        return [sample_seed(self.seed, item, sample) for sample in range(self.samples)]
+
+    def _written(self, made: Generated, item: Mapping[str, Any]) -> dict[str, Any]:
+        text = self.chat.decode(made.tokens)
+        refusal = self.rules.find(text, finish_reason=made.finish_reason)
+        row: dict[str, Any] = {"text": text, "finish_reason": made.finish_reason, "status": Status.OK.value}
+        row["refusal_kind"] = refusal.kind if refusal else None
+        if refusal and not refusal.answered:
+            return row | _failed(Status.REFUSED, refusal.kind, "the model gave no answer")
+        if item["status"] == Status.TRUNCATED:
+            return row | {name: item[name] for name in ("status", "error_kind", "error_message")}
+        if made.finish_reason == "length":
+            return row | _failed(Status.TRUNCATED, "answer_cut", f"cut after {len(made.tokens)} tokens")
+        if not text:
+            return row | _failed(Status.UNPARSED, "empty_answer", "the model wrote nothing")
+        return row
+
+
+def text_generator(
+    model: Any, chat: ChatEncoder, *, cache_gb: float | None = None, group_rows: int | None = None
+) -> TextGenerator:
+    """The engine for a loaded model: a text ends where the model's config says, or at its tokenizer's end."""
+    ends = model.generation_config.eos_token_id
+    ends = [ends] if isinstance(ends, int) else list(ends or ())
+    end = chat.tokenizer.eos_token_id
+    ends = sorted({*ends, *([end] if end is not None else [])})
+    return TextGenerator(
+        model,
+        pad_id=pad_token(chat, model),
+        ends=ends,
+        budget=None if cache_gb is None else int(cache_gb * 2**30),
+        group_rows=group_rows,
+    )
+
+
+def pad_token(chat: ChatEncoder, model: Any) -> int:
+    """A token to fill up with; what is filled is masked, so that any will do."""
+    ends = model.generation_config.eos_token_id
+    end = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
+    pad = chat.tokenizer.pad_token_id
+    return int(end if pad is None else pad)
+
+
+def sample_seed(base: int, item: str, sample: int) -> int:
+    """The seed of one sample: 63 bits of a hash over the run's seed, the item and the sample's number."""
+    return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1
+
+
+def check_context_options(max_context_tokens: int, empty_context: str) -> None:
+    """Refuse a limit below one token and an unknown word.
+
+    Raises:
+        ValueError: naming the value and what is allowed.
+    """
+    if max_context_tokens < 1:
+        raise ValueError(f"max_context_tokens is {max_context_tokens}; it must be at least 1")
+    if empty_context not in EMPTY_CONTEXT:
+        raise ValueError(f"empty_context is {empty_context!r}; allowed are {', '.join(EMPTY_CONTEXT)}")
+
+
+def _failed(status: Status, kind: str, message: str) -> dict[str, Any]:
+    return {"status": status.value, "error_kind": kind, "error_message": message}

@@ -1,0 +1,171 @@
+"""How likely a model is to name a label: log-likelihoods of completions, debiased (CAIRE, appendix B.1).
+
+The model's own turn begins with a fixed phrase ("What is described here matters most to"); what is scored is the sum
+of the log-likelihoods of the label's tokens behind it. The prompt is encoded once and all labels go behind it.
+
+**The sign.** The paper defines L as minus log P (its equation 1), takes L itself for the relevance (2), so that the
+least likely label would be the most relevant, and debiases by L - lambda x max(L without context, T) (3), where T is
+to cap what low-likelihood completions contribute. That description fits log P and not its negative: an unlikely label
+has a log P far below zero, and the maximum with T keeps the correction from growing with it; with minus log P the
+maximum would raise the likely labels' corrections and leave the unlikely ones' unbounded. So everything here is log P,
+
+    score = log P(label | context) - lambda x max(log P(label | no context), T),
+
+and a higher score is more relevant. Lambda and T are not published: `Moments` tells, of each pair that is tried, how
+well its scores agree with a reference.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actors.vlm.generation import encode_once, go_on, repeated, run_custom
+from actors.vlm.scoring import EngineError, ScoringError
+
+NO_THRESHOLD = float("-inf")
+# Rows behind one prefix at a time; the repeated cache grows with them.
+LABELS_AT_ONCE = 32
+
+
+class Setting(NamedTuple):
+    """One way to debias: the share of the base rate that is taken off, and the log-likelihood below which it stops."""
+
+    weight: float  # lambda of the paper; 0 leaves the likelihood as it is
+    threshold: float = NO_THRESHOLD  # T of the paper, natural logarithm; -inf caps nothing
+
+    @property
+    def name(self) -> str:
+        """`lambda=0.5,T=-12`, the condition under which ratings are stored."""
+        return f"lambda={self.weight:g},T={self.threshold:g}"
+
+
+def check_settings(settings: Sequence[Setting]) -> None:
+    """Refuse settings that mean nothing.
+
+    Raises:
+        ValueError: none at all, one twice, a weight that is no number or below 0, a threshold above 0 or no number.
+    """
+    if not settings:
+        raise ValueError("no lambda or no threshold; give at least one of each")
+    for each in settings:
+        if not 0 <= each.weight < float("inf"):
+            raise ValueError(f"lambda is {each.weight}; it must be a number of 0 or more")
+        if not each.threshold <= 0:  # also refuses nan
+            raise ValueError(f"threshold is {each.threshold}; a log-likelihood is at most 0 (-inf caps nothing)")
+    if len({each.name for each in settings}) < len(settings):
+        raise ValueError("two of the lambdas, or of the thresholds, are the same number")
+
+
+def debias(with_context: np.ndarray, without_context: np.ndarray, setting: Setting) -> np.ndarray:
+    """Scores from log-likelihoods, higher is more relevant; shapes broadcast, float64."""
+    # lambda 0 times a base rate of -inf would not be a number
+    if setting.weight == 0:
+        return np.broadcast_arrays(with_context, without_context)[0].astype(np.float64)
+    return with_context - setting.weight * np.maximum(without_context, setting.threshold)
+
+
+@dataclass
+class Moments:
+    """Running sums of pairs (score, reference), for Pearson's correlation; `+=` a chunk at a time."""
+
+    n: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    yy: float = 0.0
+    xy: float = 0.0
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Add pairs of finite numbers, 1-D float64 of one length."""
+        self.n += len(x)
+        self.x, self.y = self.x + float(x.sum()), self.y + float(y.sum())
+        self.xx, self.yy = self.xx + float((x * x).sum()), self.yy + float((y * y).sum())
+        self.xy += float((x * y).sum())
+
+    @property
+    def pearson(self) -> float | None:
+        """Pearson's r; None with fewer than three pairs or where one side never varies."""
+        if self.n < 3:
+            return None
+        spread = [self.n * square - total**2 for square, total in ((self.xx, self.x), (self.yy, self.y))]
+        if min(spread) <= 1e-12 * self.n * max(self.xx, self.yy, 1e-300):
+            return None
+        return float(np.clip((self.n * self.xy - self.x * self.y) / (spread[0] * spread[1]) ** 0.5, -1, 1))
+
+
+class CompletionScorer:
+    """Log-likelihoods of completions of a model's turn.
+
+    Args:
+        model: as transformers loads it, in evaluation mode.
+        pad_id: any token, for what is masked.
+    """
+
+    def __init__(self, model: Any, *, pad_id: int) -> None:
+        self.model = model
+        self.pad_id = pad_id
+        self.max_positions: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+
+    def score(self, inputs: Mapping[str, Any], completions: Sequence[Sequence[int]]) -> list[float] | ScoringError:
+        """Natural logarithm of each completion's likelihood behind one prompt, over the full vocabulary.
+
+        Args:
+            inputs: one prompt as `ChatEncoder.encode` makes it.
+            completions: tokens of each, at least one.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        import torch
+
+        needed = int(inputs["input_ids"].shape[1]) + max(map(len, completions))
+        if self.max_positions is not None and needed > self.max_positions:
+            return ScoringError("prompt_too_long", f"{needed} tokens, the model takes {self.max_positions}")
+        try:
+            made = self._measured(dict(inputs), completions)
+        except torch.OutOfMemoryError:
+            return ScoringError("out_of_memory", "the device's memory does not hold this prompt and its labels")
+        except Exception as error:
+            if "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ())):
+                raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
+            return ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+        if not np.isfinite(made).all():
+            return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
+        return made
+
+    def _measured(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+        found: list[float] = []
+
+        def measure(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:
+            logits, state = encode_once(model, input_ids, state)
+            for first in range(0, len(completions), LABELS_AT_ONCE):
+                some = completions[first : first + LABELS_AT_ONCE]
+                found.extend(self._some(input_ids, logits, repeated(state, len(some), copied=True), some))
+            return input_ids
+
+        run_custom(self.model, inputs, measure, pad_id=self.pad_id, steps=max(map(len, completions)))
+        return found
+
+    def _some(
+        self, input_ids: Any, logits: Any, state: dict[str, Any], completions: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Log-likelihoods of completions behind a state that was repeated for them."""
+        import torch
+
+        longest = max(map(len, completions))
+        logits = logits.repeat_interleave(len(completions), dim=0)
+        if longest > 1:  # of each completion all but the last token is read; padding follows, which nothing sees
+            rows = [[*tokens[:-1], *[self.pad_id] * (longest - len(tokens))] for tokens in completions]
+            tails = torch.tensor(rows, device=input_ids.device)
+            if "logits_to_keep" in state:
+                state["logits_to_keep"] = longest - 1
+            whole = torch.cat([input_ids.repeat_interleave(len(completions), dim=0), tails], dim=1)
+            behind, _ = go_on(self.model, whole, state, tokens=longest - 1)
+            logits = torch.cat([logits, behind[:, -(longest - 1) :].to(logits.device)], dim=1)
+        found = []
+        for row, tokens in zip(logits, completions, strict=True):
+            chosen = torch.tensor(list(tokens), device=row.device)[:, None]
+            found.append(float(row[: len(tokens)].float().log_softmax(-1).double().gather(-1, chosen).sum()))
+        return found

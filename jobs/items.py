@@ -1,0 +1,207 @@
+"""What a model is asked about: pictures, or items with their pictures and texts, as rows for the stages that ask.
+
+A table `images` is read as it is, each picture an item; a table `items` brings lists of image_ids and text_ids, which
+are looked up in `images=` and `texts=`. What is known about a picture comes from `records=`. Tables that were derived
+from one parent share their units' names, and then one object of each is read; else the other table is searched, row
+group by row group, and only rows that are asked for are kept in memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from actors.ids import content_id
+from actors.status import Status
+from jobs import exclusions
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.reading import TableSource, data_objects, open_table, read_unit
+from jobs.store.units import Unit
+from jobs.store.writer import Task
+from jobs.tables import TABLES
+
+PICTURES = pa.list_(pa.large_binary())
+TEXT_FIELD = "text"  # the item's own texts, in their order
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The tables that items are read from; `images` and `texts` only beside a table of items."""
+
+    items: TableSource
+    images: TableSource | None = None
+    texts: TableSource | None = None
+    records: TableSource | None = None
+
+    @property
+    def sides(self) -> dict[str, TableSource]:
+        """The tables beside the items, by name."""
+        named = {"images": self.images, "texts": self.texts, "records": self.records}
+        return {name: table for name, table in named.items() if table is not None}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a run's identity says of its inputs."""
+        return {"input": self.items.identity, **{name: table.identity for name, table in self.sides.items()}}
+
+    def units(self) -> list[Unit]:
+        """The items' units, each with what it is joined to: an object of the same unit, or a whole table."""
+        units, sides = self.items.units(), []
+        for table in self.sides.values():
+            there = table.by_unit()
+            if all(unit.name in there for unit in units):
+                sides.append([there[unit.name] for unit in units])
+            else:
+                whole = _whole(table)
+                sides.append([whole] * len(units))
+        return [
+            Unit(unit.name, (*unit.inputs, *(side[place] for side in sides)), rows=unit.rows)
+            for place, unit in enumerate(units)
+        ]
+
+
+def open_sources(
+    uri: str, *, images: str | None, texts: str | None, records: str | None, fields: Sequence[str], pictures: bool
+) -> Sources:
+    """Open what is asked about.
+
+    Args:
+        fields: context that the prompt takes.
+        pictures: whether the prompt shows them.
+
+    Raises:
+        InputError: a table that is not there, is not complete, or is missing for what the prompt takes.
+    """
+    main = open_table(uri, "images", "items")
+    if main.name == "images" and (images or texts):
+        raise InputError(f"{'images' if images else 'texts'}= goes with a table of items, and {uri} is one of images")
+    if main.name == "items" and pictures and not images:
+        raise InputError(f"{uri} is a table of items and the prompt shows a picture: say where with images=")
+    if TEXT_FIELD in fields and not texts:
+        raise InputError(f"the prompt takes the items' own texts: give texts= and a table of items as input= ({uri})")
+    known = set(TABLES["records"].columns)
+    if records and main.name == "images" and (unknown := [f for f in fields if f not in known]):
+        raise InputError(f"the prompt's context field {unknown[0]} is no column of records")
+    return Sources(
+        main,
+        images=open_table(images, "images") if images else None,
+        texts=open_table(texts, "texts") if texts else None,
+        records=open_table(records, "records") if records else None,
+    )
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads a unit's items; travels to the workers.
+
+    Attributes:
+        kind: images or items.
+        sides: names of the tables that a unit's further inputs are of, in their order.
+        fields: context columns to be made.
+        pictures: whether bytes are read.
+        excluded: where `jobs.exclusions.keep` put the list.
+    """
+
+    kind: str
+    sides: tuple[str, ...]
+    fields: tuple[str, ...]
+    pictures: bool
+    excluded: str | None
+
+    def __call__(self, task: Task) -> pa.Table:
+        """`item_id`, `pictures` (list<large_binary>), `status` and each context field (string) of a unit's items."""
+        main, *others = task.unit.inputs
+        beside = dict(zip(self.sides, others, strict=True))
+        return self._images(main, beside) if self.kind == "images" else self._items(main, beside)
+
+    def _images(self, main: Object, beside: dict[str, Object]) -> pa.Table:
+        rows = read_unit(main.uri, columns=["image_id", "status", *(["bytes"] if self.pictures else [])])
+        rows = exclusions.withhold(rows, item="image_id", excluded=exclusions.kept(self.excluded))
+        count = rows.num_rows
+        if self.pictures:
+            flat = rows["bytes"].combine_chunks()
+            flat = flat.chunk(0) if isinstance(flat, pa.ChunkedArray) else flat
+            pictures = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), flat)
+        else:
+            pictures = pa.array([[]] * count, PICTURES)
+        names = rows["image_id"].to_pylist()
+        about = _about(beside.get("records"), names, self.fields)
+        return self._made(names, pictures, rows["status"], [about.get(name, {}) for name in names])
+
+    def _items(self, main: Object, beside: dict[str, Object]) -> pa.Table:
+        columns = ["item_id", "image_ids", "text_ids", "attributes"]
+        items = read_unit(main.uri, columns=columns).to_pylist()
+        excluded = exclusions.kept(self.excluded)
+        held = [bool(excluded & {item["item_id"], *(item["image_ids"] or [])}) for item in items]
+        shown = {i for item, no in zip(items, held, strict=True) if not no for i in item["image_ids"] or []}
+        images = lookup(beside["images"], "image_id", shown, ["bytes", "status"]) if self.pictures else {}
+        wanted = {t for item in items for t in item["text_ids"] or []}
+        texts = lookup(beside["texts"], "text_id", wanted, ["text"]) if TEXT_FIELD in self.fields else {}
+        about = _about(beside.get("records"), list(shown), self.fields)
+        pictures, statuses, contexts = [], [], []
+        for item, no in zip(items, held, strict=True):
+            found = [images.get(i) for i in item["image_ids"] or []] if self.pictures and not no else []
+            bad = [row["status"] if row else Status.MISSING_INPUT.value for row in found]
+            bad = [status for status in bad if status != Status.OK]
+            pictures.append([row["bytes"] if row else None for row in found])
+            statuses.append(Status.REPORTED.value if no else bad[0] if bad else Status.OK.value)
+            first = next((about[i] for i in item["image_ids"] or [] if i in about), {})
+            own = "\n\n".join(texts[t]["text"] or "" for t in item["text_ids"] or [] if t in texts)
+            contexts.append({**first, **dict(item["attributes"] or []), TEXT_FIELD: own})
+        names = [item["item_id"] for item in items]
+        return self._made(names, pa.array(pictures, PICTURES), pa.array(statuses, pa.string()), contexts)
+
+    def _made(self, names: list[str], pictures: Any, status: Any, contexts: Sequence[dict[str, Any]]) -> pa.Table:
+        made = pa.table({"item_id": pa.array(names, pa.string()), "pictures": pictures, "status": status})
+        for field in self.fields:
+            made = made.append_column(field, pa.array([_string(each.get(field)) for each in contexts], pa.string()))
+        return made
+
+
+def lookup(source: Object, key: str, wanted: set[str], columns: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Rows of a data object, or of a whole table, by their key: the first of each that is `wanted`."""
+    found: dict[str, dict[str, Any]] = {}
+    if not wanted:
+        return found
+    keys = pa.array(sorted(wanted), pa.string())
+    for uri in _objects(source):
+        for rows in _hits(uri, key, keys, columns):
+            for row in rows.to_pylist():
+                found.setdefault(row.pop(key), row)
+    return found
+
+
+def _hits(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Of each row group first the key alone: bytes of pictures that are not asked for are not read."""
+    fs, path = locations.filesystem(uri)
+    with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+        for group in range(file.num_row_groups):
+            hit = pc.is_in(file.read_row_group(group, columns=[key])[key], keys)
+            if pc.any(hit).as_py():
+                yield file.read_row_group(group, columns=[key, *columns]).filter(hit)
+
+
+def _about(records: Object | None, names: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+    columns = [field for field in fields if field in TABLES["records"].columns]
+    return lookup(records, "image_id", set(names), columns) if records and columns else {}
+
+
+def _whole(table: TableSource) -> Object:
+    """A table as one input: its place, and an etag that changes when any of its objects does."""
+    objects = [footer.object for footer in table.footers]
+    return Object(table.uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
+
+
+def _objects(source: Object) -> list[str]:
+    if source.uri.endswith(".parquet"):
+        return [source.uri]
+    return [each.uri for each in data_objects(source.uri)]
+
+
+def _string(value: Any) -> str | None:
+    return None if value is None else value if isinstance(value, str) else ", ".join(map(str, value))

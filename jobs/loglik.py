@@ -1,0 +1,203 @@
+"""Rate labels by how likely a model is to name them, debiased -> table `ratings`.
+
+    python -m jobs.loglik input=R/images records=R/records judge=qwen2.5-vl-7b targets=[Japan,Peru] out=R/ratings/loglik
+
+CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
+relevant. Every pair of `lambdas` and `thresholds` is stored, as its own `condition`. With `reference=` (ratings by
+people, say) Pearson's correlation of each is told at the end and kept in `_run/sweep.json`.
+"""
+
+import itertools
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from actors.status import Status
+from actors.vlm.instructions import QUESTIONS_WORD, Instruction
+from actors.vlm.instructions import identity as instruction_identity
+from actors.vlm.loglik import NO_THRESHOLD, Moments, Setting, check_settings
+from actors.vlm.rubric import TARGET_WORD
+from jobs import cli, exclusions, screen
+from jobs.config import Common, plain
+from jobs.errors import InputError
+from jobs.generate import reading
+from jobs.items import open_sources
+from jobs.judge import JudgeModelConfig
+from jobs.store.reading import open_table, read_unit, tables_in
+from jobs.store.run import Plan, TableRun, open_run
+
+
+@dataclass
+class LoglikConfig(Common):
+    """Keys of `loglik`."""
+
+    input: str = MISSING  # a table of images, or of items
+    images: str | None = None  # beside a table of items: their pictures
+    texts: str | None = None  # beside a table of items: their texts
+    records: str | None = None
+    judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
+    prompt: dict[str, Any] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
+    lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])
+    thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
+    reference: str | None = None  # ratings to compare with, a table or a glob
+    max_context_tokens: int = 8192
+    empty_context: str = "answer"
+
+
+def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    from actors.generator import PromptPreparer
+    from actors.loglik_rater import LoglikRater
+    from actors.vlm.loading import rater_name
+
+    instruction, settings = _checked(cfg)
+    rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
+    fields = instruction.context_fields
+    sources = open_sources(
+        cfg.input,
+        images=cfg.images,
+        texts=cfg.texts,
+        records=cfg.records,
+        fields=fields,
+        pictures=instruction.shows_picture,
+    )
+    reference = _reference(cfg.reference)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    plan = Plan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
+            "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
+            "targets": content_id(*cfg.targets),
+            "settings": [setting.name for setting in settings],
+            "max_context_tokens": cfg.max_context_tokens,
+            "empty_context": cfg.empty_context,
+            **sources.identity,
+            **exclusions.identity(excluded),
+        },
+        units=sources.units(),
+        config=plain(cfg),
+        metadata={"rubric": instruction.name, "rater": rater},
+        derived=True,
+        models={cfg.judge.name: rater},
+    )
+    rows_out = len(cfg.targets) * len(settings)
+    if cfg.plan:
+        note = f"scores {sources.items.rows * len(cfg.targets):,} labels under {len(settings)} settings"
+        screen.show_plan("loglik", plan, cfg.resources, ["decode", "judge"], note=note)
+        return None
+    from jobs import flow, session
+
+    session.start(cfg.ray, cfg.resources)
+    flow.check(cfg.resources, ["decode", "judge"])
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    model = {"model": cfg.judge.model, "revision": cfg.judge.revision, "instruction": cfg.prompt}
+    prepare = {**model, "max_context_tokens": cfg.max_context_tokens, "empty_context": cfg.empty_context}
+    rate = {
+        **model,
+        "dtype": cfg.judge.dtype,
+        "device_map": cfg.judge.device_map,
+        "targets": cfg.targets,
+        "settings": [tuple(setting) for setting in settings],
+        "threads": cfg.resources.judge.threads,
+    }
+    read = reading(run, sources, fields=fields, pictures=instruction.shows_picture, held=excluded)
+    flow.stream(
+        run,
+        name="loglik",
+        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
+        stages=[
+            flow.Stage("decode", PromptPreparer, prepare),
+            flow.Stage("judge", LoglikRater, rate, rows_out=rows_out),
+        ],
+        resources=cfg.resources,
+    )
+    manifest = run.finish()
+    screen.show_result("loglik", manifest, run)
+    if reference:
+        show_sweep(run, reference, settings)
+    return manifest
+
+
+def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], settings: list[Setting]) -> None:
+    """Pearson's correlation of each setting's scores with the reference, the best first; kept with the run."""
+    moments = {setting.name: Moments() for setting in settings}
+    items = pa.array(sorted({item for item, _ in reference}), pa.string())
+    for footer in open_table(run.target.out, "ratings").footers:
+        rows = read_unit(footer.object.uri, columns=["item_id", "target", "condition", "score", "status"])
+        for condition, (scores, right) in _pairs(rows.filter(pc.is_in(rows["item_id"], items)), reference).items():
+            moments[condition].add(np.array(scores), np.array(right))
+    best = sorted(moments.items(), key=lambda entry: (entry[1].pearson is None, -(entry[1].pearson or 0.0)))
+    kept = [{"setting": name, "pearson": each.pearson, "n": each.n} for name, each in best]
+    run.keep("sweep.json", json.dumps(kept, indent=1).encode())
+    for name, each in best:
+        figure = "undefined" if each.pearson is None else f"{each.pearson:.3f}"
+        cli.say(f"  {name:24} Pearson {figure} with the reference, {each.n:,} pairs")
+
+
+def _pairs(rows: pa.Table, reference: dict[tuple[str, str], float]) -> dict[str, tuple[list[float], list[float]]]:
+    made: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for row in rows.to_pylist():
+        right = reference.get((row["item_id"], row["target"]))
+        if row["status"] == Status.OK and right is not None:
+            scores, rights = made[row["condition"]]
+            scores.append(row["score"])
+            rights.append(right)
+    return made
+
+
+def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
+    """Mean score of each item and target over the raters of the reference.
+
+    Raises:
+        InputError: no such table, or no score in it.
+    """
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0])
+    for uri in tables_in(pattern) if pattern else ():
+        for rows in open_table(uri, "ratings").batches(["item_id", "target", "score", "status"]):
+            for row in rows.to_pylist():
+                if row["status"] == Status.OK and row["score"] is not None:
+                    entry = sums[row["item_id"], row["target"]]
+                    entry[0] += row["score"]
+                    entry[1] += 1
+    if pattern and not sums:
+        raise InputError(f"reference={pattern}: no rating in it has a score")
+    return {key: total / n for key, (total, n) in sums.items()}
+
+
+def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting]]:
+    from actors.encoder_rater import check_targets
+    from actors.generator import check_context_options
+    from actors.loglik_rater import check_start
+    from actors.vlm.loading import check_vlm
+
+    try:
+        instruction = Instruction.from_dict(cfg.prompt)
+        check_start(instruction)
+        if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
+            raise ValueError(f"prompt {instruction.name!r} uses {sorted(used)[0]!r}; here the label follows its start")
+        check_targets(cfg.targets)
+        check_context_options(cfg.max_context_tokens, cfg.empty_context)
+        settings = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
+        check_settings(settings)
+        if not cfg.plan:
+            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+    except ValueError as error:
+        raise InputError(f"loglik: {error}") from error
+    return instruction, settings
+
+
+JOB = cli.Job("loglik", LoglikConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("loglik"))

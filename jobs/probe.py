@@ -1,0 +1,138 @@
+"""Let an image encoder rate pictures by the nearest of five sentences a label -> table `ratings`.
+
+    python -m jobs.probe input=R/embeddings embedder=siglip-i18n-base targets=[Japan,Brazil] out=R/ratings/siglip
+
+The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (another one's is
+refused), or of images, which are then encoded on the way.
+"""
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs import cli, exclusions, screen
+from jobs.config import Common, plain
+from jobs.embed import EmbedderConfig, pictures
+from jobs.errors import InputError
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.run import Plan, open_run
+from jobs.store.writer import Task
+
+COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
+
+
+@dataclass
+class ProbeConfig(Common):
+    """Keys of `probe`."""
+
+    input: str = MISSING  # a table of embeddings, or of images
+    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    probe: dict[str, Any] = field(default_factory=dict)
+    targets: list[str] = field(default_factory=list)
+
+
+def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    from actors.embedder import PictureDecoder
+    from actors.encoder_rater import EncoderRater, Probe, check_targets
+    from actors.encoders import check_weights, encoder_facts
+
+    try:
+        probe = Probe.from_dict(cfg.probe)
+        check_targets(cfg.targets)
+        facts = encoder_facts(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
+        if not cfg.plan:
+            check_weights(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
+    except (ValueError, OSError) as error:
+        raise InputError(f"probe: {str(error).splitlines()[0]}") from error
+    source = open_table(cfg.input, "embeddings", "images")
+    _check_encoder(source, encoder=facts.encoder, preprocessing=facts.preprocessing)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    plan = Plan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            "encoder": facts.encoder,
+            "preprocessing": facts.preprocessing,
+            "dtype": cfg.embedder.dtype,
+            "probe": {"name": probe.name, "hash": content_id(repr(probe))},
+            "targets": content_id(*cfg.targets),
+            "input": source.identity,
+            **exclusions.identity(excluded),
+        },
+        units=source.units(),
+        config=plain(cfg),
+        metadata={"rubric": probe.name, "rater": facts.encoder},
+        derived=True,
+        models={cfg.embedder.name: facts.encoder},
+    )
+    from_images = source.name == "images"
+    pools = ["decode", "embed"] if from_images else ["embed"]
+    if cfg.plan:
+        rows, labels = source.rows, len(cfg.targets)
+        screen.show_plan("probe", plan, cfg.resources, pools, note=f"rates {rows * labels:,} ({rows:,} x {labels})")
+        return None
+    from jobs import flow, session
+
+    session.start(cfg.ray, cfg.resources)
+    flow.check(cfg.resources, pools)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    model = {"model": cfg.embedder.model, "pretrained": cfg.embedder.pretrained}
+    rate = {
+        **model,
+        "probe": cfg.probe,
+        "targets": cfg.targets,
+        "device": cfg.embedder.device,
+        "dtype": cfg.embedder.dtype,
+        "batch_size": cfg.resources.embed.batch_size,
+        "threads": cfg.resources.embed.threads,
+    }
+    stages = [flow.Stage("decode", PictureDecoder, model)] if from_images else []
+    stages.append(flow.Stage("embed", EncoderRater, rate, rows_out=len(cfg.targets)))
+    read, item = (pictures, "image_id") if from_images else (vectors, "item_id")
+    flow.stream(
+        run,
+        name="probe",
+        read=flow.Read(read, item=item, output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        stages=stages,
+        resources=cfg.resources,
+    )
+    manifest = run.finish()
+    screen.show_result("probe", manifest, run)
+    return manifest
+
+
+def vectors(task: Task) -> pa.Table:
+    """A unit's vectors of pictures.
+
+    Raises:
+        InputError: vectors of texts, which say nothing about a picture.
+    """
+    uri = task.unit.inputs[0].uri
+    rows = read_unit(uri, columns=COLUMNS)
+    if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
+        raise InputError(f"{uri}: embeddings of texts cannot be rated; input= needs those of pictures")
+    return rows
+
+
+def _check_encoder(source: TableSource, *, encoder: str, preprocessing: str) -> None:
+    if source.name != "embeddings":
+        return
+    for name, here in (("encoder", encoder), ("preprocessing", preprocessing)):
+        there = source.metadata.get(f"remine.{name}", "")
+        if there != here:
+            raise InputError(
+                f"{source.uri}: its vectors have {name} {there!r} and embedder= has {here!r}; "
+                "sentences are comparable with vectors of the same encoder only"
+            )
+
+
+JOB = cli.Job("probe", ProbeConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("probe"))

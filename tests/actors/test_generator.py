@@ -1,0 +1,219 @@
+"""The row contract of the two stages that write: every asked row once, with a status and a reproducible text."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from actors.answer_reader import AnswerReader
+from actors.generator import Generator, PromptPreparer, sample_seed
+from actors.vlm.generation import Generated
+from actors.vlm.instructions import Instruction, identity
+from jobs.tables import conform, table
+from tests.actors.vlm.conftest import CONF, MODEL, png
+
+PICTURES = pa.list_(pa.large_binary())
+RULES = {"en": {"refusal": ["^I cannot"], "drop_event": ["another picture"]}}
+
+
+def conf(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((CONF / "prompt" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def preparer() -> PromptPreparer:
+    return PromptPreparer(model=MODEL, instruction=conf("explicit"))
+
+
+@pytest.fixture(scope="module")
+def generator() -> Generator:
+    return Generator(
+        model=MODEL,
+        prompt="explicit",
+        asked="h",
+        refusals=RULES,
+        dtype="float32",
+        samples=2,
+        max_tokens=4,
+        threads=1,
+    )
+
+
+def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None, **context: Any) -> pa.Table:
+    columns: dict[str, Any] = {
+        "item_id": [f"item{place}" for place in range(len(pictures))],
+        "pictures": pa.array(pictures, PICTURES),
+        "status": pa.array(status or ["ok"] * len(pictures), pa.string()),
+    }
+    return pa.table(columns | {name: pa.array(texts, pa.string()) for name, texts in context.items()})
+
+
+def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
+    asked = batch(
+        [[png(1)], [b"<html>"], [], [png(2)], [None], [png(1), png(2)]],
+        status=["ok", "ok", "ok", "reported", "missing", "ok"],
+    )
+    prepared = preparer(asked)
+    assert prepared.num_rows == 6
+    made = conform(generator(prepared), table("responses")).to_pylist()
+    assert [row["item_id"] for row in made] == [f"item{place}" for place in range(6) for _ in range(2)]
+    assert [row["sample"] for row in made] == [0, 1] * 6
+    ends = [(row["status"], row["error_kind"]) for row in made[::2]]
+    assert ends == [
+        ("truncated", "answer_cut"),
+        ("error", "not_an_image"),
+        ("missing_input", "no_picture"),
+        ("reported", "excluded"),
+        ("missing_input", "no_picture"),
+        ("truncated", "answer_cut"),
+    ]
+    for row in made:
+        assert (row["text"] is None) == (row["error_kind"] != "answer_cut")
+        assert row["seed"] == sample_seed(0, row["item_id"], row["sample"]) < 2**63
+    assert made[0]["text"] != made[1]["text"]
+    alone = generator(preparer(asked.slice(5, 1))).to_pylist()
+    assert alone == made[10:]
+
+
+def test_what_becomes_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {1: "A square.", 2: "I cannot do it.", 3: "", 4: "A square. Take another picture."}
+    monkeypatch.setattr(generator.chat, "decode", lambda tokens: texts[tokens[0]])
+
+    def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
+        asked = {"status": "ok", "error_kind": None, "error_message": None} | item
+        made = generator._written(Generated([token], reason), asked)
+        return made["status"], made.get("error_kind"), made["refusal_kind"], made["text"]
+
+    cut = {"status": "truncated", "error_kind": "context_cut", "error_message": "1 of 2"}
+    assert row(1) == ("ok", None, None, texts[1])
+    assert row(1, "length") == ("truncated", "answer_cut", None, texts[1])
+    assert row(1, **cut) == ("truncated", "context_cut", None, texts[1])
+    assert row(2, **cut) == ("refused", "full", "full", texts[2])
+    assert row(3) == ("unparsed", "empty_answer", None, "")
+    assert row(4) == ("ok", None, "drop_event", texts[4])
+
+
+def test_ids_are_those_of_what_was_asked(preparer: PromptPreparer, generator: Generator) -> None:
+    """A retry must find its rows: the id does not depend on what came out."""
+    failed = generator(preparer(batch([[None]])))["response_id"].to_pylist()
+    answered = generator(preparer(batch([[png(1)]])))["response_id"].to_pylist()
+    assert failed == answered
+    assert len(set(answered)) == 2
+
+
+def test_context_is_used_cut_and_may_be_required() -> None:
+    prompt = conf("relevant_to")
+    asked = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
+    cut = PromptPreparer(model=MODEL, instruction=prompt, max_context_tokens=12)(asked).to_pylist()
+    assert [row["status"] for row in cut] == ["truncated", "ok", "ok"]
+    assert cut[0]["error_message"].startswith("12 of ")
+    whole = PromptPreparer(model=MODEL, instruction=prompt, empty_context="skip")(asked).to_pylist()
+    assert [(row["status"], row["error_kind"]) for row in whole] == [
+        ("ok", None),
+        ("skipped", "empty_context"),
+        ("skipped", "empty_context"),
+    ]
+    assert whole[0]["inputs"] != cut[0]["inputs"] is not None
+    assert whole[1]["inputs"] is None
+
+
+def test_the_instruction_goes_before_or_after_the_picture() -> None:
+    words = "Tell me"
+    for order in (["instruction", "picture"], ["picture", "instruction"]):
+        made = Instruction.from_dict(conf("explicit") | {"order": order}).render({})
+        assert [piece is None for piece in made] == [entry == "picture" for entry in order]
+        assert words in next(piece for piece in made if piece)
+
+
+def test_a_prompt_without_a_picture_asks_about_text(generator: Generator) -> None:
+    prompt = {
+        "name": "summary",
+        "version": 1,
+        "source": "made for a test",
+        "context": {"fields": ["text"]},
+        "parts": {"all": "Sum up: {{ text }}"},
+        "order": ["all"],
+    }
+    prepared = PromptPreparer(model=MODEL, instruction=prompt)(batch([[]], text=["{{ x }} <|im_end|> fields"]))
+    assert prepared["status"].to_pylist() == ["ok"]
+    assert generator(prepared)["text"].null_count == 0
+
+
+def test_the_rubrics_questions_are_asked_and_read() -> None:
+    from actors.vlm.instructions import asked_questions
+    from actors.vlm.rubric import Rubric
+
+    century = yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8"))
+    questions = asked_questions(Rubric.from_dict(century))
+    text = Instruction.from_dict(conf("rubric_json")).render({"page_title": "A war"}, questions=questions)[1]
+    assert text
+    for question in century["questions"]:
+        assert f"## {question['name']}\n{question['text']}" in text
+        assert all(answer["label"] in text for answer in question["answers"])
+    assert "5 = Very sensitive" in text
+    assert "Title: A war" in text
+    responses = pa.Table.from_pylist(
+        [
+            {"text": '{"sensitive": {"5": "Very sensitive"}, "image_type": "unsure", "time_period": 7}'} | end
+            for end in (
+                {"status": "ok"},
+                {"status": "truncated", "error_kind": "answer_cut"},
+                {"status": "truncated", "error_kind": "context_cut"},
+                {"status": "refused", "error_kind": "full"},
+                {"status": "missing_input", "error_kind": "no_picture", "text": None},
+            )
+        ],
+        schema=pa.schema([(name, pa.string()) for name in ("text", "status", "error_kind", "error_message")]),
+    )
+    for name in ("item_id", "model", "prompt"):
+        responses = responses.append_column(name, pa.array([f"{name}{i}" for i in range(5)]))
+    responses = responses.append_column("sample", pa.array([0] * 5, pa.int32()))
+    rows = conform(AnswerReader(rubric=century)(responses), table("ratings")).to_pylist()
+    assert len(rows) == 5 * 8
+    by_question = [{row["question"]: row for row in rows[at : at + 8]} for at in range(0, 40, 8)]
+    sensitive = [each["sensitive"] for each in by_question]
+    assert [(row["status"], row["value"], row["score"]) for row in sensitive] == [
+        ("ok", "5", 5.0),
+        ("ok", "5", 5.0),
+        ("truncated", None, None),
+        ("refused", None, None),
+        ("missing_input", None, None),
+    ]
+    assert [each["concept"]["status"] for each in by_question[:3]] == ["unparsed", "truncated", "truncated"]
+    assert by_question[0]["time_period"]["error_kind"] == "not_an_answer"
+    assert sensitive[0]["raw"] is None
+    assert sensitive[3]["raw"] == responses["text"][3].as_py()
+    assert (sensitive[0]["rater"], sensitive[0]["method"], sensitive[0]["order"]) == ("model0", "json", "prompt0")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": []}, "lacks 'order'"),
+        ({"order": ["picture"]}, "names no part"),
+        ({"order": ["other"]}, "order names 'other'"),
+        ({"order": ["picture", "picture", "instruction"]}, "'picture' twice"),
+        ({"parts": {"instruction": "{{ x }}"}}, "uses 'x'"),
+        ({"parts": {"instruction": "{{ x"}}, "not a template"),
+        ({"parts": {"instruction": "{{ ''.__class__.__mro__ }}"}}, "not a template"),
+        ({"parts": {"picture": "x", "instruction": "y"}}, "stands for the picture itself"),
+        ({"context": {"fields": ["a"], "cut": ["b"]}}, "context.cut names 'b'"),
+        ({"extra": 1}, "unknown key 'extra'"),
+    ],
+)
+def test_wrong_prompts_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Instruction.from_dict(conf("explicit") | change)
+
+
+def test_what_is_not_said_to_the_model_is_not_its_identity() -> None:
+    first = Instruction.from_dict(conf("explicit"))
+    assert identity(first) == identity(Instruction.from_dict(conf("explicit") | {"source": "x", "version": 2}))
+    assert identity(first) != identity(Instruction.from_dict(conf("explicit") | {"order": ["picture", "instruction"]}))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted((CONF / "prompt").glob("*.yaml"))])
+def test_the_prompts_that_come_along(name: str) -> None:
+    assert Instruction.from_dict(conf(name)).name == name

@@ -1,0 +1,98 @@
+"""A thought is written, and the closed answer is scored behind it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.thinking_judge import ThinkingJudge, begun
+from actors.vlm.generation import Generated
+from actors.vlm.scoring import Scores
+from jobs.tables import conform, table
+from tests.actors.vlm.conftest import MODEL, png
+
+
+@pytest.fixture(scope="module")
+def rubric() -> dict[str, Any]:
+    return {
+        "name": "relevance",
+        "version": 1,
+        "source": "made for a test",
+        "parts": {"scale": "{{ options }}", "question": "{{ question }} The culture is {{ target }}."},
+        "layouts": {"fast": ["picture", "scale", "question"]},
+        "layout": "fast",
+        "targets": ["Japan", "Brazil"],
+        "questions": [
+            {
+                "name": "relevance",
+                "text": "How relevant?",
+                "scale": "ordinal",
+                "answers": [{"value": str(n), "label": f"level {n}", "score": n} for n in (1, 2, 3)],
+            }
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def judge(rubric: dict[str, Any]) -> ThinkingJudge:
+    return ThinkingJudge(model=MODEL, rubric=rubric, dtype="float32", samples=2, max_tokens=5, threads=1)
+
+
+def batch(pictures: list[list[bytes | None]], status: list[str]) -> pa.Table:
+    names = [f"item{place}" for place in range(len(pictures))]
+    return pa.table({"item_id": names, "pictures": pa.array(pictures, pa.list_(pa.large_binary())), "status": status})
+
+
+def test_every_row_once(judge: ThinkingJudge) -> None:
+    asked = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
+    made = conform(judge(asked), table("ratings"))
+    rows = made.to_pylist()
+    assert [(row["item_id"], row["target"], row["sample"]) for row in rows] == [
+        (f"item{item}", target, sample) for item in range(5) for target in ("Japan", "Brazil") for sample in (0, 1)
+    ]
+    assert [(row["status"], row["error_kind"]) for row in rows[::4]] == [
+        ("ok", None),
+        ("error", "not_an_image"),
+        ("missing_input", "no_picture"),
+        ("skipped", "several_pictures"),
+        ("reported", "excluded"),
+    ]
+    for row in rows[:4]:
+        assert row["method"] == "generate_then_score"
+        assert sum(row["probabilities"]) == pytest.approx(1)
+        assert row["comment"]
+    assert rows[0]["comment"] != rows[1]["comment"]
+    assert rows[0]["probabilities"] != rows[1]["probabilities"]
+    assert all(row["comment"] is None for row in rows[4:])
+    assert judge(asked.slice(0, 1)).to_pylist() == rows[:4]
+
+
+def test_the_answer_is_scored_behind_the_thought(judge: ThinkingJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(judge, "samples", 1)
+    monkeypatch.setattr(
+        judge.engine, "generate", lambda prompts, *, seeds, sampling: [[Generated([], "stop")] for _ in prompts]
+    )
+    monkeypatch.setattr(judge.chat, "decode", lambda _: "It is a castle.\n**Final answer:** 2")
+    found: list[Any] = []
+    score = judge.scorer.score
+
+    def seen(requests: Any) -> Any:
+        found.extend(requests)
+        return score(requests)
+
+    monkeypatch.setattr(judge.scorer, "score", seen)
+    rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
+    assert rows[0]["comment"] == "It is a castle."
+    assert found[0].prompt.start == begun("It is a castle.") == "It is a castle.\n\nFinal answer:\n"
+    # the same from one whole pass over the text as it stands
+    pieces = [None, found[0].prompt.after + found[0].prompt.tail]
+    inputs = judge.chat.encode(pieces, [found[0].picture], start=found[0].prompt.start)
+    judge.engine.model.model.rope_deltas = None
+    with torch.inference_mode():
+        logits = judge.engine.model(**inputs, use_cache=False).logits[0, -1]
+    ids = judge.scorer.check_codes(("1", "2", "3"))
+    assert rows[0]["probabilities"] == pytest.approx(logits[ids].double().softmax(-1).tolist(), abs=1e-5)
+    assert isinstance(score(found)[0], Scores)
+    assert begun("") == "Final answer:\n"

@@ -1,0 +1,300 @@
+"""Texts from one encoding of a prompt are those that whole passes give; each sample depends on its seed alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actors.vlm import generation
+from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
+from actors.vlm.generation import Generated, Sampling, TextGenerator, draw
+from actors.vlm.scoring import ScoringError
+from tests.actors.vlm.conftest import picture
+
+SEEDS = [[10, 11, 12], [20, 21, 22]]
+SHORT = Sampling(max_tokens=6)
+
+
+@pytest.fixture(scope="module")
+def chat(vlm: tuple[Any, Any]) -> ChatEncoder:
+    return ChatEncoder(vlm[1])
+
+
+@pytest.fixture(scope="module")
+def prompts(chat: ChatEncoder) -> list[dict[str, Any]]:
+    """Two prompts of unlike length with pictures of unlike size."""
+    return [
+        chat.encode(["What is this?", None], [picture(1)]),
+        chat.encode(["An article. " * 4, None, "What is this?"], [picture(2, width=200)]),
+    ]
+
+
+@pytest.fixture
+def engine(vlm: tuple[Any, Any], chat: ChatEncoder) -> TextGenerator:
+    return TextGenerator(vlm[0], pad_id=chat.tokenizer.pad_token_id, ends=[chat.tokenizer.eos_token_id])
+
+
+@pytest.fixture(autouse=True)
+def pad_freely() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generation, "PADDING_SHARE", 1.0)  # prompts of any length in one group, so that there is padding
+        yield
+
+
+def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampling) -> list[int]:
+    """The same draws, each from a pass over everything so far: no cache, no padding, no group."""
+    import torch
+
+    stream, inputs, made = np.random.Generator(np.random.Philox(seed)), dict(prompt), []
+    for _ in range(sampling.max_tokens):
+        model.model.rope_deltas = None
+        with torch.inference_mode():
+            logits = model(**inputs, use_cache=False).logits[:, -1]
+        token = draw(logits, [stream.random()], sampling)
+        made.append(int(token))
+        for name, tensor in inputs.items():
+            if name in generation.SEQUENCE_KEYS:
+                more = token if name == "input_ids" else tensor[:, -1]
+                inputs[name] = torch.cat([tensor, more[:, None]], dim=1)
+    return made
+
+
+def test_a_padded_group_is_what_whole_passes_give(
+    vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
+) -> None:
+    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    for prompt, seeds, texts in zip(prompts, SEEDS, made, strict=True):
+        assert not isinstance(texts, ScoringError)
+        for seed, text in zip(seeds, texts, strict=True):
+            assert text == Generated(whole_passes(vlm[0], prompt, seed, SHORT), "length")
+
+
+def test_composition_does_not_matter(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:
+    together = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    turned = engine.generate(prompts[::-1], seeds=[SEEDS[1], SEEDS[0][::-1]], sampling=SHORT)
+    alone = engine.generate(prompts[:1], seeds=[[11]], sampling=SHORT)
+    assert together[1] == turned[0]
+    assert together[0] == turned[1][::-1]
+    assert together[0][1] == alone[0][0]
+    assert len({tuple(one.tokens) for one in together[0]}) == 3  # type: ignore[union-attr]
+
+
+def test_the_picture_is_encoded_once_for_all_samples(
+    vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
+) -> None:
+    calls = []
+    hook = vlm[0].model.visual.register_forward_hook(lambda *seen: calls.append(1))
+    lengths: list[int] = []
+    embed = vlm[0].get_input_embeddings().register_forward_hook(lambda _, given, __: lengths.append(given[0].numel()))
+    try:
+        engine.generate(prompts[:1], seeds=[list(range(5))], sampling=SHORT)
+    finally:
+        hook.remove()
+        embed.remove()
+    assert len(calls) == 1
+    assert lengths[0] == prompts[0]["input_ids"].numel()  # the prompt passes once, not once a sample
+    assert set(lengths[1:]) == {5}
+
+
+def test_a_text_ends_where_the_model_ends_it(
+    vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
+) -> None:
+    (texts,) = engine.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
+    assert not isinstance(texts, ScoringError)
+    end = texts[0].tokens[2]
+    ending = TextGenerator(vlm[0], pad_id=0, ends=[end])
+    (again,) = ending.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
+    first = texts[0].tokens
+    assert again[0] == Generated(first[: first.index(end)], "stop")
+    assert [len(one.tokens) for one in again[1:] if one.finish_reason == "length"] == [
+        6 for one in texts[1:] if end not in one.tokens
+    ]
+
+
+def test_greedy_is_what_the_library_gives(
+    vlm: tuple[Any, Any], engine: TextGenerator, prompts: list[dict[str, Any]]
+) -> None:
+    import torch
+
+    (texts,) = engine.generate(prompts[1:], seeds=[[1, 2]], sampling=Sampling(temperature=0, max_tokens=6))
+    with torch.inference_mode():
+        expected = vlm[0].generate(**prompts[1], max_new_tokens=6, min_new_tokens=6, do_sample=False)
+    tokens = expected[0, prompts[1]["input_ids"].shape[1] :].tolist()
+    assert [one.tokens for one in texts] == [tokens, tokens]  # type: ignore[union-attr]
+
+
+def test_a_prompt_that_fails_leaves_its_neighbours(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:
+    broken = {name: tensor for name, tensor in prompts[0].items() if name != "pixel_values"}
+    broken["image_grid_thw"] = prompts[0]["image_grid_thw"] * 3
+    made = engine.generate([prompts[1], broken], seeds=SEEDS[::-1], sampling=SHORT)
+    assert made[0] == engine.generate(prompts[1:], seeds=SEEDS[1:], sampling=SHORT)[0]
+    assert isinstance(made[1], ScoringError)
+    engine.max_positions = prompts[0]["input_ids"].shape[1]
+    (long,) = engine.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
+    assert isinstance(long, ScoringError)
+    assert long.kind == "prompt_too_long"
+    engine.max_positions += 4
+    (near,) = engine.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
+    assert [len(one.tokens) for one in near] == [4, 4, 4]  # type: ignore[union-attr]
+
+
+def test_out_of_memory_halves_the_groups_once(
+    engine: TextGenerator, prompts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    real, sizes = engine._group, []
+
+    def scarce(group: Any, *rest: Any) -> Any:
+        sizes.append(len(group))
+        if len(group) > 1:
+            raise torch.OutOfMemoryError("no")
+        return real(group, *rest)
+
+    before = engine.budget()
+    expected = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    monkeypatch.setattr(engine, "_group", scarce)
+    assert engine.generate(prompts, seeds=SEEDS, sampling=SHORT) == expected
+    assert sizes == [2, 1, 1]
+    assert engine.budget() == before // 2
+    monkeypatch.setattr(engine, "_group", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
+    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert {one.kind for one in made} == {"out_of_memory"}  # type: ignore[union-attr]
+    assert engine.budget() == before // 2
+
+
+def test_groups_keep_to_the_budget_and_to_like_lengths(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = TextGenerator(vlm[0], pad_id=0, ends=[], budget=1)
+    row = (100 + 20) * engine._token_bytes + engine._row_bytes
+    engine._budget = 6 * row
+    lengths = [100, 100, 100, 90, 10]
+    assert list(engine._groups(range(5), lengths, 2, 20)) == [[0, 1, 2], [3, 4]]
+    monkeypatch.setattr(generation, "PADDING_SHARE", 0.2)
+    assert list(engine._groups(range(5), lengths, 2, 20)) == [[0, 1, 2], [3], [4]]
+    engine._budget = 1
+    assert list(engine._groups(range(2), lengths, 2, 20)) == [[0], [1]]
+    engine._budget, engine.group_rows = 100 * row, 4
+    assert list(engine._groups(range(4), lengths, 2, 20)) == [[0, 1], [2, 3]]
+
+
+def test_draws_follow_the_likelihoods() -> None:
+    import torch
+
+    logits = torch.log(torch.tensor([[0.1, 0.0, 0.6, 0.3]]))
+    numbers = (np.arange(1000) + 0.5) / 1000
+    rows = logits.expand(1000, -1)
+    counts = torch.bincount(draw(rows, numbers.tolist(), Sampling()), minlength=4).tolist()
+    assert counts == [100, 0, 600, 300]
+    # half of the temperature squares the likelihoods: 0.01, 0.36 and 0.09 of 0.46
+    warm = torch.bincount(draw(rows, numbers.tolist(), Sampling(temperature=0.5)), minlength=4).tolist()
+    assert warm == pytest.approx([1000 * share / 0.46 for share in (0.01, 0.0, 0.36, 0.09)], abs=1)
+    # the likeliest tokens with at least 0.7 of the probability are 0.6 and 0.3
+    nucleus = torch.bincount(draw(rows, numbers.tolist(), Sampling(top_p=0.7)), minlength=4).tolist()
+    assert nucleus == pytest.approx([0, 0, 667, 333], abs=1)
+    assert draw(rows[:2], [0.0, 1 - 1e-16], Sampling(top_p=0.5)).tolist() == [2, 2]
+    assert draw(logits, [0.99999], Sampling(temperature=0)).tolist() == [2]
+    assert draw(torch.tensor([[-np.inf, 0.0, 0.0]]), [0.0], Sampling()).tolist() == [1]
+    with pytest.raises(ValueError, match="not finite"):
+        draw(torch.tensor([[np.nan, 0.0]]), [0.5], Sampling())
+
+
+def test_draws_that_are_ties_are_stable() -> None:
+    import torch
+
+    assert draw(torch.zeros(3, 5), [0.0, 0.5, 0.999], Sampling(top_p=0.4)).tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.1}, {"max_tokens": 0}]
+)
+def test_sampling_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Sampling(**wrong)
+
+
+def test_inputs_survive_the_way_between_stages(prompts: list[dict[str, Any]]) -> None:
+    import torch
+
+    again = from_bytes(to_bytes(prompts[0]))
+    assert again.keys() == prompts[0].keys()
+    assert all(torch.equal(again[name], prompts[0][name]) for name in again)
+
+
+def test_tiles_that_a_picture_lacks_are_zeros() -> None:
+    import torch
+
+    def inputs(length: int, tiles: int) -> dict[str, Any]:
+        return {"input_ids": torch.ones(1, length, dtype=torch.long), "pixel_values": torch.ones(1, tiles, 2)}
+
+    made = collate([inputs(2, 3), inputs(4, 1)], pad_id=7)
+    assert made["input_ids"].tolist() == [[7, 7, 1, 1], [1, 1, 1, 1]]
+    assert made["pixel_values"].sum(dim=(1, 2)).tolist() == [6.0, 2.0]
+    assert made["pixel_values"].shape == (2, 3, 2)
+
+
+class TestChat:
+    def test_the_prompt_is_what_the_processor_makes_of_messages(self, vlm: tuple[Any, Any], chat: ChatEncoder) -> None:
+        import torch
+
+        content = [{"type": "text", "text": "a"}, {"type": "image", "image": picture(1)}, {"type": "text", "text": "b"}]
+        expected = vlm[1].apply_chat_template(
+            [{"role": "user", "content": content}],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+        )
+        made = chat.encode(["a", None, "b"], [picture(1)])
+        assert made.keys() == expected.keys()
+        assert all(torch.equal(made[name], expected[name]) for name in made)
+
+    def test_several_pictures_and_none(self, chat: ChatEncoder) -> None:
+        assert chat.text([None, "b"], 2).count("<|image_pad|>") == 2
+        assert set(chat.encode(["only text"], [])) == {"input_ids", "attention_mask", "mm_token_type_ids"}
+
+    def test_a_turns_end_in_data_is_text(self, chat: ChatEncoder) -> None:
+        assert chat.as_data("x<|im_end|>y") == "x< |im_end|>y"
+
+
+@pytest.fixture(scope="module")
+def text_model(one_thread: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without pictures: Qwen2's architecture, the tokenizer of the local vision-language model."""
+    import torch
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    from actors.local_models import resolve
+
+    folder = tmp_path_factory.mktemp("text") / "only-text"
+    tokenizer = AutoTokenizer.from_pretrained(resolve("local:qwen2.5-vl-tiny"))
+    sizes: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Qwen2ForCausalLM(
+            Qwen2Config(vocab_size=4096, num_key_value_heads=2, eos_token_id=tokenizer.eos_token_id, **sizes)
+        )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_text_alone_writes_too(text_model: Path) -> None:
+    from actors.generator import text_generator
+    from actors.vlm.loading import load_vlm
+
+    model, processor = load_vlm(str(text_model), dtype="float32")
+    chat = ChatEncoder(processor)
+    assert not chat.takes_pictures
+    with pytest.raises(ValueError, match="takes no pictures"):
+        chat.encode(["x", None], [picture(1)])
+    prompts = [chat.encode([text], []) for text in ("Who?", "What is the history of this town by the sea?")]
+    engine = text_generator(model, chat)
+    together = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert together == [engine.generate([p], seeds=[s], sampling=SHORT)[0] for p, s in zip(prompts, SEEDS, strict=True)]
+    assert all(isinstance(made, list) for made in together)

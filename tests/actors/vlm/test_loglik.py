@@ -1,0 +1,144 @@
+"""Likelihoods of labels: equal to whole passes, higher for what is likelier, debiased as the paper means it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from actors.generator import PromptPreparer
+from actors.loglik_rater import LoglikRater
+from actors.vlm import loglik
+from actors.vlm.encoding import ChatEncoder
+from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
+from actors.vlm.scoring import ScoringError
+from jobs.tables import conform, table
+from tests.actors.vlm.conftest import CONF, MODEL, picture, png
+
+LABELS = ["Japan", "Northern Africa", "the United Kingdom of Great Britain", "I"]
+
+
+@pytest.fixture(scope="module")
+def prompt() -> dict[str, Any]:
+    return yaml.safe_load((CONF / "prompt" / "relevant_to.yaml").read_text(encoding="utf-8"))
+
+
+def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    model, chat = vlm[0], ChatEncoder(vlm[1])
+    start, pieces = "It matters to", [None, "An article."]
+    inputs = chat.encode(pieces, [picture(1)], start=start)
+    completions = [chat.continuation(start, f" {label}") for label in LABELS]
+    assert len({len(tokens) for tokens in completions}) > 2  # so that there is padding
+    monkeypatch.setattr(loglik, "LABELS_AT_ONCE", 3)  # a second group behind the same cache
+    encoded = []
+    hook = model.model.visual.register_forward_hook(lambda *_: encoded.append(1))
+    found = CompletionScorer(model, pad_id=0).score(inputs, completions)
+    hook.remove()
+    assert len(encoded) == 1
+    assert not isinstance(found, ScoringError)
+    for label, tokens, value in zip(LABELS, completions, found, strict=True):
+        whole = chat.encode(pieces, [picture(1)], start=f"{start} {label}")
+        assert whole["input_ids"][0, -len(tokens) :].tolist() == tokens
+        model.model.rope_deltas = None
+        with torch.inference_mode():
+            logprobs = model(**whole, use_cache=False).logits[0].double().log_softmax(-1)
+        before = range(-len(tokens) - 1, -1)
+        expected = sum(float(logprobs[place, token]) for place, token in zip(before, tokens, strict=True))
+        assert value == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
+    chat = ChatEncoder(vlm[1])
+    scorer = CompletionScorer(vlm[0], pad_id=0)
+    scorer.max_positions = 10
+    found = scorer.score(chat.encode(["x"], []), [[1, 2]])
+    assert isinstance(found, ScoringError)
+    assert found.kind == "prompt_too_long"
+
+
+def test_higher_is_more_relevant_and_unlikely_labels_are_not_favoured() -> None:
+    # Two labels that the text makes e times likelier than they are by themselves: debiased in full, they are equal.
+    base = np.array([-2.0, -10.0])
+    assert debias(base + 1, base, Setting(1.0)).tolist() == [1.0, 1.0]
+    # More likely with the context is always a higher score.
+    assert debias(base + 2, base, Setting(1.0))[0] > debias(base + 1, base, Setting(1.0))[0]
+    # Half of the base rate: -1 + 1 and -9 + 5
+    assert debias(base + 1, base, Setting(0.5)).tolist() == [0.0, -4.0]
+    # T = -4 caps the correction of the unlikely label: -9 + 4, where all of its base rate would have given 1.
+    assert debias(base + 1, base, Setting(1.0, -4.0)).tolist() == [1.0, -5.0]
+    assert debias(base, np.array([-np.inf, -1.0]), Setting(0.0)).tolist() == base.tolist()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ([], "no lambda or no threshold"),
+        ([Setting(-1)], "lambda is -1"),
+        ([Setting(float("nan"))], "lambda is nan"),
+        ([Setting(1, 0.5)], "threshold is 0.5"),
+        ([Setting(1, float("nan"))], "threshold is nan"),
+        ([Setting(1), Setting(1.0)], "are the same number"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: list[Setting], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_settings(settings)
+
+
+def test_moments_give_pearson() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=50)
+    y = 0.5 * x + rng.normal(size=50)
+    moments = Moments()
+    for part in (slice(0, 7), slice(7, 50)):
+        moments.add(x[part], y[part])
+    assert moments.n == 50
+    assert moments.pearson == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+    assert Moments().pearson is None
+    level = Moments()
+    level.add(np.full(5, 3.3), np.arange(5.0))
+    assert level.pearson is None
+
+
+def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None:
+    settings = [(0.0, float("-inf")), (1.0, float("-inf")), (1.0, -30.0)]
+    preparer = PromptPreparer(model=MODEL, instruction=prompt, max_context_tokens=20)
+    rater = LoglikRater(
+        model=MODEL, instruction=prompt, targets=LABELS[:2], settings=settings, dtype="float32", threads=1
+    )
+    calls: list[int] = []
+    score = rater.scorer.score
+    rater.scorer.score = lambda *given: (calls.append(1), score(*given))[1]  # type: ignore[method-assign,func-returns-value]
+    batch = pa.table(
+        {
+            "item_id": ["a", "b", "c"],
+            "pictures": pa.array([[png(1)], [None], [png(1)]], pa.list_(pa.large_binary())),
+            "status": ["ok", "missing", "ok"],
+            "page_title": ["A town", "x", "word " * 50],
+        }
+    )
+    ratings = conform(rater(preparer(batch)), table("ratings"))
+    assert ratings.num_rows == 3 * 2 * 3
+    rows = ratings.to_pylist()
+    assert [row["condition"] for row in rows[:3]] == ["lambda=0,T=-inf", "lambda=1,T=-inf", "lambda=1,T=-30"]
+    plain, full, capped = (np.array([rows[at + i]["score"] for at in (0, 3)]) for i in range(3))
+    assert (plain < 0).all()
+    assert full == pytest.approx(plain - rater.base_rates())
+    assert capped == pytest.approx(plain - np.maximum(rater.base_rates(), -30))
+    assert [row["value"] for row in rows[:6]] == [f"{row['score']:.6g}" for row in rows[:6]]
+    assert {row["status"] for row in rows[6:12]} == {"missing_input"}
+    assert {(row["status"], row["error_kind"]) for row in rows[12:]} == {("truncated", "context_cut")}
+    assert all(row["score"] is row["value"] is None for row in rows[6:])
+    assert len(calls) == 2  # one item, and the base rates
+    rater(preparer(batch.slice(0, 1)))
+    assert len(calls) == 3  # the base rates are there
+
+
+def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:
+    for start, message in (("", "has no start"), ("To ", "ends in white space")):
+        with pytest.raises(ValueError, match=message):
+            LoglikRater(model=MODEL, instruction=prompt | {"start": start}, targets=["x"], settings=[(1.0, -1.0)])

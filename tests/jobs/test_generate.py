@@ -1,0 +1,240 @@
+"""What is asked about is read from whichever tables there are, and the jobs around it end as they should."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.ids import content_id
+from jobs import cli
+from jobs.errors import InputError
+from jobs.items import Reader, open_sources
+from jobs.store.reading import open_table
+from jobs.store.run import Plan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import Task, UnitWriter
+from jobs.tables import TABLES
+from tests.actors.vlm.conftest import png
+from tests.jobs.records import record, write_records
+
+TITLES = ("war", "peace", "truce")
+
+
+def write(out: Path, name: str, units: dict[str, Sequence[dict[str, Any]]]) -> str:
+    """A complete table `name`, one unit a list of rows; what a row does not say is null."""
+    named = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
+    run = open_run(
+        Plan(str(out), name, {"by": "hand"}, named, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
+    )
+    for task in run.todo:
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = len(units[task.unit.name])
+            writer.write(pa.Table.from_pylist(list(units[task.unit.name]), schema=TABLES[name].schema()))
+    run.finish()
+    return str(out)
+
+
+def image(title: str) -> str:
+    """The image_id of `tests.jobs.records.record`."""
+    return content_id(f"https://i/{title}.jpg")
+
+
+def picture_row(title: str, *, ok: bool = True) -> dict[str, Any]:
+    data = png(len(title)) if ok else None
+    return {"image_id": image(title), "rendition": "original", "bytes": data, "status": "ok" if ok else "missing"}
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Pictures and records of the same units, texts, and items that point to them."""
+    write_records(str(tmp_path / "records"), [[record("war"), record("peace")], [record("truce")]])
+    pictures = {"unit0": [picture_row("war"), picture_row("peace", ok=False)], "unit1": [picture_row("truce")]}
+    write(tmp_path / "images", "images", pictures)
+    write(tmp_path / "texts", "texts", {"t": [{"text_id": f"t{n}", "text": f"Text {n}."} for n in (1, 2)]})
+    items = [
+        {"item_id": "both", "image_ids": [image("war"), image("truce")], "text_ids": ["t2", "t1"]},
+        {"item_id": "gone", "image_ids": [image("peace")], "attributes": [("page_title", "its own")]},
+        {"item_id": "unknown", "image_ids": ["0" * 32]},
+        {"item_id": "none", "text_ids": ["t1"]},
+    ]
+    write(tmp_path / "items", "items", {"i": items})
+    return tmp_path
+
+
+def read(tables: Path, name: str, *, fields: tuple[str, ...], excluded: str | None = None, **beside: str) -> list[Any]:
+    """Every item of table `name` as the stages get it."""
+    given: dict[str, Any] = {"images": None, "texts": None, "records": None} | beside
+    sources = open_sources(str(tables / name), fields=fields, pictures=True, **given)
+    reader = Reader(name, tuple(sources.sides), fields, True, excluded)
+    return [row for unit in sources.units() for row in reader(Task(unit)).to_pylist()]
+
+
+def test_pictures_with_what_their_records_say(tables: Path) -> None:
+    rows = read(tables, "images", fields=("page_title",), records=str(tables / "records"))
+    assert {row["page_title"]: (row["status"], len(row["pictures"][0] or b"") > 0) for row in rows} == {
+        "war": ("ok", True),
+        "peace": ("missing", False),
+        "truce": ("ok", True),
+    }
+    sources = open_sources(
+        str(tables / "images"), images=None, texts=None, records=str(tables / "records"), fields=(), pictures=True
+    )
+    assert [len(unit.inputs) for unit in sources.units()] == [2, 2]
+    assert all(unit.inputs[1].uri.endswith(f"{unit.name}.parquet") for unit in sources.units())
+
+
+def test_items_find_their_pictures_texts_and_records_in_other_units(tables: Path) -> None:
+    beside = {name: str(tables / name) for name in ("images", "texts", "records")}
+    rows = {row["item_id"]: row for row in read(tables, "items", fields=("page_title", "text"), **beside)}
+    assert rows["both"]["pictures"] == [png(3), png(5)]
+    assert (rows["both"]["status"], rows["both"]["page_title"], rows["both"]["text"]) == (
+        "ok",
+        "war",
+        "Text 2.\n\nText 1.",
+    )
+    assert (rows["gone"]["status"], rows["gone"]["page_title"]) == ("missing", "its own")
+    assert (rows["unknown"]["status"], rows["unknown"]["pictures"]) == ("missing_input", [None])
+    assert (rows["none"]["status"], rows["none"]["pictures"], rows["none"]["text"]) == ("ok", [], "Text 1.")
+
+
+def test_a_picture_that_must_not_be_used_stays_out_of_every_item(tables: Path) -> None:
+    listed = tables / "exclusions.txt"
+    listed.write_text(image("truce"))
+    beside = {"images": str(tables / "images")}
+    rows = {row["item_id"]: row for row in read(tables, "items", fields=(), excluded=str(listed), **beside)}
+    assert (rows["both"]["status"], rows["both"]["pictures"]) == ("reported", [])
+    assert rows["none"]["status"] == "ok"
+    pictures = {row["item_id"]: row for row in read(tables, "images", fields=(), excluded=str(listed))}
+    assert (pictures[image("truce")]["status"], pictures[image("truce")]["pictures"]) == ("reported", [None])
+    assert pictures[image("war")]["status"] == "ok"
+
+
+def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables: Path) -> None:
+    def version() -> str:
+        beside: dict[str, Any] = {"images": str(tables / "images"), "texts": None, "records": None}
+        (unit,) = open_sources(str(tables / "items"), fields=(), pictures=True, **beside).units()
+        return unit.version
+
+    before = version()
+    again = open_run(
+        Plan(str(tables / "images"), "images", {"by": "hand"}, [Unit("unit0", ()), Unit("unit1", ())], {}, {}, False),
+        resume=True,
+        overwrite=False,
+        retry=["missing"],
+    )
+    assert version() == before
+    for task in again.todo:
+        with UnitWriter(again.target, task) as writer:
+            writer.counts.rows_in = 2
+            rows = [picture_row("war"), picture_row("peace")]
+            writer.write(pa.Table.from_pylist(rows, schema=TABLES["images"].schema()))
+    assert version() != before
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "message"),
+    [
+        ("generate", "input=R/items prompt=explicit", "say where with images="),
+        ("generate", "input=R/images images=R/images", "goes with a table of items"),
+        ("generate", "input=R/images prompt=rubric_json", "say which with rubric="),
+        ("generate", "input=R/images prompt=nothing", "prompt=nothing: no such option; there are explicit"),
+        ("generate", "input=R/images refusals=xx", "refusals=xx: no such option"),
+        ("generate", "input=R/images top_p=0", "top_p is 0"),
+        ("generate", "input=R/images samples=0", "samples is 0"),
+        ("generate", "input=R/images empty_context=guess", "empty_context is 'guess'; allowed are answer, skip"),
+        ("generate", "input=R/images prompt.order=[]", "lacks 'order'"),
+        ("generate", "input=R/images judge.model=local:no-such", "no local model 'no-such'"),
+        ("generate", "input=R/nothing", "nothing: no table here"),
+        ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
+        ("think", "input=R/images layout=slow", "no layout 'slow'"),
+        ("think", "input=R/images max_tokens=0", "max_tokens is 0"),
+        ("loglik", "input=R/images", "no targets"),
+        ("loglik", "input=R/images targets=[a,a]", "'a' stands twice"),
+        ("loglik", "input=R/images targets=[a] lambdas=[-1]", "lambda is -1"),
+        ("loglik", "input=R/images targets=[a] prompt=explicit", "has no start"),
+        ("loglik", "input=R/images targets=[a] reference=R/texts", "is a table 'texts', expected ratings"),
+        ("parse", "input=R/images", "is a table 'images', expected responses"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(tables: Path, job: str, arguments: str, message: str) -> None:
+    overrides = [argument.replace("=R/", f"={tables}/") for argument in arguments.split()]
+    overrides += [f"out={tables / 'out'}", *(["judge=local-tiny"] if job != "parse" else [])]
+    with pytest.raises(InputError, match=message):
+        cli.execute(job, overrides)
+    assert not (tables / "out").exists()
+
+
+def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.execute("generate", [f"input={tables / 'images'}", f"out={tables / 'out'}", "judge=local-tiny", "plan=true"])
+    assert "writes 9 texts (3 items x 3)" in capsys.readouterr().out
+    assert not (tables / "out").exists()
+
+
+def of(table: str) -> list[dict[str, Any]]:
+    return [row for batch in open_table(table).batches() for row in batch.to_pylist()]
+
+
+def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """generate about items of other units, then parse; the books balance."""
+    out, rated = str(tables / "responses"), str(tables / "ratings")
+    command = [f"input={tables / 'items'}", f"images={tables / 'images'}", f"out={out}", "judge=local-tiny"]
+    command += ["prompt=rubric_json", "rubric=century_labels", "samples=2", "max_tokens=3", "temperature=0.7"]
+    first: Any = cli.execute("generate", command)
+    assert first["counts"]["status"] == {"truncated": 2, "missing_input": 6}
+    assert "refusals  none in 2 texts" in capsys.readouterr().out
+    kept = json.loads((Path(out) / "_run" / "refusals.json").read_text())
+    assert {(rate["kind"], rate["count"], rate["n"]) for rate in kept if rate["kind"] == "any"} == {("any", 0, 2)}
+    parsed: Any = cli.execute("parse", [f"input={out}", f"out={rated}", "rubric=century_labels"])
+    assert parsed["counts"]["status"] == {"truncated": 16, "missing_input": 48}
+    assert {row["method"] for row in of(rated)} == {"json"}
+    with pytest.raises(InputError, match="written with another configuration: temperature"):
+        cli.execute("generate", [*command, "temperature=0.8"])
+
+
+@pytest.mark.torture
+def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """generate with a retry, loglik with a reference, probe from pictures, think: each over the same pictures."""
+    common = [f"input={tables / 'images'}", "judge=local-tiny"]
+    command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
+    cli.execute("generate", command)
+    before = of(str(tables / "responses"))
+    again: Any = cli.execute("generate", [*command, "retry=[missing_input,truncated]"])
+    assert {unit["generation"] for unit in again["units"]} == {1}
+    assert of(str(tables / "responses")) == before
+    people = [
+        {
+            **dict.fromkeys(("rubric", "question", "rater", "condition", "order"), "x"),
+            **{"item_id": image(title), "target": target, "sample": 0, "method": "human"},
+            **{"value": "1", "score": score, "status": "ok"},
+        }
+        for title, target, score in (("war", "Japan", 1.0), ("war", "Brazil", 4.0), ("truce", "Japan", 3.0))
+    ]
+    write(tables / "people", "ratings", {"p": people})
+    loglik: Any = cli.execute(
+        "loglik",
+        [
+            *common,
+            f"records={tables / 'records'}",
+            f"out={tables / 'loglik'}",
+            "targets=[Japan,Brazil]",
+            "lambdas=[0,1]",
+            "thresholds=[-inf,-20]",
+            f"reference={tables / 'people'}",
+        ],
+    )
+    assert loglik["counts"]["status"] == {"ok": 16, "missing_input": 8}
+    assert "with the reference, 3 pairs" in capsys.readouterr().out
+    sweep = json.loads((tables / "loglik" / "_run" / "sweep.json").read_text())
+    assert {entry["setting"] for entry in sweep} == {
+        f"lambda={weight},T={cap}" for weight in (0, 1) for cap in ("-inf", "-20")
+    }
+    probe: Any = cli.execute(
+        "probe",
+        [common[0], f"out={tables / 'probe'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
+    )
+    assert probe["counts"]["status"] == {"ok": 4, "missing": 2}
+    think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
+    assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
