@@ -185,9 +185,7 @@ def build_smolvlm(folder: Path) -> None:
         scale_factor=2,
     )
     pictures = SmolVLMImageProcessor(size={"longest_edge": 256}, max_image_size={"longest_edge": 128})
-    processor = SmolVLMProcessor(
-        pictures, tokenizer, SmolVLMVideoProcessor(), image_seq_len=16, chat_template=template
-    )
+    processor = SmolVLMProcessor(pictures, tokenizer, SmolVLMVideoProcessor(), image_seq_len=16, chat_template=template)
     tiny.save(folder, make=lambda: SmolVLMForConditionalGeneration(config), processor=processor)
 
 
@@ -239,4 +237,5 @@ def _text(specials: Sequence[str], kind: str | None) -> dict[str, Any]:
         "max_position_embeddings": 32768,
         "pad_token_id": tiny.MERGED,
         "bos_token_id": tiny.MERGED + 1,
+        "eos_token_id": tiny.MERGED + 2,
     }

@@ -120,7 +120,7 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
             found["mrope_interleaved"] = True
         return {"rope_parameters": found}
     if not sections:
-        return {"rope_theta": theta}
+        return {"rope_theta": theta, "rope_scaling": {"rope_type": "default"}}
     scaling: dict[str, Any] = {"type": "mrope", "rope_type": "default", "mrope_section": list(sections)}
     if interleaved:
         scaling = {"rope_type": "default", "mrope_section": list(sections), "mrope_interleaved": True}

@@ -1,5 +1,6 @@
 """Open-weight vision-language models, from a hub, a folder or `local:NAME`, and what is to be recorded of them."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,9 @@ def load_vlm(
 ) -> tuple[Any, Any]:
     """Load a model and its processor, for inference, without running code that comes with the weights.
 
+    A model of text alone is loaded too: its processor (`TextProcessor`) leaves pictures out. Several processes that
+    ask for one hub model wait for one download (the hub cache locks each file); each then maps the same files.
+
     Args:
         model: a hub name, a folder, or `local:NAME` (`actors.local_models`).
         revision: commit, tag or branch of a hub model.
@@ -52,13 +56,14 @@ def load_vlm(
         device_map: handled by accelerate; `auto` takes the GPUs there are, else the CPU.
 
     Returns:
-        (model, processor) as AutoModelForImageTextToText and AutoProcessor make them; weights from safetensors only.
+        (model, processor) as AutoModelForImageTextToText and AutoProcessor make them (AutoModelForCausalLM and a
+        `TextProcessor` for a model of text); weights from safetensors only.
 
     Raises:
         ValueError: an unknown dtype, or a model that cannot be found or loaded.
     """
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
     if dtype not in DTYPES:
         raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
@@ -67,21 +72,56 @@ def load_vlm(
     source = resolve(model)
     common = {"revision": revision or "main", "trust_remote_code": False}
     try:
-        processor = AutoProcessor.from_pretrained(source, **common)
-        loaded = AutoModelForImageTextToText.from_pretrained(
+        loader: Any = AutoModelForImageTextToText
+        if type(AutoConfig.from_pretrained(source, **common)) in AutoModelForImageTextToText._model_mapping:
+            processor = AutoProcessor.from_pretrained(source, **common)
+        else:
+            loader, processor = AutoModelForCausalLM, TextProcessor(AutoTokenizer.from_pretrained(source, **common))
+        loaded = loader.from_pretrained(
             source, dtype=getattr(torch, dtype), device_map=device_map, use_safetensors=True, **common
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ValueError(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({reason}); "
-            "name a vision-language model of the hub, a folder that holds one as safetensors, or local:NAME"
+            "name a vision-language model (or one of text) of the hub, a folder that holds one as safetensors, "
+            "or local:NAME"
         ) from error
     return loaded.eval(), processor
 
 
-def model_facts(loaded: Any, *, model: str, revision: str | None = None) -> ModelFacts:
-    """The facts of a model that `load_vlm` loaded under the name `model`."""
+class TextProcessor:
+    """A tokenizer in the place of a processor, for models that see no picture.
+
+    Messages may hold pieces, as for models that do; pictures among them are left out.
+    """
+
+    sees_pictures = False
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, text: Any = None, *, images: Any = None, **options: Any) -> Any:
+        return self.tokenizer(text, **options)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+        """The tokenizer's template, over messages whose content is one text each."""
+        return self.tokenizer.apply_chat_template([_as_text(message) for message in messages], **options)
+
+    def batch_decode(self, *arguments: Any, **options: Any) -> list[str]:
+        found: list[str] = self.tokenizer.batch_decode(*arguments, **options)
+        return found
+
+
+def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    if isinstance(content, str):
+        return dict(message)
+    return {**message, "content": "".join(piece.get("text", "") for piece in content if piece["type"] == "text")}
+
+
+def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine: str | None = None) -> ModelFacts:
+    """The facts of a model that `load_vlm` loaded under the name `model`; `engine` is how it is scored."""
     import torch
     import transformers
 
@@ -91,5 +131,6 @@ def model_facts(loaded: Any, *, model: str, revision: str | None = None) -> Mode
         family=str(loaded.config.model_type),
         revision=str(commit or revision or ""),
         dtype=str(loaded.dtype).removeprefix("torch."),
-        engine=f"transformers {transformers.__version__} / torch {torch.__version__}, {loaded.device.type}",
+        engine=(f"{engine}, " if engine else "")
+        + f"transformers {transformers.__version__} / torch {torch.__version__}, {loaded.device.type}",
     )

@@ -15,14 +15,23 @@ from actors.vlm.rubric import PICTURE, Question, Rubric, environment
 
 @dataclass(frozen=True)
 class Prompt:
-    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture."""
+    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture.
+
+    `start` is how the model's turn begins ("Final score:"), if it is begun for it.
+    """
 
     before: str
     after: str
     tail: str
+    start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
-        """The chat: one turn of the user's with one picture, in the form that transformers' templates read."""
+        """The chat: one turn of the user's with one picture, in the form that transformers' templates read.
+
+        Without a picture (None) the turn is one text.
+        """
+        if picture is None:
+            return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.tail}]}]
         content: list[dict[str, Any]] = [{"type": "image", "image": picture}]
         if self.before:
             content.insert(0, {"type": "text", "text": self.before})
@@ -73,7 +82,14 @@ class PromptBuilder:
         before, after = (_render(parts, texts | _words(first, "")) for parts in (self._before, self._after))
         return [
             Asked(
-                target, question, Prompt(before, after, _render(self._tail, texts | _words(question, target)).rstrip())
+                target,
+                question,
+                Prompt(
+                    before,
+                    after,
+                    _render(self._tail, texts | _words(question, target)).rstrip(),
+                    self.rubric.answer_start,
+                ),
             )
             for target in targets
             for question in self.rubric.questions

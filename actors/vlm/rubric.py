@@ -14,6 +14,7 @@ A rubric's YAML file reads
       paper: [picture, context, question, scale]
       fast: [picture, context, scale, question]
     layout: fast           # the default
+    answer_start: "Final score:"   # how the model's turn begins, if its answer is to follow that; may be left out
     targets: [Northern Africa, Melanesia]
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
@@ -123,6 +124,7 @@ class Rubric:
     context_cut: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     people: People | None = None
+    answer_start: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Rubric":
@@ -136,7 +138,7 @@ class Rubric:
             data,
             where=where,
             required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
-            optional=("context", "targets", "people"),
+            optional=("context", "targets", "people", "answer_start"),
         )
         context = data.get("context") or {}
         _keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
@@ -162,6 +164,7 @@ class Rubric:
             context_cut=_texts(context.get("cut"), f"{where}, context.cut"),
             targets=_texts(data.get("targets"), f"{where}, targets"),
             people=_people(data.get("people"), questions=questions, where=f"{where}, people"),
+            answer_start=_text(data["answer_start"], f"{where}, answer_start") if data.get("answer_start") else "",
         )
         _check_parts(rubric, where=where)
         _check_layouts(rubric, where=where)
@@ -205,6 +208,8 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     facts = asdict(rubric)
     for unused in ("people", "source", "layouts"):
         del facts[unused]
+    if not rubric.answer_start:
+        del facts["answer_start"]
     facts |= {"layout": chosen, "parts": [(entry, rubric.parts.get(entry, "")) for entry in rubric.layouts[chosen]]}
     canonical = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
