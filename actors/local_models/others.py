@@ -12,8 +12,8 @@ from typing import Any
 
 from actors.local_models import tiny
 
-VERSION = "1"
-HIDDEN = 256
+VERSION = "2"
+HIDDEN = 128
 PICTURE = 112  # pixels
 _VISION: dict[str, Any] = {
     "hidden_size": 128,
@@ -142,9 +142,9 @@ def build_gemma3(folder: Path) -> None:
         text_config=_text(specials, None)
         | {
             "num_hidden_layers": 6,  # the sixth is the first that sees everything
-            "head_dim": 64,
-            "sliding_window": 128,
-            "query_pre_attn_scalar": 64,
+            "head_dim": 32,
+            "sliding_window": 64,
+            "query_pre_attn_scalar": 32,
         },
         vision_config=_VISION | {"model_type": "siglip_vision_model"},
         mm_tokens_per_image=16,
@@ -230,7 +230,7 @@ def _text(specials: Sequence[str], kind: str | None) -> dict[str, Any]:
     return known | {
         "vocab_size": tiny.MERGED + len(specials),
         "hidden_size": HIDDEN,
-        "intermediate_size": 512,
+        "intermediate_size": 256,
         "num_hidden_layers": 4,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,

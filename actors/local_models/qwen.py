@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from actors.local_models import tiny
 
-VERSION = "3"
+VERSION = "4"
 CELL = 28  # pixels: a patch of 14 merged 2 x 2 is one token
 MAX_PICTURE_TOKENS = 64  # a real Qwen2.5-VL spends up to 16,384; this one serves demonstrations on a CPU
 

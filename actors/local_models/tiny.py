@@ -84,7 +84,7 @@ def byte_pairs(split: str) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _trained() -> str:
-    """The merges, learned once a process: a second, which seven checkpoints need not pay seven times."""
+    """The merges, learned once a process: a second, which eight checkpoints need not pay eight times."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -97,15 +97,15 @@ def _trained() -> str:
     trainer = trainers.BpeTrainer(
         vocab_size=MERGED, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    tokenizer.train_from_iterator(_paragraphs(), trainer)
+    tokenizer.train_from_iterator(_texts(), trainer)
     text: str = tokenizer.to_str()
     return text
 
 
-def _paragraphs() -> Iterator[str]:
+def _texts() -> Iterator[str]:
     topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
     for name in sorted(topics):
-        yield from topics[name].split("\n\n")
+        yield topics[name]
 
 
 def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = False) -> dict[str, Any]:

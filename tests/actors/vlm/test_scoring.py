@@ -124,7 +124,7 @@ def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[A
     model, processor = vlm
     template = (
         "{% for message in messages %}{{ message.role | capitalize }}: "
-        "{% for piece in message.content %}{{ piece.text }}{% endfor %}<|im_end|>\n{% endfor %}"
+        "{% for piece in message.content %}{{ piece.text or '<|image_pad|>' }}{% endfor %}<|im_end|>\n{% endfor %}"
         "{% if add_generation_prompt %}Assistant:{% endif %}"
     )
     before = processor.chat_template
@@ -168,7 +168,7 @@ def test_a_dead_device_stops_the_run(vlm: tuple[Any, Any], scorer: ClosedSetScor
     def die(*_: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    hook = vlm[0].register_forward_pre_hook(die)
+    hook = vlm[0].model.register_forward_pre_hook(die)
     with pytest.raises(EngineError, match="illegal memory access"):
         scorer.score(REQUESTS[:1])
     hook.remove()
