@@ -104,7 +104,10 @@ KEYS = {
         resources: resources
         input: str
         records: str | None
+        images: str | None
+        texts: str | None
         rubric: dict[str, typing.Any]
+        targets: Any
         judge.name: str
         judge.model: str
         judge.revision: str | None
@@ -112,8 +115,13 @@ KEYS = {
         judge.device_map: str
         judge.memory_gb: float | None
         judge.licence: str | None
+        judges: list[str]
         layout: str | None
         max_context_tokens: int
+        empty_context: str
+        engine: str
+        budget_gb: float | None
+        noise: float
     """,
     "report": """
         out: str

@@ -97,7 +97,7 @@ def register() -> None:
 
 
 def cascade(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float | None = None, **options: Any
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
     """Attention in the form of transformers' interface: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
     plan: Plan | None = getattr(_active, "plan", None)
@@ -125,7 +125,7 @@ def cascade(
 
 def _within_tails(plan: Plan, query: Any, key: Any, value: Any, *, scale: float, window: int | None) -> tuple[Any, Any]:
     """Each tail's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
-    _, heads, count, size = query.shape
+    _, heads, _, size = query.shape
     groups = heads // key.shape[1]
     places = plan.on("places", query.device)
 
@@ -162,14 +162,14 @@ def attend(
 
     kernel = {"cpu": _on_cpu, "cuda": _on_cuda}.get(query.device.type, _plain)
     try:
-        return kernel(query, key, value, scale, mask, causal)
+        return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
     except torch.cuda.OutOfMemoryError:
         raise
     except (RuntimeError, NotImplementedError, AttributeError):  # a size or dtype that this kernel does not take
-        return _plain(query, key, value, scale, mask, causal)
+        return _plain(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
-def _on_cpu(query: Any, key: Any, value: Any, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _on_cpu(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
     import torch
 
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -177,7 +177,7 @@ def _on_cpu(query: Any, key: Any, value: Any, scale: float, mask: Any, causal: b
     return out, sums if sums.shape == out.shape[:3] else sums.transpose(1, 2)  # its order differs between releases
 
 
-def _on_cuda(query: Any, key: Any, value: Any, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _on_cuda(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
     import torch
 
     if mask is None and query.dtype in (torch.float16, torch.bfloat16):
@@ -191,7 +191,7 @@ def _on_cuda(query: Any, key: Any, value: Any, scale: float, mask: Any, causal: 
     return found[0], found[1][..., : query.shape[2]]  # padded to 32 queries
 
 
-def _plain(query: Any, key: Any, value: Any, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
     import torch
 
     scores = (query.float() @ key.float().transpose(-1, -2)) * scale

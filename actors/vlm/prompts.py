@@ -124,7 +124,8 @@ def cut_context(
 
 def _words(question: Question, target: str) -> dict[str, str]:
     lines = zip(question.codes, question.answers, strict=True)
-    options = "\n".join(f"{code} = {answer.label}" for code, answer in lines)
+    by_label = question.reply == "label"
+    options = "\n".join(f"- {code}" if by_label else f"{code} = {answer.label}" for code, answer in lines)
     return {"question": question.text, "note": question.note, "options": options, "target": target}
 
 

@@ -18,6 +18,7 @@ A rubric's YAML file reads
     targets: [Northern Africa, Melanesia]
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
+        # reply: label   the model is to write the label itself and not a code of one character
     people: …              # see `PeopleQuestion`
 
 Two layouts of a rubric are kept. `paper` is the order of the paper. `fast` puts the picture first and as late as
@@ -39,6 +40,7 @@ import jinja2.sandbox
 PICTURE = "picture"
 LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
+REPLIES = ("code", "label")
 QUESTION_WORDS = frozenset({"question", "note", "options"})
 TARGET_WORD = "target"
 MAX_ANSWERS = 26  # one letter each
@@ -62,13 +64,16 @@ class Question:
     note: str
     scale: Literal["ordinal", "nominal"]
     answers: tuple[Answer, ...]
+    reply: Literal["code", "label"] = "code"
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What a model is to reply, one character an answer.
+        """What a model is to reply, for each answer: one character, or with `reply: label` the label itself.
 
         An ordinal scale of whole numbers from 0 to 9 uses them; every other set uses A, B, C, … in its order.
         """
+        if self.reply == "label":
+            return tuple(answer.label for answer in self.answers)
         scores = [answer.score for answer in self.answers]
         if self.scale == "ordinal" and all(score in range(10) for score in scores):
             return tuple(str(int(score or 0)) for score in scores)
@@ -210,6 +215,9 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
         del facts[unused]
     if not rubric.answer_start:
         del facts["answer_start"]
+    for question in facts["questions"]:
+        if question["reply"] == "code":
+            del question["reply"]
     facts |= {"layout": chosen, "parts": [(entry, rubric.parts.get(entry, "")) for entry in rubric.layouts[chosen]]}
     canonical = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
@@ -280,7 +288,7 @@ def _check_layouts(rubric: Rubric, *, where: str) -> None:
 def _question(data: Any, *, where: str) -> Question:
     named = data.get("name", "") if isinstance(data, Mapping) else data
     place = f"{where}, question {named!r}"
-    _keys(data, where=place, required=("name", "text", "scale", "answers"), optional=("note",))
+    _keys(data, where=place, required=("name", "text", "scale", "answers"), optional=("note", "reply"))
     scale = data["scale"]
     if scale not in SCALES:
         raise ValueError(f"{place} has scale {scale!r}; scales are {', '.join(SCALES)}")
@@ -292,7 +300,11 @@ def _question(data: Any, *, where: str) -> Question:
     if scale == "ordinal":
         _unique((answer.score for answer in answers), where=place, what="answer score")
     note = _text(data["note"], f"{place}, note") if data.get("note") else ""
-    return Question(_text(data["name"], f"{place}, name"), _text(data["text"], f"{place}, text"), note, scale, answers)
+    reply = data.get("reply", "code")
+    if reply not in REPLIES:
+        raise ValueError(f"{place} has reply {reply!r}; replies are {', '.join(REPLIES)}")
+    name, text = _text(data["name"], f"{place}, name"), _text(data["text"], f"{place}, text")
+    return Question(name, text, note, scale, answers, reply)
 
 
 def _answer(data: Any, *, scale: str, where: str) -> Answer:

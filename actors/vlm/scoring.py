@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from actors.vlm import answers as likelihoods
@@ -77,6 +77,16 @@ class Group:
     def length(self, place: int) -> int:
         """Tokens of one whole prompt."""
         return self.shared + len(self.tails[place])
+
+    def subset(self, chosen: Sequence[int]) -> "Group":
+        """Some of its requests, by their number in it, as a group of their own."""
+        return replace(
+            self,
+            requests=[self.requests[i] for i in chosen],
+            places=[self.places[i] for i in chosen],
+            tails=[self.tails[i] for i in chosen],
+            answers=[self.answers[i] for i in chosen],
+        )
 
     @property
     def longest(self) -> int:
@@ -224,9 +234,11 @@ class ClosedSetScorer:
             return [self._whole(group, i) for i in chosen]
         assert self.family is not None
         tails = [group.tails[i] for i in chosen]
-        more = min(packing.shared_length(tails), int(inputs["input_ids"].shape[1]) - group.shared)
+        more = packing.shared_length(tails)
         length = group.shared + more
-        prefix = encode(self.model, self.family, families.cut(inputs, length))
+        # What the processor returned ends in the first request's tail, which need not be among the chosen.
+        shared = families.extended(families.cut(inputs, group.shared), tails[0][:more])
+        prefix = encode(self.model, self.family, shared)
         rows, places = packing.rows_of([t[more:] for t in tails], [group.answers[i].inner for i in chosen])
         by_row: dict[int, list[int]] = {}
         for number, place in enumerate(places):

@@ -115,7 +115,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: st
 @pytest.mark.parametrize("name", MODELS.values())
 def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     """Cut after an empty line, a tokenizer of GPT-2's kind (SmolVLM's) gives other tokens than for the whole."""
-    model, processor = load(name)
+    _, processor = load(name)
     chat = Chat(processor, name=name, pictures=name != "llama-tiny")
     shown = picture(1)
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
@@ -188,7 +188,7 @@ def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: 
 def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
-    monkeypatch.setattr(passes, "windows", lambda config: {layer: 1 << 20 for layer in range(5)})
+    monkeypatch.setattr(passes, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
     assert apart(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
