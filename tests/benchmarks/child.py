@@ -10,10 +10,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """What a contender found: how many rows, and a digest of them that does not depend on their order."""
+    """What a contender found: how many rows, and a digest of them that does not depend on their order.
+
+    `work_s` are the CPU seconds of the work alone, where imports and loading would drown it; by itself the process's.
+    """
 
     rows: int
     digest: str
+    work_s: float | None = None
 
 
 class SkippedError(Exception):

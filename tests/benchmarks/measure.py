@@ -29,6 +29,7 @@ class Measured:
         rows, digest: its result.
         wall_s: seconds from the start of the process to its end, imports included.
         cpu_s: user and system seconds of the process tree.
+        work_s: those of the work alone, if the contender measured them; else `cpu_s`.
         peak_mb: greatest resident memory of the process tree, in 10^6 bytes; pages that processes share count once
             for each.
     """
@@ -38,6 +39,11 @@ class Measured:
     wall_s: float
     cpu_s: float
     peak_mb: float
+    work_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.work_s:
+            object.__setattr__(self, "work_s", self.cpu_s)
 
 
 def in_child(function: str, *, workdir: Path, size: str) -> Measured:
@@ -79,6 +85,7 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
         # waited for (daemons), up to the last sample: neither counts more than was used
         cpu_s=max(usage.ru_utime + usage.ru_stime, tree.cpu_seconds),
         peak_mb=max(told["peak_bytes"], tree.peak_bytes) / 1e6,
+        work_s=told.get("work_s") or 0.0,
     )
 
 
