@@ -1,6 +1,11 @@
 """The stage that judges: a batch of pictures in, their ratings under one rubric by one model out."""
 
-from collections.abc import Mapping
+import hashlib
+import math
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -9,15 +14,30 @@ from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.prompts import Asked, PromptBuilder, cut_context
-from actors.vlm.ratings import METHOD, distribution, failed, rating_table, scored
+from actors.vlm.ratings import METHODS, distribution, failed, rating_table, scored
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, EngineError, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, EngineError, Group, Request, Scores, ScoringError
 
 # An encyclopaedia's section is seldom longer than 2,000 tokens, so that a cut stays rare.
 MAX_CONTEXT_TOKENS = 8192
 # Of the positions a model has, the context may take half: pictures of some models take thousands themselves.
 CONTEXT_SHARE = 2
+CUTS = 3  # a context that is still too long after these is given up: its tokens do not add up
+READERS = 2  # threads that decode and tokenise ahead of the device
 COLUMNS = ("item_id", "bytes", "status")
+TARGETS = "targets"  # an item's own, in place of the rubric's
+EMPTY_CONTEXT = ("judge", "skip")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """An item before the device: what is asked about it, or why nothing is."""
+
+    item: dict[str, Any]
+    asked: Sequence[Asked] = ()
+    group: Group | None = None
+    cut: ScoringError | None = None
+    failure: tuple[Status, ScoringError] | None = None
 
 
 class Judge:
@@ -27,14 +47,19 @@ class Judge:
         model: hub name, folder or `local:NAME`, with `revision`, `dtype`, `device_map` as `load_vlm` takes them.
         rubric: a rubric as its YAML file reads (`actors.vlm.rubric`).
         layout: one of the rubric's layouts; its default if None.
+        targets: labels to judge against, in place of the rubric's.
         rater: name in column `rater`; `model@revision` if None.
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`;
             never more than half of the positions that the model has.
+        empty_context: `judge` without it, or `skip` an item about which nothing is said.
+        engine: how prompts pass through the model (`actors.vlm.scoring`).
+        budget_gb: memory for what passes at once; half of what is free if None.
+        noise: share of the rows, chosen by a hash of their key, that is scored again in other company.
         threads: of torch, on a CPU; torch's own choice if None.
+        readers: threads that decode pictures and prepare prompts while the device works.
 
     Raises:
-        ValueError: a rubric, layout or model that cannot be used, or an answer code the model does not write as
-            one token.
+        ValueError: a rubric, layout, engine or model that cannot be used, or answer codes that the model writes alike.
     """
 
     def __init__(
@@ -46,37 +71,52 @@ class Judge:
         dtype: str = "auto",
         device_map: str = "auto",
         layout: str | None = None,
+        targets: Sequence[str] | None = None,
         rater: str | None = None,
         max_context_tokens: int = MAX_CONTEXT_TOKENS,
+        empty_context: str = "judge",
+        engine: str = "auto",
+        budget_gb: float | None = None,
+        noise: float = 0.0,
         threads: int | None = None,
+        readers: int = READERS,
     ) -> None:
         import torch
 
         self.rubric = Rubric.from_dict(rubric)
-        self.targets = _targets(self.rubric)
+        self.targets = _targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=layout)
         if max_context_tokens < 1:
             raise ValueError(f"max_context_tokens is {max_context_tokens}; it must be at least 1")
+        if empty_context not in EMPTY_CONTEXT:
+            raise ValueError(f"empty_context {empty_context!r} is not one of {', '.join(EMPTY_CONTEXT)}")
+        if not 0 <= noise <= 1:
+            raise ValueError(f"noise is {noise}; it is a share, from 0 to 1")
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
+        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, budget_gb=budget_gb)
         facts = model_facts(loaded, model=model, revision=revision)
         self.facts = facts._replace(rater=rater or facts.rater)
-        self.scorer = ClosedSetScorer(loaded, processor)
-        for question in self.rubric.questions:
-            self.scorer.check_codes(question.codes)
+        self.methods = {
+            question.name: METHODS[self.scorer.answers(question.codes, start=self.rubric.answer_start).rule]
+            for question in self.rubric.questions
+        }
         positions = self.scorer.max_tokens
         self.context_limit = min(max_context_tokens, positions // CONTEXT_SHARE if positions else max_context_tokens)
+        self.empty_context, self.noise, self.readers = empty_context, noise, max(1, readers)
+        self._pool = ThreadPoolExecutor(self.readers, thread_name_prefix="judge-reader")
+        self._tally: Counter[str] = Counter()
 
     @staticmethod
-    def rows_per_item(rubric: Mapping[str, Any]) -> int:
-        """Rows that one picture becomes under `rubric`: questions x targets; no model is loaded.
+    def rows_per_item(rubric: Mapping[str, Any], targets: Sequence[str] | None = None) -> int:
+        """Rows that one picture without targets of its own becomes: questions x targets; no model is loaded.
 
         Raises:
-            ValueError: a rubric that is not valid.
+            ValueError: a rubric that is not valid, or asks about targets and has none.
         """
         checked = Rubric.from_dict(rubric)
-        return len(checked.questions) * len(_targets(checked))
+        return len(checked.questions) * len(_targets(checked, targets))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Judge a batch.
@@ -84,6 +124,7 @@ class Judge:
         Args:
             batch: `item_id: string`, `bytes: large_binary` (an encoded picture, may be null), `status: string` (of the
                 picture), and any of the rubric's context fields as strings; a field that is absent or null is empty.
+                `targets: list<string>`, where it is not null, holds an item's own targets.
 
         Returns:
             Table `ratings`: items in the batch's order; for each, targets outside and questions inside.
@@ -94,50 +135,126 @@ class Judge:
         """
         if missing := [name for name in COLUMNS if name not in batch.column_names]:
             raise ValueError(f"no column {missing[0]!r} in the batch; needed are {', '.join(COLUMNS)}")
-        wanted = [name for name in batch.column_names if name in {*COLUMNS, *self.rubric.context_fields}]
+        wanted = {*COLUMNS, TARGETS, *self.rubric.context_fields}
+        chosen = batch.select([name for name in batch.column_names if name in wanted])
         rows: list[dict[str, Any]] = []
-        for start in range(batch.num_rows):  # one by one, so that one picture is in memory at a time
-            (item,) = batch.slice(start, 1).select(wanted).to_pylist()
-            rows += self._item(item)
+        for ready in self._ahead(chosen):
+            rows += self._rows(ready)
         return rating_table(rows)
 
-    def _item(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        if item["status"] != Status.OK or item["bytes"] is None:
-            if item["status"] == Status.REPORTED:
-                return self._all_failed(item, Status.REPORTED, ScoringError("excluded", "the picture may not be used"))
-            reason = ScoringError("no_picture", f"the picture's status is {item['status']}")
-            if item["status"] == Status.OK:
-                reason = ScoringError("no_picture", "the picture has no bytes")
-            return self._all_failed(item, Status.MISSING_INPUT, reason)
+    def take_tally(self) -> dict[str, int]:
+        """Counts since the last call, `group/key` -> n: tokens, engines, noise; beside the rows, not of them."""
+        taken, self._tally = dict(self._tally), Counter()
+        return taken
+
+    def _ahead(self, batch: pa.Table) -> Iterator[_Ready]:
+        """The items in order, prepared by other threads; as many pictures in memory as there are readers, and one."""
+        waiting: deque[Future[_Ready]] = deque()
+        for start in range(batch.num_rows):
+            waiting.append(self._pool.submit(lambda at=start: self._ready(batch.slice(at, 1).to_pylist()[0])))
+            if len(waiting) > self.readers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _ready(self, item: dict[str, Any]) -> _Ready:
         try:
-            return self._judged(item)
+            if reason := self._withheld(item):
+                return _Ready(item, failure=reason)
+            return self._prepared(item)
+        except PictureError as error:
+            return _Ready(item, failure=(Status.ERROR, ScoringError(error.kind, _first_line(error))))
+        except Exception as error:
+            return _Ready(item, failure=(Status.ERROR, ScoringError(type(error).__name__, _first_line(error))))
+
+    def _withheld(self, item: dict[str, Any]) -> tuple[Status, ScoringError] | None:
+        """Why an item is not judged, if it is not."""
+        if item["status"] == Status.REPORTED:
+            return Status.REPORTED, ScoringError("excluded", "the picture may not be used")
+        if self.scorer.sees_pictures and (item["status"] != Status.OK or item["bytes"] is None):
+            reason = f"the picture's status is {item['status']}"
+            if item["status"] == Status.OK:
+                reason = "the picture has no bytes"
+            return Status.MISSING_INPUT, ScoringError("no_picture", reason)
+        fields = self.rubric.context_fields
+        if self.empty_context == "skip" and fields and not any((item.get(f) or "").strip() for f in fields):
+            return Status.SKIPPED, ScoringError("no_context", f"nothing is said of it in {', '.join(fields)}")
+        return None
+
+    def _prepared(self, item: dict[str, Any]) -> _Ready:
+        """Prompts whose context is cut until the longest fits the model and its memory."""
+        picture = decode_rgb(item["bytes"]) if self.scorer.sees_pictures else None
+        texts = {field: self.scorer.as_data(item.get(field) or "") for field in self.rubric.context_fields}
+        limit, room = self.context_limit, self.scorer.room()
+        for _ in range(CUTS):
+            context, given, kept = cut_context(texts, rubric=self.rubric, limit=limit, count=self.scorer.token_starts)
+            asked = self.builder.prompts(context, targets=self._targets_of(item))
+            group = self.scorer.prepare([Request(each.prompt, picture, each.question.codes) for each in asked])
+            over = 0 if room is None else group.longest - room
+            if over <= 0 or kept == 0:
+                break
+            limit = max(0, kept - over)
+        cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
+        return _Ready(item, asked, group, cut)
+
+    def _rows(self, ready: _Ready) -> list[dict[str, Any]]:
+        item = ready.item
+        if ready.failure or ready.group is None:
+            assert ready.failure is not None
+            status, reason = ready.failure
+            return [
+                self._key(item, target=target, question=question.name) | failed(status, reason)
+                for target in self._targets_of(item)
+                for question in self.rubric.questions
+            ]
+        try:
+            found = self.scorer.run(ready.group)
         except EngineError:
             raise
-        except PictureError as error:
-            return self._all_failed(item, Status.ERROR, ScoringError(error.kind, _first_line(error)))
         except Exception as error:
-            return self._all_failed(item, Status.ERROR, ScoringError(type(error).__name__, _first_line(error)))
+            found = dict.fromkeys(ready.group.places, ScoringError(type(error).__name__, _first_line(error)))
+        self._count(found.values())
+        if self.noise:
+            self._score_again(ready, found)
+        return [
+            self._key(item, target=each.target, question=each.question.name)
+            | _columns(each, found[place], cut=ready.cut)
+            for place, each in enumerate(ready.asked)
+        ]
 
-    def _judged(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        picture = decode_rgb(item["bytes"])
-        texts = {field: self.scorer.as_data(item.get(field) or "") for field in self.rubric.context_fields}
-        context, given, kept = cut_context(
-            texts, rubric=self.rubric, limit=self.context_limit, count=self.scorer.token_starts
+    def _score_again(self, ready: _Ready, found: Mapping[int, Scores | ScoringError]) -> None:
+        """Rows chosen by their key, in the company of one another only: what differs is rounding."""
+        assert ready.group is not None
+        chosen = [
+            place
+            for place, each in enumerate(ready.asked)
+            if isinstance(found[place], Scores)
+            and _share(ready.item["item_id"], each.target, each.question.name) < self.noise
+        ]
+        if not chosen:
+            return
+        # Each alone: the whole prompt is then its prefix, and every product has another shape.
+        for place in chosen:
+            again, before = self.scorer.run(ready.group.subset([place]))[place], found[place]
+            self._tally["noise/scored again"] += 1
+            if not isinstance(again, Scores) or not isinstance(before, Scores):
+                self._tally["noise/failed"] += 1
+                continue
+            pairs = list(zip(before.probabilities, again.probabilities, strict=True))
+            self._tally["noise/flips"] += _top(before) != _top(again)
+            self._tally[f"noise difference/{_rounded_up(max(abs(a - b) for a, b in pairs))}"] += 1
+
+    def _count(self, found: Iterable[Scores | ScoringError]) -> None:
+        good = [each for each in found if isinstance(each, Scores)]
+        self._tally["tokens/of whole prompts"] += sum(each.prompt_tokens for each in good)
+        self._tally["tokens/passed"] += round(sum(each.passed_tokens for each in good))
+        facts = self.facts
+        self._tally[f"rater/{facts.family}|{facts.revision}|{facts.dtype}|{self.scorer.engine}, {facts.engine}"] += len(
+            good
         )
-        asked = self.builder.prompts(context, targets=self.targets)
-        results = self.scorer.score([Request(each.prompt, picture, each.question.codes) for each in asked])
-        cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
-        return [
-            self._key(item, target=each.target, question=each.question.name) | _columns(each, result, cut=cut)
-            for each, result in zip(asked, results, strict=True)
-        ]
 
-    def _all_failed(self, item: dict[str, Any], status: Status, reason: ScoringError) -> list[dict[str, Any]]:
-        return [
-            self._key(item, target=target, question=question.name) | failed(status, reason)
-            for target in self.targets
-            for question in self.rubric.questions
-        ]
+    def _targets_of(self, item: Mapping[str, Any]) -> Sequence[str]:
+        return item.get(TARGETS) or self.targets
 
     def _key(self, item: dict[str, Any], *, target: str, question: str) -> dict[str, Any]:
         return {
@@ -147,7 +264,7 @@ class Judge:
             "question": question,
             "rater": self.facts.rater,
             "condition": "",
-            "method": METHOD,
+            "method": self.methods[question],
             "order": self.builder.layout,
             "sample": 0,
         }
@@ -161,10 +278,30 @@ def _columns(asked: Asked, result: Scores | ScoringError, *, cut: ScoringError |
     return scored(asked.question, result)
 
 
-def _targets(rubric: Rubric) -> tuple[str, ...]:
-    if rubric.asks_targets and not rubric.targets:
+def _targets(rubric: Rubric, given: Sequence[str] | None) -> tuple[str, ...]:
+    if given is not None and not rubric.asks_targets:
+        raise ValueError(f"rubric {rubric.name!r} asks about no target, and targets are given")
+    targets = rubric.targets if given is None else tuple(given)
+    if rubric.asks_targets and not targets:
         raise ValueError(f"rubric {rubric.name!r} asks about targets and names none; give it `targets`")
-    return rubric.targets or ("",)
+    return targets or ("",)
+
+
+def _share(*key: str) -> float:
+    """A number from 0 to 1 that is the key's own, evenly spread over keys."""
+    return int.from_bytes(hashlib.sha256("\x1f".join(key).encode()).digest()[:6], "big") / 2**48
+
+
+def _top(scores: Scores) -> int:
+    return max(range(len(scores.probabilities)), key=lambda place: scores.probabilities[place])
+
+
+def _rounded_up(value: float) -> str:
+    """Two figures, never below the value: a largest difference is to be a bound."""
+    if value == 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit) * unit:.1e}"
 
 
 def _first_line(error: Exception) -> str:

@@ -31,6 +31,7 @@ from jobs.store.run import TableRun
 from jobs.store.writer import Target, Task, UnitWriter
 
 UNIT, ASKED, TASK = "_unit", "_asked", "_task"
+TALLY = "_tally"  # counts an actor keeps beside its rows, as "group/key" -> n: they end in the unit's footer
 RESTARTS = 3  # a row that kills its process every time must end the run, not loop for ever
 
 
@@ -38,14 +39,19 @@ RESTARTS = 3  # a row that kills its process every time must end the run, not lo
 class Stage:
     """A pool of plain actors: `actor(**kwargs)` is built once an actor and called with Arrow tables.
 
-    `rows_out` is how many rows it makes of one; the pool's size and resources are those of `pool` in the
-    config.
+    `rows_out` is how many rows it makes of one, or a function from its input to how many it makes of each
+    row; the pool's size and resources are those of `pool` in the config. An actor with `take_tally()` is
+    asked for its counts after each call.
     """
 
     pool: str
     actor: type
     kwargs: dict[str, Any]
-    rows_out: int = 1
+    rows_out: int | Callable[[pa.Table], list[int]] = 1
+
+    def made_of(self, rows: pa.Table) -> list[int]:
+        """How many rows it makes of each of `rows`."""
+        return self.rows_out(rows) if callable(self.rows_out) else [self.rows_out] * rows.num_rows
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,15 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
     tasks = [t for t in run.todo if t.unit.rows != 0]
     if not tasks:
         return
+    if any(callable(stage.rows_out) for stage in stages) and len(stages) > 1:
+        raise ValueError("a stage whose rows differ in number must be the only one")
     total = None if any(t.retry for t in tasks) else sum(t.unit.rows or 0 for t in tasks)
-    shown, factor = [], 1
+    shown = []
     for stage in stages:
-        factor *= stage.rows_out
-        shown.append(StageProgress(stage.pool, None if total is None else total * factor))
+        total = None if total is None or callable(stage.rows_out) else total * stage.rows_out
+        shown.append(StageProgress(stage.pool, total))
     with _ray_errors(), Progress(name, shown) as progress:
-        source = _Units(tasks, lambda task: _rows(task, read, run.target, factor))
+        source = _Units(tasks, lambda task: _rows(task, read, run.target, stages))
         data = ray.data.read_datasource(source, override_num_blocks=len(tasks), num_cpus=resources.read.num_cpus)
         for stage in stages:
             data = _mapped(data, stage, getattr(resources, stage.pool), progress.board)
@@ -167,18 +175,20 @@ class _StageRunner:
         self._report = Reporter(board, stage.pool)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        factor = self._stage.rows_out
-        made: pa.Table = self._actor(batch.drop_columns([UNIT, ASKED]))
-        if made.num_rows != batch.num_rows * factor:
-            raise RunError(
-                f"{self._stage.actor.__name__} made {made.num_rows} rows of {batch.num_rows}, not {factor} each"
-            )
+        given = batch.drop_columns([name for name in (UNIT, ASKED, TALLY) if name in batch.column_names])
+        counts = self._stage.made_of(given)
+        made: pa.Table = self._actor(given)
+        if made.num_rows != sum(counts):
+            asked = f"{counts[0]} each" if len(set(counts)) == 1 else f"{sum(counts)}"
+            raise RunError(f"{self._stage.actor.__name__} made {made.num_rows} rows of {batch.num_rows}, not {asked}")
         for column in (UNIT, ASKED):
             values = batch[column].combine_chunks()
-            if factor > 1:
-                indices = pa.array([row for row in range(batch.num_rows) for _ in range(factor)])
-                values = values.take(indices)
+            if made.num_rows != batch.num_rows or set(counts) != {1}:
+                values = values.take(pa.array([row for row, n in enumerate(counts) for _ in range(n)], pa.int64()))
             made = made.append_column(column, values)
+        if hasattr(self._actor, "take_tally"):
+            tallies = [list(self._actor.take_tally().items())] + [None] * (made.num_rows - 1)
+            made = made.append_column(TALLY, pa.array(tallies[: made.num_rows], pa.map_(pa.string(), pa.int64())))
         self._report.add(made.num_rows, errors=_errors(made))
         self._report.flush()
         return made
@@ -212,14 +222,17 @@ def _descriptor(task: Task) -> pa.Table:
     return pa.table({TASK: [task.to_json()]})
 
 
-def _rows(task: Task, read: Read, target: Target, factor: int) -> pa.Table:
+def _rows(task: Task, read: Read, target: Target, stages: Sequence[Stage]) -> pa.Table:
     rows = exclusions.withhold(read.rows(task), item=read.item, excluded=exclusions.kept(read.excluded))
     if task.retry:
         kept = read_unit(target.data_uri(task.unit.name), columns=[read.output_item, "status"])
         again = kept.filter(pc.is_in(kept["status"], pa.array(task.retry)))
         rows = rows.filter(pc.is_in(rows[read.item], again[read.output_item].combine_chunks()))
+    asked = sum(stages[0].made_of(rows))
+    for stage in stages[1:]:
+        asked *= stage.rows_out if isinstance(stage.rows_out, int) else 1
     rows = rows.append_column(UNIT, pa.array([task.unit.name] * rows.num_rows, pa.string()))
-    return rows.append_column(ASKED, pa.array([rows.num_rows * factor] * rows.num_rows, pa.int64()))
+    return rows.append_column(ASKED, pa.array([asked] * rows.num_rows, pa.int64()))
 
 
 class _Units(Datasource):
@@ -265,12 +278,25 @@ class _UnitSink(Datasink):
             if mine.num_rows != asked:
                 raise RunError(f"unit {name}: {mine.num_rows} of {asked} rows arrived together")
             task = self._tasks[name]
-            made = mine.drop_columns([UNIT, ASKED])
+            tallies = _tallies(mine)
+            made = mine.drop_columns([column for column in (UNIT, ASKED, TALLY) if column in mine.column_names])
             if task.retry:
                 made = _merged(read_unit(self._target.data_uri(name)), made, self._target, task)
             with UnitWriter(self._target, task) as writer:
                 writer.counts.rows_in = made.num_rows
+                writer.counts.tallies = tallies
                 writer.write(made)
+
+
+def _tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """The sums of column TALLY by group and key."""
+    found: dict[str, dict[str, int]] = {}
+    for entries in rows[TALLY].drop_null().to_pylist() if TALLY in rows.column_names else ():
+        for name, n in entries:
+            group, _, key = name.partition("/")
+            tally = found.setdefault(group, {})
+            tally[key] = tally.get(key, 0) + n
+    return found
 
 
 def _merged(old: pa.Table, new: pa.Table, target: Target, task: Task) -> pa.Table:

@@ -1,29 +1,37 @@
 """Let a vision-language model answer a rubric's closed questions about pictures -> table `ratings`.
 
     python -m jobs.judge input=R/images records=R/records rubric=century_labels judge=qwen2.5-vl-7b out=R/ratings/qwen
+    python -m jobs.judge input=R/images rubric=cultural_relevance targets=cultures.txt \\
+        judges=[qwen2.5-vl-7b,pangea-7b] out=R/ratings
 
 Answers are scored, not generated: the likelihood of each allowed answer, the whole distribution, the mass
 outside. One row a picture, target and question. With `records`, what the rubric's prompt says about a picture
-comes from its record. Another judge is another table: nothing of the first one's is touched.
+comes from its record. `input` may be a table of items, with `images` and `texts`. Another judge is another table:
+nothing of the first one's is touched; `judges` makes one a judge, in folders of `out` named after them.
 """
 
+import io
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.vlm.rubric import Rubric, identity
-from jobs import cli, exclusions, screen
+from jobs import cli, config, exclusions, judging, screen
+from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.errors import InputError
-from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store import locations
+from jobs.store.reading import open_table
+from jobs.store.run import Plan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import Task
-from jobs.tables import TABLES
+from jobs.tables import TABLES, conform, table
 
 
 @dataclass
@@ -43,32 +51,59 @@ class JudgeModelConfig:
 class JudgeConfig(Common):
     """Keys of `judge`."""
 
-    input: str = MISSING
-    records: str | None = None
+    input: str = MISSING  # a table of images, or of items
+    records: str | None = None  # the records that the images were fetched for: the prompt's context
+    images: str | None = None  # with a table of items: its pictures
+    texts: str | None = None  # with a table of items: its texts, the prompt's context by their role
     rubric: dict[str, Any] = field(default_factory=dict)
+    targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/labels
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
+    judges: list[str] = field(default_factory=list)  # several of conf/judge, one after another, each into out/NAME
     layout: str | None = None  # of the rubric; null: its default
     max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
+    empty_context: str = "judge"  # of items about which nothing is said: judge, or skip
+    engine: str = "auto"  # auto, cascade, batched or naive (docs/judging.md)
+    budget_gb: float | None = None  # memory for what passes at once; null: half of what is free with the weights loaded
+    noise: float = 0.0  # share of the rows that is scored a second time, to tell how far rounding moves answers
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be judged: the units, how a unit is read, and how many ratings an item becomes.
+
+    `sources` are the tables that the ratings depend on.
+    """
+
+    units: list[Unit]
+    rows: Callable[[Task, str | None], pa.Table]
+    rows_out: int | Callable[[pa.Table], list[int]]
+    asked: int
+    things: str
+    sources: dict[str, str | None]
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.judge import Judge
-    from actors.vlm.loading import check_vlm, rater_name
+    """Run the job; see the module's docstring. Returns the last judge's manifest, None with plan=true."""
+    if not cfg.judges:
+        return _judge(cfg)
+    if twice := next((name for name in cfg.judges if cfg.judges.count(name) > 1), None):
+        raise InputError(f"judge: judges names {twice} twice")
+    needed = ["input=i", "out=o"]
+    models = {name: config.load("judge", JudgeConfig, [f"judge={name}", *needed]).judge for name in cfg.judges}
+    each = [replace(cfg, judge=models[name], judges=[], out=locations.join(cfg.out, name)) for name in cfg.judges]
+    for one in each if not cfg.plan else []:
+        _check(one)  # a wrong name is better known before the first model's hours
+    return [_judge(one) for one in each][-1]
 
-    try:
-        rubric = Rubric.from_dict(cfg.rubric)
-        rows_per_item = Judge.rows_per_item(cfg.rubric)
-        layout = rubric.resolve_layout(cfg.layout)
-        if not cfg.plan:
-            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
-    except ValueError as error:
-        raise InputError(f"judge: {error}") from error
-    images = open_table(cfg.input, "images")
+
+def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
+    from actors.judge import Judge
+    from actors.vlm.loading import rater_name
+
+    rubric, targets = _check(cfg)
+    layout = rubric.resolve_layout(cfg.layout)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    records = open_table(cfg.records, "records") if cfg.records else None
-    if records and (unknown := [f for f in rubric.context_fields if f not in TABLES["records"].columns]):
-        raise InputError(f"rubric {rubric.name}: context field {unknown[0]} is no column of records")
+    work = _work(cfg, rubric, targets)
     rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
     plan = Plan(
         out=cfg.out,
@@ -77,19 +112,19 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
             "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
             "rubric": {"name": rubric.name, "hash": identity(rubric, layout=layout), "layout": layout},
             "max_context_tokens": cfg.max_context_tokens,
-            "input": images.identity,
-            "records": records.identity if records else None,
+            **work.sources,
+            **({"targets": list(targets)} if targets else {}),
+            **({"empty_context": cfg.empty_context} if cfg.empty_context != "judge" else {}),
             **exclusions.identity(excluded),
         },
-        units=joined(images, records),
+        units=work.units,
         config=plain(cfg),
         metadata={"rubric": rubric.name, "rater": rater},
         derived=True,
         models={cfg.judge.name: rater},
     )
-    asked = images.rows * rows_per_item
     if cfg.plan:
-        note = f"asks {asked:,} answers ({images.rows:,} pictures x {rows_per_item})"
+        note = f"asks {work.asked:,} answers of {cfg.judge.name} ({work.things})"
         screen.show_plan("judge", plan, cfg.resources, ["judge"], note=note)
         return None
     from jobs import flow, session
@@ -97,6 +132,7 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
     session.start(cfg.ray, cfg.resources)
     flow.check(cfg.resources, ["judge"])
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    kept = exclusions.keep(run, excluded)
     kwargs = {
         "model": cfg.judge.model,
         "revision": cfg.judge.revision,
@@ -104,55 +140,138 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
         "device_map": cfg.judge.device_map,
         "rubric": cfg.rubric,
         "layout": cfg.layout,
+        "targets": targets,
         "max_context_tokens": cfg.max_context_tokens,
+        "empty_context": cfg.empty_context,
+        "engine": cfg.engine,
+        "budget_gb": cfg.budget_gb,
+        "noise": cfg.noise,
         "threads": cfg.resources.judge.threads,
     }
     flow.stream(
         run,
         name="judge",
-        read=flow.Read(
-            partial(items, context=rubric.context_fields if records else ()),
-            item="item_id",
-            output_item="item_id",
-            excluded=exclusions.keep(run, excluded),
-        ),
-        stages=[flow.Stage("judge", Judge, kwargs, rows_out=rows_per_item)],
+        read=flow.Read(lambda task: work.rows(task, kept), item="item_id", output_item="item_id", excluded=kept),
+        stages=[flow.Stage("judge", Judge, kwargs, rows_out=work.rows_out)],
         resources=cfg.resources,
     )
     manifest = run.finish()
     screen.show_result("judge", manifest, run)
+    _show_tallies(manifest["counts"]["tallies"])
+    _keep_raters(run, manifest["counts"]["tallies"].get("rater", {}), rater)
     return manifest
 
 
-def joined(images: TableSource, records: TableSource | None) -> list[Unit]:
-    """The units of `images`, each with the records' object of the same unit as second input.
+def _check(cfg: JudgeConfig) -> tuple[Rubric, tuple[str, ...] | None]:
+    """The rubric and the targets, if the model can be had and takes them.
 
     Raises:
-        InputError: the pictures were not fetched for these records.
+        InputError: what of the configuration is wrong.
     """
-    if records is None:
-        return images.units()
-    there = records.by_unit()
-    units = []
-    for unit in images.units():
-        if unit.name not in there:
-            raise InputError(f"{images.uri} was not fetched for {records.uri}: no unit {unit.name} there")
-        units.append(Unit(unit.name, (*unit.inputs, there[unit.name]), rows=unit.rows))
-    return units
+    from actors.judge import EMPTY_CONTEXT, Judge
+    from actors.vlm.loading import check_vlm
+    from actors.vlm.scoring import ENGINES
+
+    targets = judging.read_targets(cfg.targets)
+    try:
+        rubric = Rubric.from_dict(cfg.rubric)
+        rubric.resolve_layout(cfg.layout)
+        if not (cfg.images or cfg.texts) or targets:  # items may bring targets of their own
+            Judge.rows_per_item(cfg.rubric, targets)
+        for key, given, allowed in (
+            ("engine", cfg.engine, ENGINES),
+            ("empty_context", cfg.empty_context, EMPTY_CONTEXT),
+        ):
+            if given not in allowed:
+                raise ValueError(f"{key}={given}: one of {', '.join(allowed)}")
+        if not 0 <= cfg.noise <= 1:
+            raise ValueError(f"noise={cfg.noise:g}: a share, from 0 to 1")
+        if cfg.budget_gb is not None and not cfg.budget_gb > 0:
+            raise ValueError(f"budget_gb={cfg.budget_gb:g}: more than 0")
+        if not cfg.plan:
+            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+    except ValueError as error:
+        raise InputError(f"judge: {error}") from error
+    return rubric, targets
 
 
-def items(task: Task, *, context: tuple[str, ...]) -> pa.Table:
-    """A unit's pictures with their records' context columns, joined by image_id."""
-    pictures = read_unit(task.unit.inputs[0].uri, columns=["image_id", "bytes", "status"])
-    pictures = pictures.rename_columns(["item_id", "bytes", "status"])
-    if not context:
-        return pictures
-    about = read_unit(task.unit.inputs[1].uri, columns=["image_id", *context])
-    place = {image: i for i, image in enumerate(about["image_id"].to_pylist())}
-    order = pa.array([place.get(item) for item in pictures["item_id"].to_pylist()], pa.int64())
-    for name in context:
-        pictures = pictures.append_column(name, about[name].take(order))
-    return pictures
+def _work(cfg: JudgeConfig, rubric: Rubric, targets: tuple[str, ...] | None) -> Work:
+    source = open_table(cfg.input, "images", "items")
+    each = max(1, len(targets or rubric.targets)) * len(rubric.questions)
+    if source.name == "images":
+        if stray := next((key for key in ("images", "texts") if getattr(cfg, key)), None):
+            raise InputError(f"judge: {stray}= belongs to a table of items; {source.uri} is one of images")
+        records = open_table(cfg.records, "records") if cfg.records else None
+        context = [name for name in rubric.context_fields if records and name in TABLES["records"].columns]
+        if records and rubric.context_fields and not context:
+            raise InputError(f"rubric {rubric.name}: no context field of it is a column of records")
+        return Work(
+            units=judging.joined(source, records),
+            rows=lambda task, _: judging.pictures(task, context=context),
+            rows_out=each,
+            asked=source.rows * each,
+            things=f"{source.rows:,} pictures x {each}",
+            sources={"input": source.identity, "records": records.identity if records else None},
+        )
+    if cfg.records:
+        raise InputError(f"judge: records= belongs to a table of images; {source.uri} is one of items")
+    images = open_table(cfg.images, "images") if cfg.images else None
+    texts = open_table(cfg.texts, "texts") if cfg.texts else None
+    count = partial(
+        judging.rows_of_items, questions=len(rubric.questions), targets=max(1, len(targets or rubric.targets))
+    )
+    own = [count(batch) for batch in source.batches(["targets"])]
+    if rubric.asks_targets and not (targets or rubric.targets):
+        bare = sum(not entry for batch in source.batches(["targets"]) for entry in batch["targets"].to_pylist())
+        if bare:
+            raise InputError(f"judge: {bare} items have no targets of their own and none are given; give targets=")
+    return Work(
+        units=judging.with_items(source, images, texts),
+        rows=lambda task, kept: judging.items(
+            task,
+            images=images.uri if images else None,
+            texts=texts.uri if texts else None,
+            context=rubric.context_fields,
+            excluded=kept,
+        ),
+        rows_out=count,
+        asked=sum(map(sum, own)),
+        things=f"{source.rows:,} items",
+        sources={
+            "input": source.identity,
+            "images": images.identity if images else None,
+            "texts": texts.identity if texts else None,
+        },
+    )
+
+
+def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    tokens = tallies.get("tokens", {})
+    if tokens.get("passed"):
+        whole = tokens["of whole prompts"]
+        fewer = whole / tokens["passed"]
+        say(f"  {whole:,} tokens of whole prompts, {tokens['passed']:,} passed ({fewer:.1f} times fewer)")
+    if noise := tallies.get("noise"):
+        largest = max(map(float, tallies.get("noise difference", {"0": 1})))
+        failed = f", {noise['failed']:,} failed" if noise.get("failed") else ""
+        say(
+            f"  noise: {noise['scored again']:,} rows scored again in other company, {noise.get('flips', 0):,} flips, "
+            f"largest difference of a probability {largest:.1e}{failed}"
+        )
+
+
+def _keep_raters(run: TableRun, described: Mapping[str, int], rater: str) -> None:
+    """Table `raters` of this run beside its manifest: what ran the model, one row unless machines differed."""
+    rows = []
+    for number, text in enumerate(sorted(described, key=lambda d: -described[d])):
+        family, revision, dtype, engine = text.split("|", 3)
+        name = rater if number == 0 else f"{rater} ({number + 1})"
+        facts = {"rater": name, "kind": "model", "family": family, "revision": revision}
+        rows.append({**facts, "dtype": dtype, "engine": engine})
+    schema = table("raters").schema()
+    out = io.BytesIO()
+    pq.write_table(conform(pa.Table.from_pylist(rows, schema=schema), table("raters")), out)
+    run.keep("raters.parquet", out.getvalue())
 
 
 JOB = cli.Job("judge", JudgeConfig, execute)

@@ -175,7 +175,7 @@ _ALL = [
         "question": (STR, "name of the question"),
         "rater": (STR, "who rated: raters.rater"),
         "condition": (STR, "experimental condition, empty if none"),
-        "method": (STR, "closed, loglik, json, encoder, generate_then_score, or human"),
+        "method": (STR, "closed, closed_sequence, loglik, json, encoder, generate_then_score, or human"),
         "order": (STR, "layout of the prompt or order of presentation, empty if none"),
         "sample": (I32, "which of n samples, from 0"),
         "value": (STR, "the answer's code (rubric's value), null unless ok"),

@@ -14,9 +14,16 @@ import tempfile
 from pathlib import Path
 
 PREFIX = "local:"
-BUILDERS = {  # name -> module with build(folder: Path) -> None
-    "siglip-tiny": "actors.local_models.siglip",
-    "qwen2.5-vl-tiny": "actors.local_models.qwen",
+BUILDERS = {  # name -> module with VERSION, and its function of a folder
+    "siglip-tiny": "actors.local_models.siglip:build",
+    "qwen2.5-vl-tiny": "actors.local_models.qwen:build",
+    "qwen2.5-vl-70m": "actors.local_models.qwen:build_70m",
+    "qwen3-vl-tiny": "actors.local_models.qwen:build_qwen3",
+    "llava-next-tiny": "actors.local_models.others:build_llava_next",
+    "mllama-tiny": "actors.local_models.others:build_mllama",
+    "gemma3-tiny": "actors.local_models.others:build_gemma3",
+    "smolvlm-tiny": "actors.local_models.others:build_smolvlm",
+    "llama-tiny": "actors.local_models.others:build_llama",
 }
 log = logging.getLogger(__name__)
 
@@ -47,7 +54,8 @@ def resolve(model: str) -> str:
     name = model.removeprefix(PREFIX)
     if name not in BUILDERS:
         raise ValueError(f"no local model {name!r}; there are {', '.join(sorted(BUILDERS))}")
-    builder = importlib.import_module(BUILDERS[name])
+    module, _, function = BUILDERS[name].partition(":")
+    builder = importlib.import_module(module)
     folder = cache_folder() / f"{name}-{builder.VERSION}"
     if folder.is_dir():
         return str(folder)
@@ -55,7 +63,7 @@ def resolve(model: str) -> str:
     log.warning("building %s: random weights, its answers mean nothing", model)
     aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     try:
-        builder.build(aside)
+        getattr(builder, function)(aside)
         aside.chmod(0o755)
         try:
             aside.rename(folder)

@@ -1,20 +1,16 @@
-"""A small Qwen2.5-VL with random weights: `local:qwen2.5-vl-tiny`.
+"""Qwen-VL with random weights: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m` and `local:qwen3-vl-tiny`.
 
 The architecture, the special tokens, the picture's preprocessing and the ChatML format are those of
-Qwen2.5-VL (Bai et al. 2025, arXiv:2502.13923); the sizes are not, and its answers mean nothing.
+Qwen2.5-VL (Bai et al. 2025, arXiv:2502.13923) and Qwen3-VL; the sizes are not, and their answers mean nothing.
 """
 
-import importlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-VERSION = "1"
-SEED = 20250219
-VOCABULARY = 4096
-# With the default initialisation of 0.02 a wrong mask or position moves the logits too little to be noticed.
-WEIGHT_SCALE = 3.0
+from actors.local_models import tiny
+
+VERSION = "4"
 CELL = 28  # pixels: a patch of 14 merged 2 x 2 is one token
 MAX_PICTURE_TOKENS = 64  # a real Qwen2.5-VL spends up to 16,384; this one serves demonstrations on a CPU
 
@@ -22,12 +18,8 @@ END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
 IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
 SPECIALS = (END_OF_TEXT, TURN_START, TURN_END, VISION_START, VISION_END, "<|vision_pad|>", IMAGE_PAD, VIDEO_PAD)
+VOCABULARY = tiny.MERGED + len(SPECIALS)
 
-# Qwen2's split before byte-pair encoding: a digit is always a token of its own.
-SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 CHAT_TEMPLATE = """\
 {%- macro body(content) -%}
 {%- if content is string -%}{{- content -}}
@@ -49,113 +41,111 @@ CHAT_TEMPLATE = """\
 """
 
 
-def build(folder: Path) -> None:
-    """Write weights (safetensors, float32, 5.3 M parameters), tokenizer and processor into `folder`.
+class Shape(NamedTuple):
+    """Sizes of the text model."""
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+
+
+TINY = Shape(hidden=256, intermediate=512, layers=4, heads=4, kv_heads=2)  # 5 M parameters
+SEVENTY = Shape(hidden=768, intermediate=2048, layers=10, heads=12, kv_heads=4)  # 70 M: what the benchmarks measure
+
+
+def build(folder: Path, *, shape: Shape = TINY) -> None:
+    """Write weights (safetensors, float32), tokenizer and processor of a Qwen2.5-VL into `folder`.
 
     Deterministic for one Python, tokenizers and torch; leaves torch's random state as it was.
     """
-    import torch
     from transformers import (
-        AutoTokenizer,
+        Qwen2_5_VLConfig,
         Qwen2_5_VLForConditionalGeneration,
         Qwen2_5_VLProcessor,
         Qwen2VLImageProcessor,
         Qwen2VLVideoProcessor,
     )
 
-    _write_tokenizer(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokens = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIALS}
+    tokenizer, tokens = _tokenizer(folder)
+    head = shape.hidden // shape.heads
+    time = head // 8
+    height = (head // 2 - time) // 2
+    config = Qwen2_5_VLConfig(
+        text_config=_text(shape, tokens) | tiny.rope(1e6, sections=(time, height, head // 2 - time - height)),
+        vision_config=_VISION | {"out_hidden_size": shape.hidden, "fullatt_block_indexes": [1]},
+        **_picture_ids(tokens),
+    )
     processor = Qwen2_5_VLProcessor(
         Qwen2VLImageProcessor(min_pixels=4 * CELL * CELL, max_pixels=MAX_PICTURE_TOKENS * CELL * CELL),
         tokenizer,
         Qwen2VLVideoProcessor(),
         chat_template=CHAT_TEMPLATE,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
-        model = Qwen2_5_VLForConditionalGeneration(_config(tokens))
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.ndim >= 2:
-                weight.mul_(WEIGHT_SCALE)
-    model.save_pretrained(folder)
-    processor.save_pretrained(folder)
+    tiny.save(folder, make=lambda: Qwen2_5_VLForConditionalGeneration(config), processor=processor)
 
 
-def _write_tokenizer(folder: Path) -> None:
-    """A byte-level byte-pair encoding trained on the texts of Python's own help."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+def build_70m(folder: Path) -> None:
+    """As `build`, in the shape that the benchmarks measure."""
+    build(folder, shape=SEVENTY)
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
+
+def build_qwen3(folder: Path) -> None:
+    """The same for Qwen3-VL: interleaved positions, and pictures that enter at several layers."""
+    from transformers import (
+        Qwen2VLImageProcessor,
+        Qwen3VLConfig,
+        Qwen3VLForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
     )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(SPECIALS),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+
+    tokenizer, tokens = _tokenizer(folder)
+    head = TINY.hidden // TINY.heads
+    sections = (head // 2 - 2 * (head // 6), head // 6, head // 6)
+    config = Qwen3VLConfig(
+        text_config=_text(TINY, tokens) | {"head_dim": head} | tiny.rope(5e6, sections=sections, interleaved=True),
+        vision_config=_VISION | {"depth": 3, "out_hidden_size": TINY.hidden, "deepstack_visual_indexes": [0, 1, 2]},
+        **_picture_ids(tokens),
     )
-    tokenizer.train_from_iterator(_paragraphs(), trainer)
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "Qwen2Tokenizer",
-        "eos_token": TURN_END,
-        "pad_token": END_OF_TEXT,
-        "additional_special_tokens": list(SPECIALS),
-        "model_max_length": 32768,
-        "chat_template": CHAT_TEMPLATE,
+    processor = Qwen3VLProcessor(
+        Qwen2VLImageProcessor(patch_size=16, min_pixels=4 * 32 * 32, max_pixels=MAX_PICTURE_TOKENS * 32 * 32),
+        tokenizer,
+        Qwen3VLVideoProcessor(),
+        chat_template=CHAT_TEMPLATE,
+    )
+    tiny.save(folder, make=lambda: Qwen3VLForConditionalGeneration(config), processor=processor)
+
+
+_VISION: dict[str, Any] = {"depth": 2, "hidden_size": 128, "intermediate_size": 256, "num_heads": 4}
+
+
+def _tokenizer(folder: Path) -> tuple[Any, dict[str, int]]:
+    tokenizer = tiny.write_tokenizer(
+        folder, specials=SPECIALS, end=TURN_END, pad=END_OF_TEXT, template=CHAT_TEMPLATE, kind="Qwen2Tokenizer"
+    )
+    return tokenizer, {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIALS}
+
+
+def _text(shape: Shape, tokens: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "max_position_embeddings": 32768,
+        "bos_token_id": tokens[END_OF_TEXT],
+        "eos_token_id": tokens[TURN_END],
     }
-    # The class that reads a tokenizer.json of this kind was renamed between transformers 4 and 5; the files were not.
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2), encoding="utf-8")
 
 
-def _paragraphs() -> Iterator[str]:
-    topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
-    for name in sorted(topics):
-        yield from topics[name].split("\n\n")
-
-
-def _config(tokens: Mapping[str, Any]) -> Any:
-    import transformers
-
-    hidden, heads = 256, 4
-    sections = [8, 12, 12]  # time, height, width: they sum to half of the head's 64
-    if int(transformers.__version__.split(".", maxsplit=1)[0]) >= 5:
-        rope: dict[str, Any] = {
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
-        }
-    else:
-        rope = {"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": sections}}
-    return transformers.Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": VOCABULARY,
-            "hidden_size": hidden,
-            "intermediate_size": 512,
-            "num_hidden_layers": 4,
-            "num_attention_heads": heads,
-            "num_key_value_heads": 2,
-            "max_position_embeddings": 32768,
-            "bos_token_id": tokens[END_OF_TEXT],
-            "eos_token_id": tokens[TURN_END],
-            **rope,
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 128,
-            "intermediate_size": 256,
-            "num_heads": 4,
-            "out_hidden_size": hidden,
-            "fullatt_block_indexes": [1],
-        },
-        image_token_id=tokens[IMAGE_PAD],
-        video_token_id=tokens[VIDEO_PAD],
-        vision_start_token_id=tokens[VISION_START],
-        vision_end_token_id=tokens[VISION_END],
-    )
+def _picture_ids(tokens: Mapping[str, int]) -> dict[str, int]:
+    return {
+        "image_token_id": tokens[IMAGE_PAD],
+        "video_token_id": tokens[VIDEO_PAD],
+        "vision_start_token_id": tokens[VISION_START],
+        "vision_end_token_id": tokens[VISION_END],
+    }

@@ -26,7 +26,12 @@ class Prompt:
     start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
-        """The chat: one turn of the user's with one picture, in the form that transformers' templates read."""
+        """The chat: one turn of the user's with one picture, in the form that transformers' templates read.
+
+        Without a picture (None) the turn is one text.
+        """
+        if picture is None:
+            return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.tail}]}]
         content: list[dict[str, Any]] = [{"type": "image", "image": picture}]
         if self.before:
             content.insert(0, {"type": "text", "text": self.before})
@@ -77,7 +82,14 @@ class PromptBuilder:
         before, after = (_render(parts, texts | _words(first, "")) for parts in (self._before, self._after))
         return [
             Asked(
-                target, question, Prompt(before, after, _render(self._tail, texts | _words(question, target)).rstrip())
+                target,
+                question,
+                Prompt(
+                    before,
+                    after,
+                    _render(self._tail, texts | _words(question, target)).rstrip(),
+                    self.rubric.answer_start,
+                ),
             )
             for target in targets
             for question in self.rubric.questions
@@ -112,7 +124,8 @@ def cut_context(
 
 def _words(question: Question, target: str) -> dict[str, str]:
     lines = zip(question.codes, question.answers, strict=True)
-    options = "\n".join(f"{code} = {answer.label}" for code, answer in lines)
+    by_label = question.reply == "label"
+    options = "\n".join(f"- {code}" if by_label else f"{code} = {answer.label}" for code, answer in lines)
     return {"question": question.text, "note": question.note, "options": options, "target": target}
 
 

@@ -10,6 +10,7 @@ from actors.vlm.rubric import Question
 from actors.vlm.scoring import Scores, ScoringError
 
 METHOD = "closed"
+METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`
 _STR, _F64 = pa.string(), pa.float64()
 _KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order")
 SCHEMA = pa.schema(

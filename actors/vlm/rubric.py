@@ -14,9 +14,11 @@ A rubric's YAML file reads
       paper: [picture, context, question, scale]
       fast: [picture, context, scale, question]
     layout: fast           # the default
+    answer_start: "Final score:"   # how the model's turn begins, if its answer is to follow that; may be left out
     targets: [Northern Africa, Melanesia]
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
+        # reply: label   the model is to write the label itself and not a code of one character
     people: …              # see `PeopleQuestion`
 
 Two layouts of a rubric are kept. `paper` is the order of the paper. `fast` puts the picture first and as late as
@@ -39,6 +41,7 @@ import jinja2.sandbox
 PICTURE = "picture"
 LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
+REPLIES = ("code", "label")
 QUESTION_WORDS = frozenset({"question", "note", "options"})
 TARGET_WORD = "target"
 MAX_ANSWERS = 26  # one letter each
@@ -63,13 +66,16 @@ class Question:
     note: str
     scale: Literal["ordinal", "nominal"]
     answers: tuple[Answer, ...]
+    reply: Literal["code", "label"] = "code"
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What a model is to reply, one character an answer.
+        """What a model is to reply, for each answer: one character, or with `reply: label` the label itself.
 
         An ordinal scale of whole numbers from 0 to 9 uses them; every other set uses A, B, C, … in its order.
         """
+        if self.reply == "label":
+            return tuple(answer.label for answer in self.answers)
         scores = [answer.score for answer in self.answers]
         if self.scale == "ordinal" and all(score in range(10) for score in scores):
             return tuple(str(int(score or 0)) for score in scores)
@@ -127,6 +133,7 @@ class Rubric:
     context_cut: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     people: People | None = None
+    answer_start: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Rubric":
@@ -140,7 +147,7 @@ class Rubric:
             data,
             where=where,
             required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
-            optional=("context", "targets", "people"),
+            optional=("context", "targets", "people", "answer_start"),
         )
         context = data.get("context") or {}
         _keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
@@ -166,6 +173,7 @@ class Rubric:
             context_cut=_texts(context.get("cut"), f"{where}, context.cut"),
             targets=_texts(data.get("targets"), f"{where}, targets"),
             people=_people(data.get("people"), questions=questions, where=f"{where}, people"),
+            answer_start=_text(data["answer_start"], f"{where}, answer_start") if data.get("answer_start") else "",
         )
         _check_parts(rubric, where=where)
         _check_layouts(rubric, where=where)
@@ -209,6 +217,11 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     facts = asdict(rubric)
     for unused in ("people", "source", "layouts"):
         del facts[unused]
+    if not rubric.answer_start:
+        del facts["answer_start"]
+    for question in facts["questions"]:
+        if question["reply"] == "code":
+            del question["reply"]
     facts |= {"layout": chosen, "parts": [(entry, rubric.parts.get(entry, "")) for entry in rubric.layouts[chosen]]}
     canonical = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
@@ -279,7 +292,7 @@ def _check_layouts(rubric: Rubric, *, where: str) -> None:
 def _question(data: Any, *, where: str) -> Question:
     named = data.get("name", "") if isinstance(data, Mapping) else data
     place = f"{where}, question {named!r}"
-    _keys(data, where=place, required=("name", "text", "scale", "answers"), optional=("note",))
+    _keys(data, where=place, required=("name", "text", "scale", "answers"), optional=("note", "reply"))
     scale = data["scale"]
     if scale not in SCALES:
         raise ValueError(f"{place} has scale {scale!r}; scales are {', '.join(SCALES)}")
@@ -291,7 +304,11 @@ def _question(data: Any, *, where: str) -> Question:
     if scale == "ordinal":
         _unique((answer.score for answer in answers), where=place, what="answer score")
     note = _text(data["note"], f"{place}, note") if data.get("note") else ""
-    return Question(_text(data["name"], f"{place}, name"), _text(data["text"], f"{place}, text"), note, scale, answers)
+    reply = data.get("reply", "code")
+    if reply not in REPLIES:
+        raise ValueError(f"{place} has reply {reply!r}; replies are {', '.join(REPLIES)}")
+    name, text = _text(data["name"], f"{place}, name"), _text(data["text"], f"{place}, text")
+    return Question(name, text, note, scale, answers, reply)
 
 
 def _answer(data: Any, *, scale: str, where: str) -> Answer:

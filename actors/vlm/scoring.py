@@ -1,17 +1,34 @@
 """Closed-set scoring: the likelihood of each allowed answer, not a text that has to be parsed.
 
-The answers are one-token codes that the prompt lists. What is scored is the model's next token after the start of
-its own turn, over the full vocabulary; a code's probability is its share of what all codes got, and what they did
-not get is reported as `outside_mass`. One forward pass over the whole prompt a request, batch 1, no padding.
+What prompts about one picture share is encoded once, and what differs passes behind it in packed groups
+(`actors.vlm.passes`). An answer's probability is its share of what all allowed answers got, and what they did not
+get is reported as `outside_mass`. `naive`, one pass over each whole prompt, is what the others are measured by, and
+what a model of an unknown family gets.
 """
 
+import copy
 import inspect
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import logging
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
+from actors.vlm import answers as likelihoods
+from actors.vlm import families, memory, packing, passes
+from actors.vlm.answers import Answers
+from actors.vlm.chat import Chat
+from actors.vlm.prefix import Prefix, encode, forget_positions
 from actors.vlm.prompts import Prompt
+
+Engine = Literal["auto", "cascade", "batched", "naive"]
+ENGINES: tuple[Engine, ...] = ("auto", "cascade", "batched", "naive")
+# How far log-likelihoods may lie from those of a whole pass before `auto` gives an engine up. float32 rounding stays
+# below 1e-4; bfloat16 moves them by 0.03 to 0.16 (measured), a wrong mask or position by more than both.
+TOLERANCE = {"float32": 1e-3}
+ROUNDED_TOLERANCE = 0.5
+log = logging.getLogger(__name__)
 
 
 class EngineError(RuntimeError):
@@ -20,7 +37,7 @@ class EngineError(RuntimeError):
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt about one picture (PIL image, RGB), to be answered with one of `codes`."""
+    """One prompt about one picture (PIL image, RGB; None: without one), to be answered with one of `codes`."""
 
     prompt: Prompt
     picture: Any
@@ -32,8 +49,10 @@ class Scores(NamedTuple):
 
     probabilities: tuple[float, ...]  # of the codes among themselves, float64, summing to 1
     logprobs: tuple[float, ...]  # natural logarithm of the probability over the full vocabulary
-    outside_mass: float  # probability of any other token, 0 to 1
+    outside_mass: float  # probability of anything else, 0 to 1
     prompt_tokens: int  # the picture's included
+    rule: str = "code"  # how answers are read off the tokens: code or sequence (`actors.vlm.answers`)
+    passed_tokens: float = 0.0  # tokens that went through the model for it: its share of what is shared, and its tail
 
 
 class ScoringError(NamedTuple):
@@ -43,19 +62,66 @@ class ScoringError(NamedTuple):
     message: str
 
 
-class ClosedSetScorer:
-    """Scores closed answers with a model and processor from `actors.vlm.loading.load_vlm`."""
+@dataclass
+class Group:
+    """Requests about one picture, ready for the device: what `ClosedSetScorer.prepare` makes of them."""
 
-    def __init__(self, model: Any, processor: Any) -> None:
-        self.model = model
-        self.processor = processor
-        accepted = inspect.signature(model.forward).parameters
-        self._options = {"use_cache": False} | ({"logits_to_keep": 1} if "logits_to_keep" in accepted else {})
+    requests: Sequence[Request]
+    places: list[int]  # in the list that was prepared
+    inputs: dict[str, Any] = field(default_factory=dict)
+    tails: list[list[int]] = field(default_factory=list)
+    shared: int = 0
+    answers: list[Answers] = field(default_factory=list)
+    error: ScoringError | None = None  # of all of them: the picture or the template cannot be used
+
+    def length(self, place: int) -> int:
+        """Tokens of one whole prompt."""
+        return self.shared + len(self.tails[place])
+
+    def subset(self, chosen: Sequence[int]) -> "Group":
+        """Some of its requests, by their number in it, as a group of their own."""
+        return replace(
+            self,
+            requests=[self.requests[i] for i in chosen],
+            places=[self.places[i] for i in chosen],
+            tails=[self.tails[i] for i in chosen],
+            answers=[self.answers[i] for i in chosen],
+        )
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt with its longest answer; 0 where nothing could be prepared."""
+        extra = (max(map(len, a.sequences)) - 1 for a in self.answers)
+        return max((self.length(i) + more for i, more in enumerate(extra)), default=0)
+
+
+class ClosedSetScorer:
+    """Scores closed answers with a model and processor from `actors.vlm.loading.load_vlm`.
+
+    Args:
+        engine: cascade, batched, naive; `auto` takes the first of them that gives what `naive` gives.
+        budget_gb: memory for what passes at once; half of what is free if None.
+
+    Raises:
+        ValueError: an unknown engine, or one that this model's family does not have.
+    """
+
+    def __init__(self, model: Any, processor: Any, *, engine: str = "auto", budget_gb: float | None = None) -> None:
+        if engine not in ENGINES:
+            raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
+        self.model, self.processor = model, processor
+        self.family = families.family_of(model)
+        self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         text_config = model.config.get_text_config()
         self.max_tokens: int | None = getattr(text_config, "max_position_embeddings", None)
-        self._special = _special_tokens(processor)
-        self._start, self._lead = self._assistant_start()
-        self._ids: dict[str, int] = {}
+        self.chat = Chat(processor, name=self._name(), pictures=self.sees_pictures)
+        self._chats = threading.local()
+        self._chats.mine = self.chat
+        self.engine = self._first_engine(engine)
+        self._proven = engine != "auto"
+        self.budget = int((budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
+        self._halved = False
+        self._answers: dict[tuple[tuple[str, ...], str], Answers] = {}
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:
         """Token ids of `codes` at the start of the model's turn, as its chat template writes it.
@@ -63,124 +129,289 @@ class ClosedSetScorer:
         Raises:
             ValueError: a code that is not exactly one token there, or is the same token as another.
         """
-        for code in codes:
-            if code not in self._ids:
-                self._ids[code] = self._code_id(code)
-        ids = [self._ids[code] for code in codes]
-        if len(set(ids)) != len(ids):
-            raise ValueError(f"{self._name()} cannot tell the answer codes {', '.join(codes)} apart")
-        return ids
+        made = self.answers(codes)
+        if made.rule != "code" or made.bridge:
+            long = next((c for c, s in zip(codes, made.sequences, strict=True) if len(s) > 2), codes[0])
+            raise ValueError(f"{self._name()} does not write the answer code {long!r} as one token; use other codes")
+        return [sequence[0] for sequence in made.sequences]
+
+    def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
+        """`codes` as tokens, and the rule by which they are scored.
+
+        Raises:
+            ValueError: no codes, an empty one, or two that are the same tokens.
+        """
+        key = (tuple(codes), start)
+        if key not in self._answers:
+            self._answers[key] = self.chat.answers(codes, start=start)
+        return self._answers[key]
 
     def score(self, requests: Sequence[Request]) -> list[Scores | ScoringError]:
         """Scores of `requests`, in their order; a request that fails does not touch the others.
 
         Raises:
-            ValueError: a code that is not one token (`check_codes`).
+            ValueError: codes that cannot be told apart (`answers`).
             EngineError: the device failed.
         """
-        return [self._score_one(request, ids=self.check_codes(request.codes)) for request in requests]
+        found: dict[int, Scores | ScoringError] = {}
+        for numbers in _by_picture(requests):
+            found |= self.run(self.prepare([requests[i] for i in numbers], places=numbers))
+        return [found[place] for place in range(len(requests))]
 
-    def token_starts(self, text: str) -> list[int]:
-        """For each token of `text` on its own, the character at which it begins."""
-        encoded = self.processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        return [start for start, _ in encoded["offset_mapping"]]
+    def prepare(self, requests: Sequence[Request], *, places: Sequence[int] | None = None) -> Group:
+        """Tokens and pixels of `requests` about one picture; needs no device and may run in another thread.
 
-    def as_data(self, text: str) -> str:
-        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
-        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-
-    def _score_one(self, request: Request, *, ids: list[int]) -> Scores | ScoringError:
-        import torch
-
+        Raises:
+            ValueError: codes that cannot be told apart.
+        """
+        group = Group(requests, list(places if places is not None else range(len(requests))))
+        group.answers = [self.answers(r.codes, start=r.prompt.start) for r in requests]
         try:
-            inputs = self._inputs(request)
-            length = int(inputs["input_ids"].shape[-1])
-            if self.max_tokens is not None and length > self.max_tokens:
-                return ScoringError("prompt_too_long", f"{length} tokens, the model takes {self.max_tokens}")
-            with torch.inference_mode():
-                self._forget_positions()
-                logits = self.model(**inputs, **self._options).logits[0, -1]
-            logprobs = logits.float().log_softmax(-1).double().cpu()
+            tokens = self._own_chat().tokens([r.prompt for r in requests], requests[0].picture)
+        except Exception as error:
+            group.error, group.answers = _reason(error), []
+            return group
+        group.inputs, group.shared = tokens.inputs, tokens.shared
+        group.tails = [[*t, *a.bridge] for t, a in zip(tokens.tails, group.answers, strict=True)]
+        return group
+
+    def run(self, group: Group) -> dict[int, Scores | ScoringError]:
+        """Scores of a prepared group by the places of its requests.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        if group.error:
+            return dict.fromkeys(group.places, group.error)
+        found: dict[int, Scores | ScoringError] = {}
+        fitting = []
+        for i, place in enumerate(group.places):
+            if self.max_tokens is not None and group.length(i) > self.max_tokens:
+                message = f"{group.length(i)} tokens, the model takes {self.max_tokens}"
+                found[place] = ScoringError("prompt_too_long", message)
+            else:
+                fitting.append(i)
+        if not fitting:
+            return found
+        inputs = self._on_device(group.inputs)
+        try:
+            scored = self._scored(group, inputs, fitting)
         except Exception as error:
             if _is_fatal(error):
                 raise EngineError(f"{self._name()}: {error}") from error
-            return ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
-        if not bool(torch.isfinite(logprobs[ids]).all()):
-            return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
-        chosen = logprobs[ids]
-        outside = logprobs.exp()
-        outside[ids] = 0.0
-        return Scores(
-            probabilities=tuple(chosen.softmax(-1).tolist()),
-            logprobs=tuple(chosen.tolist()),
-            outside_mass=float(outside.sum()),
-            prompt_tokens=length,
+            scored = [_reason(error)] * len(fitting)
+        return found | {group.places[i]: one for i, one in zip(fitting, scored, strict=True)}
+
+    def token_starts(self, text: str) -> list[int]:
+        """For each token of `text` on its own, the character at which it begins."""
+        return self._own_chat().token_starts(text)
+
+    def as_data(self, text: str) -> str:
+        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
+        return self.chat.as_data(text)
+
+    def room(self) -> int | None:
+        """The longest prompt in tokens: what the model has positions for and the memory budget allows."""
+        fits = memory.prefix_tokens(self.model, budget=self.budget)
+        return fits if self.max_tokens is None else min(fits, self.max_tokens)
+
+    def _scored(self, group: Group, inputs: dict[str, Any], chosen: list[int]) -> list[Scores | ScoringError]:
+        if not self._proven:
+            self._prove(group, inputs, chosen)
+        for attempt in range(2):
+            try:
+                return self._likelihoods(group, inputs, chosen, self.engine)
+            except Exception as error:
+                if not _is_out_of_memory(error) or attempt:
+                    raise
+                self._halve(error)
+        raise AssertionError("an attempt either returns or raises")
+
+    def _likelihoods(
+        self, group: Group, inputs: dict[str, Any], chosen: list[int], engine: str
+    ) -> list[Scores | ScoringError]:
+        if engine == "naive":
+            return [self._whole(group, i) for i in chosen]
+        assert self.family is not None
+        tails = [group.tails[i] for i in chosen]
+        more = packing.shared_length(tails)
+        length = group.shared + more
+        # What the processor returned ends in the first request's tail, which need not be among the chosen.
+        shared = families.extended(families.cut(inputs, group.shared), tails[0][:more])
+        prefix = encode(self.model, self.family, shared)
+        rows, places = packing.rows_of([t[more:] for t in tails], [group.answers[i].inner for i in chosen])
+        by_row: dict[int, list[int]] = {}
+        for number, place in enumerate(places):
+            by_row.setdefault(place.row, []).append(number)
+        limit = self._tokens_per_pass(prefix, rows, engine)
+        found: dict[int, Scores | ScoringError] = {}
+        passed = (length + sum(len(row.tokens) for row in rows)) / len(chosen)
+        for numbers in packing.groups(rows, limit):
+            hidden = passes.hidden_states(self.model, self.family, prefix, [rows[n] for n in numbers], engine=engine)
+            width = hidden.shape[1]
+            members = [(at, m) for at, n in enumerate(numbers) for m in by_row[n]]
+            asked = [
+                likelihoods.Asked(
+                    group.answers[chosen[m]],
+                    at * width + places[m].last,
+                    tuple(at * width + node for node in places[m].inner),
+                )
+                for at, m in members
+            ]
+            values = likelihoods.log_likelihoods(self.model, hidden.flatten(0, 1), asked)
+            for (_, m), logprobs in zip(members, values, strict=True):
+                found[m] = _scores(logprobs, group, chosen[m], passed)
+        return [found[m] for m in range(len(chosen))]
+
+    def _whole(self, group: Group, place: int) -> Scores | ScoringError:
+        """One request by whole passes: the prompt, tokenised and with its picture anew, and each answer behind it."""
+        request, made = group.requests[place], group.answers[place]
+        chat = self._own_chat()
+        inputs = self._on_device(chat.encode(chat.rendered(request.prompt, request.picture), request.picture))
+        inputs = families.extended(inputs, list(made.bridge))
+        length = int(inputs["input_ids"].shape[1])
+        logprobs, passed = [], 0
+        for sequence in made.sequences if made.rule == "sequence" else made.sequences[:1]:
+            given = families.extended(inputs, list(sequence[:-1]))
+            logits = self._logits(given, last=len(sequence))
+            passed += length + len(sequence) - 1
+            if made.rule == "code":
+                logprobs = logits[0, [s[0] for s in made.sequences]].tolist()
+            else:
+                logprobs.append(float(logits[range(len(sequence)), list(sequence)].sum()))
+        return _scores(logprobs, group, place, passed)
+
+    def _logits(self, inputs: dict[str, Any], *, last: int) -> Any:
+        """Log-probabilities [last, vocabulary] float64 after the last tokens of a whole pass."""
+        import torch
+
+        accepted = inspect.signature(self.model.forward).parameters
+        fewer = {"logits_to_keep": last} if "logits_to_keep" in accepted else {}
+        forget_positions(self.model)
+        with torch.inference_mode():
+            logits = self.model(**inputs, use_cache=False, **fewer).logits[0, -last:]
+            return logits.float().log_softmax(-1).double()
+
+    def _prove(self, group: Group, inputs: dict[str, Any], chosen: list[int]) -> None:
+        """On the first group, give up engines that do not give what a whole pass gives: a release of transformers
+        or torch that this was not tried with, a device whose kernels differ."""
+        self._proven = self.engine == "naive"
+        expected = None if self._proven else self._whole(group, chosen[0])
+        if not isinstance(expected, Scores):
+            return
+        self._proven = True
+        tolerance = TOLERANCE.get(str(self.model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)
+        for engine in ("cascade", "batched"):
+            try:
+                found = self._likelihoods(group, inputs, chosen[:2], engine)[0]
+            except Exception as error:
+                if _is_fatal(error) or _is_out_of_memory(error):
+                    raise
+                reason = f"{type(error).__name__}: {error}"
+            else:
+                far = _difference(found, expected)
+                if far <= tolerance:
+                    self.engine = engine
+                    return
+                reason = f"its log-likelihoods are {far:.2g} from those of a whole pass"
+            log.warning("%s: engine %s is not used (%s)", self._name(), engine, reason)
+        self.engine = "naive"
+
+    def _tokens_per_pass(self, prefix: Prefix, rows: Sequence[packing.Row], engine: str) -> int:
+        width = max(len(row.tokens) for row in rows)
+        return memory.tokens_per_pass(self.model, budget=self.budget, prefix=prefix.length, width=width, engine=engine)
+
+    def _halve(self, error: Exception) -> None:
+        import torch
+
+        if self._halved:
+            raise error
+        self._halved = True
+        self.budget //= 2
+        log.warning("%s: out of memory; groups are half as large from here on", self._name())
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _first_engine(self, engine: str) -> str:
+        if engine == "naive" or self.family is not None:
+            return "cascade" if engine == "auto" else engine
+        if engine != "auto":
+            raise ValueError(
+                f"{self._name()} is of family {self.model.config.model_type!r}, which engine={engine} does not know "
+                f"(it knows {', '.join(families.FAMILIES)}); engine=naive takes any"
+            )
+        log.warning(
+            "%s: family %r is not known, so each prompt passes as a whole, which is slower",
+            self._name(),
+            self.model.config.model_type,
         )
+        return "naive"
 
-    def _inputs(self, request: Request) -> Any:
-        if request.prompt.start:
-            return self._begun(request)
-        # All that the processor returns goes to the model: Qwen2.5-VL without mm_token_type_ids silently takes
-        # one-dimensional positions for the picture.
-        inputs = self.processor.apply_chat_template(
-            request.prompt.messages(request.picture),
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-        )
-        return inputs.to(self.model.device, dtype=self.model.dtype)
+    def _on_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        device, dtype = self.model.device, self.model.dtype
+        return {
+            name: tensor.to(device, dtype=dtype if tensor.is_floating_point() else None)
+            for name, tensor in inputs.items()
+        }
 
-    def _begun(self, request: Request) -> Any:
-        """Inputs of a request whose answer stands behind the start of the model's own turn."""
-        messages = request.prompt.messages(request.picture)
-        text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        made = self.processor(text=[text + request.prompt.start], images=[[request.picture]], return_tensors="pt")
-        return made.to(self.model.device, dtype=self.model.dtype)
-
-    def _forget_positions(self) -> None:
-        # Qwen keeps the last picture's position offsets on the module; they are wrong for the next one.
-        for module in (self.model, getattr(self.model, "model", None)):
-            if module is not None and hasattr(module, "rope_deltas"):
-                module.rope_deltas = None
-
-    def _assistant_start(self) -> tuple[str, str]:
-        """The rendered text up to the model's turn, and the white space its template puts before an answer."""
-        asked = [{"role": "user", "content": [{"type": "text", "text": "Is it?"}]}]
-        answered = [*asked, {"role": "assistant", "content": [{"type": "text", "text": "A"}]}]
-        render: Callable[..., str] = self.processor.apply_chat_template
-        start = render(asked, tokenize=False, add_generation_prompt=True)
-        whole = render(answered, tokenize=False, add_generation_prompt=False)
-        lead = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
-        return start, lead[1] if lead else ""
-
-    def _code_id(self, code: str) -> int:
-        def tokens(text: str) -> list[int]:
-            return self.processor.tokenizer(text, add_special_tokens=False)["input_ids"]
-
-        start, whole = tokens(self._start), tokens(self._start + self._lead + code)
-        if whole[: len(start)] != start or len(whole) != len(start) + 1:
-            raise ValueError(f"{self._name()} does not write the answer code {code!r} as one token; use other codes")
-        return whole[-1]
+    def _own_chat(self) -> Chat:
+        """This thread's: fast tokenizers refuse to serve two threads at once."""
+        if not hasattr(self._chats, "mine"):
+            self._chats.mine = copy.deepcopy(self.chat)
+        mine: Chat = self._chats.mine
+        return mine
 
     def _name(self) -> str:
         return f"model {getattr(self.model.config, '_name_or_path', '') or self.model.config.model_type!r}"
 
 
-def _special_tokens(processor: Any) -> re.Pattern[str]:
-    tokenizer = processor.tokenizer
-    found = set(tokenizer.all_special_tokens)
-    found |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    found |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
-    # Longest first, so that a token is not broken at a shorter one inside it and left whole.
-    longest = sorted((token for token in found if len(token) > 1), key=lambda token: (-len(token), token))
-    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+def _by_picture(requests: Sequence[Request]) -> list[list[int]]:
+    """Numbers of the requests that can share a prefix: all but the tail is the same."""
+    groups: dict[tuple[int, str, str, str], list[int]] = {}
+    for number, request in enumerate(requests):
+        prompt = request.prompt
+        groups.setdefault((id(request.picture), prompt.before, prompt.after, prompt.start), []).append(number)
+    return list(groups.values())
+
+
+def _scores(logprobs: Sequence[float], group: Group, place: int, passed: float) -> Scores | ScoringError:
+    if not all(map(math.isfinite, logprobs)):
+        return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
+    top = max(logprobs)
+    shares = [math.exp(value - top) for value in logprobs]
+    inside = math.fsum(math.exp(value) for value in logprobs)
+    return Scores(
+        probabilities=tuple(share / math.fsum(shares) for share in shares),
+        logprobs=tuple(logprobs),
+        outside_mass=min(1.0, max(0.0, 1.0 - inside)),
+        prompt_tokens=group.length(place) if group.tails else 0,
+        rule=group.answers[place].rule,
+        passed_tokens=passed,
+    )
+
+
+def _difference(found: Scores | ScoringError, expected: Scores) -> float:
+    if isinstance(found, ScoringError):
+        return float("inf")
+    return max(abs(a - b) for a, b in zip(found.logprobs, expected.logprobs, strict=True))
+
+
+def _reason(error: Exception) -> ScoringError:
+    if _is_out_of_memory(error):
+        return ScoringError("out_of_memory", "too little memory on the device, with groups of half the size too")
+    return ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    import torch
+
+    return isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
 def _is_fatal(error: Exception) -> bool:
     """Whether the device is lost; running out of its memory is one row's fault and is not."""
     import torch
 
-    if isinstance(error, torch.cuda.OutOfMemoryError):
+    if _is_out_of_memory(error):
         return False
     return "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ()))

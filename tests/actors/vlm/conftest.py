@@ -1,8 +1,9 @@
 """One small model for all tests of the judging engines, with one thread of torch."""
 
+import functools
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,16 @@ def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def vlm(one_thread: None) -> tuple[Any, Any]:
+def load(one_thread: None) -> Callable[[str], tuple[Any, Any]]:
+    """Model and processor of `local:NAME`, float32, loaded once a session."""
     from actors.vlm.loading import load_vlm
 
-    return load_vlm(MODEL, dtype="float32")
+    return functools.cache(lambda name: load_vlm(f"local:{name}", dtype="float32", device_map="cpu"))
+
+
+@pytest.fixture(scope="session")
+def vlm(load: Callable[[str], tuple[Any, Any]]) -> tuple[Any, Any]:
+    return load(MODEL.removeprefix("local:"))
 
 
 @pytest.fixture(scope="session")

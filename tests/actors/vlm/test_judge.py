@@ -78,7 +78,7 @@ def test_a_bad_picture_leaves_its_neighbours(judge: Judge) -> None:
 
 
 def test_without_a_picture_the_model_is_not_asked(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge.scorer, "score", lambda _: pytest.fail("the model was asked"))
+    monkeypatch.setattr(judge.scorer, "run", lambda _: pytest.fail("the model was asked"))
     ratings = judge(batch([None, png(1), png(1)], status=["ok", "missing", None]))
     assert ratings.num_rows == 24
     assert set(ratings["status"].to_pylist()) == {"missing_input"}

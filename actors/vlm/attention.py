@@ -1,0 +1,222 @@
+"""Cascade attention: queries of many tails against one prefix, and against their own tail, merged.
+
+A pass over packed tails has one row of Q queries. Each sees the whole prefix, which needs no mask and is one dense
+product for all tails, and those tokens of its own tail that come before it. Both parts come with the logarithm of
+the sum of their exponentials, by which they are merged exactly (as in Juravsky et al. 2024, Hydragen,
+arXiv:2402.05099). It is registered with transformers under `NAME` and does what `sdpa` does while no plan is active.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+NAME = "remine_cascade"
+_active = threading.local()
+
+
+@dataclass
+class Plan:
+    """What the attention must know of one pass besides its queries, keys and values.
+
+    Attributes:
+        prefix: layer -> keys and values [1, key heads, seen, head size]; `seen` are the prefix's last tokens.
+        windows: layer -> how many tokens back a query sees, where that is limited.
+        rows, width: shape of the padded block of tails.
+        places: [Q] where each query lies in the flattened block [rows * width]; None if the block has no padding.
+        depths: [rows, width] how many tokens each lies past the prefix's end; padding is 0.
+        ancestors: [rows, width, width] what a token sees of its tail; None if each tail is a plain sequence.
+    """
+
+    prefix: Mapping[int, tuple[Any, Any]]
+    windows: Mapping[int, int]
+    rows: int
+    width: int
+    places: Any
+    depths: Any
+    ancestors: Any
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    def on(self, name: str, device: Any) -> Any:
+        """The tensor `name` on `device`: a model may be spread over several."""
+        key = (name, device)
+        if key not in self._made:
+            tensor = getattr(self, name)
+            self._made[key] = None if tensor is None else tensor.to(device)
+        return self._made[key]
+
+    def local_mask(self, like: Any, window: int | None) -> Any:
+        """Additive mask [rows, 1, width, width] among the tokens of a tail; None where causal order says it all."""
+        if self.ancestors is None and (window is None or self.width <= window):
+            return None
+        key = ("local", window, like.dtype, like.device)
+        if key not in self._made:
+            import torch
+
+            seen = self.on("ancestors", like.device)
+            if seen is None:
+                seen = torch.ones(self.width, self.width, dtype=torch.bool, device=like.device).tril()[None]
+            if window is not None:
+                depths = self.on("depths", like.device)
+                seen = seen & (depths[:, :, None] - depths[:, None, :] < window)
+            self._made[key] = _additive(seen.expand(self.rows, -1, -1), like)[:, None]
+        return self._made[key]
+
+    def prefix_mask(self, like: Any, window: int | None, *, seen: int, groups: int) -> Any:
+        """Additive mask [1, 1, groups * Q, seen] of a layer with a window; None if all of the prefix is seen."""
+        if window is None:
+            return None
+        key = ("prefix", window, seen, groups, like.dtype, like.device)
+        if key not in self._made:
+            import torch
+
+            depths = self.on("depths", like.device).flatten()
+            places = self.on("places", like.device)
+            depths = depths if places is None else depths[places]
+            back = torch.arange(seen, 0, -1, device=like.device)  # the prefix's last token is one before depth 0
+            self._made[key] = _additive(depths[:, None] + back[None] < window, like).repeat(groups, 1)[None, None]
+        return self._made[key]
+
+
+@contextmanager
+def active(plan: Plan) -> Iterator[None]:
+    """Let `cascade` follow `plan` in this thread."""
+    _active.plan = plan
+    try:
+        yield
+    finally:
+        _active.plan = None
+
+
+def register() -> None:
+    """Make `NAME` known to transformers; as often as one likes."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, cascade)
+
+
+def cascade(
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
+) -> tuple[Any, None]:
+    """Attention in the form of transformers' interface: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
+    plan: Plan | None = getattr(_active, "plan", None)
+    layer = getattr(module, "layer_idx", None)
+    if plan is None or layer not in plan.prefix:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    _, heads, count, size = query.shape
+    key_heads = key.shape[1]
+    groups = heads // key_heads
+    window = plan.windows.get(layer)
+    keys, values = plan.prefix[layer]
+    # Heads that share keys are further queries of the same keys: exact, as no causal order is asked for.
+    folded = query.reshape(1, key_heads, groups * count, size)
+    mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
+    far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
+    near, near_sum = _within_tails(plan, query, key, value, scale=scale, window=window)
+    far, far_sum = far.reshape(1, heads, count, size), far_sum.reshape(1, heads, count)
+    weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
+    merged = near.float().lerp(far.float(), weight).to(query.dtype)
+    return merged.transpose(1, 2).contiguous(), None
+
+
+def _within_tails(plan: Plan, query: Any, key: Any, value: Any, *, scale: float, window: int | None) -> tuple[Any, Any]:
+    """Each tail's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
+    _, heads, _, size = query.shape
+    groups = heads // key.shape[1]
+    places = plan.on("places", query.device)
+
+    def block(flat: Any) -> Any:  # [1, heads, Q, size] -> [rows, heads, width, size]
+        if places is not None:
+            padded = flat.new_zeros(flat.shape[1], plan.rows * plan.width, size)
+            padded[:, places] = flat[0]
+            flat = padded
+        return flat.reshape(-1, plan.rows, plan.width, size).transpose(0, 1)
+
+    repeated = (block(flat).repeat_interleave(groups, 1) for flat in (key, value))
+    mask = plan.local_mask(query, window)
+    out, sums = attend(block(query), *repeated, scale=scale, mask=mask, causal=mask is None)
+    out, sums = out.transpose(0, 1).reshape(heads, -1, size), sums.transpose(0, 1).reshape(heads, -1)
+    if places is not None:
+        out, sums = out[:, places], sums[:, places]
+    return out[None], sums[None]
+
+
+def attend(
+    query: Any, key: Any, value: Any, *, scale: float, mask: Any = None, causal: bool = False
+) -> tuple[Any, Any]:
+    """Attention and the logarithm of its sum of exponentials, by the fastest kernel that gives both.
+
+    Args:
+        query, key, value: [batch, heads, length, size], as many heads in each.
+        mask: additive, or None.
+        causal: whether query i sees keys 0..i only.
+
+    Returns:
+        ([batch, heads, queries, size] in the query's dtype, [batch, heads, queries] float32).
+    """
+    import torch
+
+    kernel = {"cpu": _on_cpu, "cuda": _on_cuda}.get(query.device.type, _plain)
+    try:
+        return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, NotImplementedError, AttributeError):  # a size or dtype that this kernel does not take
+        return _plain(query, key, value, scale=scale, mask=mask, causal=causal)
+
+
+def _on_cpu(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+    import torch
+
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, sums = kernel(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
+    return out, sums if sums.shape == out.shape[:3] else sums.transpose(1, 2)  # its order differs between releases
+
+
+def _on_cuda(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+    import torch
+
+    if mask is None and query.dtype in (torch.float16, torch.bfloat16):
+        found = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, False, scale=scale)
+        return found[0], found[1][..., : query.shape[2]]
+    if mask is not None:
+        mask = _aligned(mask.expand(query.shape[0], query.shape[1], -1, -1))
+    found = torch.ops.aten._scaled_dot_product_efficient_attention(
+        query, key, value, mask, True, 0.0, causal, scale=scale
+    )
+    return found[0], found[1][..., : query.shape[2]]  # padded to 32 queries
+
+
+def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
+    import torch
+
+    scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+    if mask is not None:
+        scores = scores + mask.float()
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, torch.finfo(torch.float32).min)
+    sums = scores.logsumexp(-1)
+    return ((scores - sums.unsqueeze(-1)).exp() @ value.float()).to(query.dtype), sums
+
+
+def _aligned(mask: Any) -> Any:
+    """The mask with rows that begin at multiples of 16 elements, which CUDA's kernel asks for."""
+    import torch
+
+    length = mask.shape[-1]
+    if length % 16 == 0:
+        return mask
+    return torch.nn.functional.pad(mask, (0, 16 - length % 16))[..., :length]
+
+
+def _additive(seen: Any, like: Any) -> Any:
+    """0 where `seen`, else the least number: not minus infinity, as a row may see nothing at all."""
+    import torch
+
+    mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)
+    return mask.masked_fill_(~seen, torch.finfo(like.dtype).min)

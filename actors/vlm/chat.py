@@ -1,0 +1,201 @@
+"""A model's chat format: rendered prompts, their tokens, and the tokens of answers as the model would write them."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from actors.vlm.answers import Answers
+from actors.vlm.packing import common
+from actors.vlm.prompts import Prompt
+
+_TAIL = "REMINE7TAIL"  # stands for a tail while a template is rendered; a word that no template touches
+WINDOW = 160  # characters before the tail that are tokenised again with it
+IN_STEP = 2  # tokens of the window that must be the same for a tail to be joined to the prompt before it
+
+
+class Tokens(NamedTuple):
+    """Prompts about one picture as tokens.
+
+    Attributes:
+        inputs: what the processor makes of the first prompt, the picture included: name -> tensor.
+        shared: how many of its tokens all prompts begin with, the picture's among them.
+        tails: token ids of each prompt after those.
+    """
+
+    inputs: dict[str, Any]
+    shared: int
+    tails: list[list[int]]
+
+
+class Chat:
+    """The chat format of one model, from its processor.
+
+    Raises:
+        ValueError: a model of pictures whose template leaves the picture out.
+    """
+
+    def __init__(self, processor: Any, *, name: str, pictures: bool = True) -> None:
+        self.processor, self.tokenizer, self.name = processor, processor.tokenizer, name
+        self.pictures = pictures
+        self.special = _special_tokens(processor)
+        self.start, self.lead, self.turn_end = self._assistant()
+        self._whole = False  # whether tails must be tokenised with the whole prompt
+        self._proven = False
+        if pictures and self._render([_turn([{"type": "image"}, _text("x")])]) == self._render([_turn([_text("x")])]):
+            raise ValueError(f"{name}: its chat template leaves the picture out")
+
+    def tokens(self, prompts: Sequence[Prompt], picture: Any) -> Tokens:
+        """Tokens of `prompts`, which differ in their tails only, about one picture (None: none).
+
+        The tokens of a whole prompt are those of what is shared followed by those of its tail. Where a
+        tokenizer joins what stands on both sides of the cut, the cut moves.
+        """
+        picture = picture if self.pictures else None
+        head, end = self._frame(prompts[0], picture)
+        inputs = self.encode(head + prompts[0].tail + end, picture)
+        ids: list[int] = inputs["input_ids"][0].tolist()
+        found = None if self._whole else self._windowed(head, [p.tail + end for p in prompts], ids)
+        if found is None or not self._proven:
+            whole = self._tokenised_whole([head + p.tail + end for p in prompts], ids)
+            if found is not None and _joined(ids, found) != _joined(ids, whole):
+                found, self._whole = None, True
+            found, self._proven = found or whole, True
+        return Tokens(inputs, found[0], found[1])
+
+    def encode(self, text: str, picture: Any) -> dict[str, Any]:
+        """What the processor returns for a rendered prompt: all of it goes to the model.
+
+        Qwen2.5-VL without `mm_token_type_ids`, say, silently takes one-dimensional positions for the picture.
+        """
+        start = getattr(self.tokenizer, "bos_token", None)
+        pictures = {} if picture is None else {"images": [[picture]]}
+        made = self.processor(
+            text=[text], add_special_tokens=not (start and text.startswith(start)), return_tensors="pt", **pictures
+        )
+        return dict(made)
+
+    def rendered(self, prompt: Prompt, picture: Any) -> str:
+        """The prompt as the model's template writes it, up to where the model answers."""
+        return self._opened(self._render(prompt.messages(picture if self.pictures else None)), prompt.start)
+
+    def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
+        """`codes` as tokens at the start of the model's turn (after `start`, if its turn is begun with that).
+
+        Raises:
+            ValueError: no code or an empty one, or two that are the same tokens.
+        """
+        if not codes or not all(codes):
+            raise ValueError(f"{self.name}: an empty answer among {list(codes)!r}")
+        before = self._opened(self.start, start)
+        opened = self._ids(before)
+        found = []
+        for code in codes:
+            ids = self._ids(before + (self.lead if not start else " ") + code)
+            if ids[: len(opened)] != opened or len(ids) == len(opened):
+                raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
+            found.append(tuple(ids[len(opened) :]))
+        bridge = 0
+        while all(len(s) > bridge + 1 and s[bridge] == found[0][bridge] for s in found):
+            if self.tokenizer.decode([found[0][bridge]]).strip():
+                break  # a word that all answers begin with is part of them
+            bridge += 1
+        sequences = tuple(s[bridge:] for s in found)
+        if len(set(sequences)) < len(sequences):
+            raise ValueError(f"{self.name} cannot tell the answer codes {', '.join(codes)} apart")
+        if all(len(s) == 1 for s in sequences):
+            return Answers("code", found[0][:bridge], sequences)
+        return Answers("sequence", found[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
+
+    def token_starts(self, text: str) -> list[int]:
+        """For each token of `text` on its own, the character at which it begins."""
+        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return [start for start, _ in encoded["offset_mapping"]]
+
+    def as_data(self, text: str) -> str:
+        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
+        return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+    def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
+        """The rendered text before and after the tail."""
+        rendered = self.rendered(Prompt(prompt.before, prompt.after, _TAIL, prompt.start), picture)
+        head, mark, end = rendered.rpartition(_TAIL)
+        if not mark:
+            raise ValueError(f"{self.name}: its chat template leaves the user's text out")
+        return head, end
+
+    def _windowed(self, head: str, rests: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]] | None:
+        """Tails from the last characters of `head` with each rest; None where the tokenizer gives no sure cut."""
+        begin = max(0, len(head) - WINDOW)
+        after_line = head.find("\n", begin, len(head) - 40)
+        begin = after_line + 1 if after_line >= 0 else begin
+        for mark in self.special.finditer(head, max(0, begin - WINDOW)):
+            begin = max(begin, mark.end())
+        window = head[begin:]
+        found: list[list[int]] = self.tokenizer([window + rest for rest in rests], add_special_tokens=False)[
+            "input_ids"
+        ]
+        # The first tokens may differ from those inside the text: some tokenizers put a space before a text.
+        for skip in range(min(3, len(found[0]))):
+            if ids[-len(found[0]) + skip :] == found[0][skip:]:
+                break
+        else:
+            return None
+        needed = skip + (IN_STEP if window else 0)
+        if any(common(found[0], tokens) < needed for tokens in found[1:]):
+            return None
+        return len(ids) - len(found[0]) + skip, [tokens[skip:] for tokens in found]
+
+    def _tokenised_whole(self, texts: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]]:
+        """Tails from the tokens of whole prompts, in which a picture is one mark yet."""
+        found: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        shared = min((common(found[0], tokens) for tokens in found[1:]), default=len(found[0]) - 1)
+        shared = min(shared, len(found[0]) - 1)
+        rest = found[0][shared:]
+        if ids[-len(rest) :] != rest:
+            raise ValueError(f"{self.name}: its processor writes prompts otherwise than its tokenizer")
+        return len(ids) - len(rest), [tokens[shared:] for tokens in found]
+
+    def _assistant(self) -> tuple[str, str, int]:
+        """The text up to the model's turn, the white space its template puts before an answer, the end of a turn."""
+        asked = [_turn([_text("Is it?")])]
+        answered = [*asked, {"role": "assistant", "content": [_text("A")]}]
+        start = self._render(asked)
+        whole = self._render(answered, open_turn=False)
+        found = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
+        end = self._ids(whole.removeprefix(start)[found.end() :]) if found else []
+        turn_end = end[0] if end else self.tokenizer.eos_token_id
+        return start, found[1] if found else "", int(turn_end)
+
+    def _opened(self, rendered: str, start: str) -> str:
+        """`rendered` with the beginning of the model's turn."""
+        return rendered + self.lead + start if start else rendered
+
+    def _render(self, messages: list[dict[str, Any]], *, open_turn: bool = True) -> str:
+        render: Callable[..., str] = self.processor.apply_chat_template
+        return render(messages, tokenize=False, add_generation_prompt=open_turn)
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+
+def _joined(ids: list[int], found: tuple[int, list[list[int]]]) -> list[list[int]]:
+    return [ids[: found[0]] + tail for tail in found[1]]
+
+
+def _turn(content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _special_tokens(processor: Any) -> re.Pattern[str]:
+    tokenizer = processor.tokenizer
+    found = set(tokenizer.all_special_tokens)
+    found |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    found |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
+    # Longest first, so that a token is not broken at a shorter one inside it and left whole.
+    longest = sorted((token for token in found if len(token) > 1), key=lambda token: (-len(token), token))
+    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")

@@ -1,0 +1,76 @@
+"""How many tokens may pass through a model at once: a budget of memory, not a batch size."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+SHARE = 0.5  # of what is free once the weights are loaded; the rest is the picture's, the allocator's, the neighbours'
+# Longer passes are no faster: matrices are large enough for full speed, and memory stays flat in the labels.
+MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
+LEAST_TOKENS = 64
+
+
+def free_bytes(device: Any) -> int:
+    """Memory of `device` that is free now, for a CPU the machine's (and not more than its container's)."""
+    import torch
+
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    return min(_machine_bytes(), _container_bytes())
+
+
+def key_bytes(config: Any, itemsize: int) -> int:
+    """Bytes of keys and values of one token over all layers."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * size * itemsize)
+
+
+def pass_bytes(config: Any, itemsize: int) -> int:
+    """Bytes that one token takes while it passes through a layer: hidden states, projections, attention."""
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * config.num_attention_heads * size
+    # both parts of cascade attention are merged in float32
+    return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
+
+
+def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, engine: str) -> int:
+    """Tokens of tails, `width` a row behind `prefix` tokens, that fit into `budget` bytes."""
+    config = model.config.get_text_config()
+    itemsize = model.dtype.itemsize
+    each = float(pass_bytes(config, itemsize))
+    if engine == "batched":
+        # A layer's keys of the prefix are laid out for each row, once joined and once for each head.
+        layer = key_bytes(config, itemsize) / config.num_hidden_layers
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        each += prefix * layer * (1 + config.num_attention_heads / heads) / max(1, width)
+    most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
+    return max(LEAST_TOKENS, min(most, int(budget / each)))
+
+
+def prefix_tokens(model: Any, *, budget: int) -> int:
+    """The longest prefix whose pass, and whose keys and values, fit into `budget` bytes."""
+    config = model.config.get_text_config()
+    itemsize = model.dtype.itemsize
+    return int(budget / (key_bytes(config, itemsize) + pass_bytes(config, itemsize)))
+
+
+def _machine_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _container_bytes() -> int:
+    """What the container (cgroup version 2) may still take; as good as endless without one."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return max(0, int(limit) - int(used))
+    except (OSError, ValueError):
+        return 1 << 62

@@ -1,0 +1,233 @@
+"""Each family: what passes behind a shared prefix gives what one whole pass gives, and each trap on the way there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.vlm import passes, prefix
+from actors.vlm.chat import Chat
+from actors.vlm.families import FAMILIES, cut, extended, family_of
+from actors.vlm.packing import rows_of
+from actors.vlm.prompts import Prompt
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores, ScoringError
+from tests.actors.vlm.conftest import picture
+
+Load = Callable[[str], tuple[Any, Any]]
+MODELS = {
+    "qwen2_5_vl": "qwen2.5-vl-tiny",
+    "qwen3_vl": "qwen3-vl-tiny",
+    "llava_next": "llava-next-tiny",
+    "mllama": "mllama-tiny",
+    "gemma3": "gemma3-tiny",
+    "smolvlm": "smolvlm-tiny",
+    "llama": "llama-tiny",
+}
+ARTICLE = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9 + "Yes.\n\n"
+LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
+DIGITS = ("1", "2", "3", "4", "5")
+TOLERANCE = 1e-4  # of log-likelihoods, float32
+
+
+def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[Request]:
+    """Tails of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
+    tails = [f"How relevant is this culture to the picture: {label}?" for label in labels]
+    tails += [tails[0] + " Say so.", "word and " * 45 + "Melanesia?"]
+    shown = picture(seed, width=160 + 20 * seed, height=90)
+    fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
+    return [Request(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in tails]
+
+
+def logprobs(found: list[Scores | ScoringError]) -> list[float]:
+    assert all(isinstance(each, Scores) for each in found), found
+    return [value for each in found if isinstance(each, Scores) for value in each.logprobs]
+
+
+def apart(one: list[float], other: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+
+def scored(load: Load, name: str, engine: str, asked: list[Request]) -> list[float]:
+    return logprobs(ClosedSetScorer(*load(name), engine=engine).score(asked))
+
+
+def plain(load: Load, name: str, asked: Request) -> list[float]:
+    """Log-probabilities of the digits by the plainest calls of transformers there are."""
+    import torch
+
+    model, processor = load(name)
+    messages = asked.prompt.messages(asked.picture if getattr(processor, "sees_pictures", True) else None)
+    inputs = processor.apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
+    )
+    digits = ClosedSetScorer(model, processor).answers(DIGITS)
+    prefix.forget_positions(model)
+    with torch.no_grad():
+        found = model(**extended(inputs, list(digits.bridge))).logits[0, -1].double().log_softmax(-1)
+    return found[[sequence[0] for sequence in digits.sequences]].tolist()
+
+
+def test_every_family_has_a_checkpoint(load: Load) -> None:
+    text_models = {"qwen2", "qwen3"}  # below, without a tokenizer
+    assert set(MODELS) | text_models | {"idefics3"} == set(FAMILIES)  # Idefics3 is SmolVLM's architecture
+    for family, name in MODELS.items():
+        found = family_of(load(name)[0])
+        assert found is not None
+        assert found.name == family
+
+
+@pytest.mark.parametrize("name", MODELS.values())
+def test_equals_one_whole_pass(load: Load, name: str) -> None:
+    asked = requests(1) + requests(2, before="Look.\n\n")[:2]
+    naive = scored(load, name, "naive", asked)
+    assert apart(naive[:5], plain(load, name, asked[0])) < TOLERANCE
+    for engine in ("cascade", "batched"):
+        assert apart(scored(load, name, engine, asked), naive) < TOLERANCE
+    if name != "llama-tiny":  # which does not see it
+        assert apart(naive[:5], scored(load, name, "naive", requests(3)[:1])) > 1e-3
+    assert apart(naive[:5], naive[10:15]) > 1e-2  # a label matters
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
+@pytest.mark.parametrize("engine", ["cascade", "batched"])
+def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: str) -> None:
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=99, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    family = family_of(model)
+    assert family is not None
+    whole = torch.tensor([[5, 8, 13, 21, 34, 55, 89, 3, 4]])
+    inputs = {"input_ids": whole, "attention_mask": torch.ones_like(whole)}
+    with torch.no_grad():
+        expected = model.model(**inputs).last_hidden_state[0, -1]
+    found = passes.hidden_states(
+        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], engine=engine
+    )
+    assert float((found[0, -1] - expected).abs().max()) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", MODELS.values())
+def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
+    """Cut after an empty line, a tokenizer of GPT-2's kind (SmolVLM's) gives other tokens than for the whole."""
+    _, processor = load(name)
+    chat = Chat(processor, name=name, pictures=name != "llama-tiny")
+    shown = picture(1)
+    for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
+        prompts = [Prompt("", after, tail) for tail in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
+        for _ in range(2):  # the first group of a chat is checked against whole prompts, the following are not
+            made = chat.tokens(prompts, shown)
+            shared = made.inputs["input_ids"][0, : made.shared].tolist()
+            for prompt, tail in zip(prompts, made.tails, strict=True):
+                whole = chat.encode(chat.rendered(prompt, shown), shown if chat.pictures else None)
+                assert shared + tail == whole["input_ids"][0].tolist()
+    if name == "smolvlm-tiny":
+        tokens = chat._ids
+        assert tokens("Yes.\n\n") + tokens("Is it?") != tokens("Yes.\n\nIs it?")
+
+
+def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = requests(1)
+    expected = scored(load, "smolvlm-tiny", "naive", asked)
+    monkeypatch.setattr(Chat, "_windowed", lambda self, head, rests, ids: None)
+    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+    monkeypatch.setattr(
+        Chat, "_windowed", lambda self, head, rests, ids: (len(ids) - 1, [[ids[-1]]] * len(rests))
+    )  # a wrong cut, which the check of the first group finds
+    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+
+
+# Each trap: with its remedy taken away, the answers are wrong.
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
+def test_trap_text_goes_on_after_the_pictures_positions(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = scored(load, name, "cascade", requests(1))
+    monkeypatch.setattr(prefix, "_offset", lambda model: 0)
+    assert apart(scored(load, name, "cascade", requests(1)), expected) > 1e-2
+
+
+def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = requests(1)
+    expected = scored(load, "qwen2.5-vl-tiny", "cascade", asked)
+    encode = Chat.encode
+
+    def without(self: Chat, *given: Any) -> dict[str, Any]:
+        return {name: value for name, value in encode(self, *given).items() if name != "mm_token_type_ids"}
+
+    monkeypatch.setattr(Chat, "encode", without)
+    assert apart(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
+
+
+def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text without picture after a picture: what Qwen left on the module would move its positions."""
+    model, processor = load("qwen2.5-vl-tiny")
+    bare = [Request(each.prompt, None, DIGITS) for each in requests(1)]
+    expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
+    scorer = ClosedSetScorer(model, processor, engine="cascade")
+    mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
+    assert apart(mixed, expected) < TOLERANCE
+    monkeypatch.setattr(prefix, "forget_positions", lambda model: None)
+    mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
+    assert apart(mixed, expected) > 1e-2
+
+
+def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = requests(1)  # wider than high: fewer tiles than the model has room for
+    expected = scored(load, "mllama-tiny", "cascade", asked)
+    monkeypatch.setattr(passes, "_cross_masks", lambda *_: {})
+    assert apart(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
+
+
+@pytest.mark.parametrize("engine", ["cascade", "batched"])
+def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = requests(1)
+    expected = scored(load, "gemma3-tiny", engine, asked)
+    monkeypatch.setattr(passes, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
+    assert apart(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
+
+
+def test_trap_the_last_token_of_each_row(load: Load) -> None:
+    """Rows are padded to the right: the last column is not every row's last token."""
+    model, processor = load("llama-tiny")
+    family = family_of(model)
+    assert family is not None
+    inputs = Chat(processor, name="llama", pictures=False).encode("An article.\n\n", None)
+    made = prefix.encode(model, family, inputs)
+    rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
+    hidden = passes.hidden_states(model, family, made, rows, engine="cascade")
+    alone = passes.hidden_states(model, family, made, rows_of([[11]], [()])[0], engine="cascade")
+    assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
+    assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
+
+
+@pytest.mark.parametrize("name", ["mllama-tiny", "gemma3-tiny", "qwen2.5-vl-tiny"])
+def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
+    """A pass writes into the cache it is given, and cropping one would cut mllama's picture: shells are thrown away."""
+    model, processor = load(name)
+    family = family_of(model)
+    assert family is not None
+    inputs = dict(ClosedSetScorer(model, processor).prepare(requests(1)).inputs)
+    made = prefix.encode(model, family, inputs)
+    before = [tensor.clone() for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
+    rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
+    first = [passes.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    again = [passes.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    after = [tensor for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
+    assert all(one.equal(other) for one, other in zip(before, after, strict=True))
+    assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))
+    assert bool(made.cross) == (name == "mllama-tiny")
+
+
+def test_bfloat16_moves_likelihoods_and_no_more(one_thread: None, load: Load) -> None:
+    from actors.vlm.loading import load_vlm
+
+    rounded = ClosedSetScorer(*load_vlm("local:qwen2.5-vl-tiny", dtype="bfloat16", device_map="cpu"))
+    far = apart(logprobs(rounded.score(requests(1))), scored(load, "qwen2.5-vl-tiny", "naive", requests(1)))
+    assert rounded.engine == "cascade"
+    assert 1e-4 < far < 0.5

@@ -1,0 +1,184 @@
+"""The work of the judging benchmarks: one picture with an article, and labels that differ in their tails.
+
+The model is `local:qwen2.5-vl-70m`, Qwen2.5-VL's architecture with 70 M random weights: the counts of tokens are
+those of real use, the answers mean nothing. Contenders load it and warm up before they begin to measure. All run on
+one thread: threads that wait for one another burn CPU seconds where a machine has other work.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tests.benchmarks.child import Result
+
+MODEL = "local:qwen2.5-vl-70m"
+PREFIX = 1200  # tokens of picture, article and rubric
+CODES = ("1", "2", "3", "4", "5")
+GENERATED = 64  # tokens a label that is answered in writing
+PIXELS = 448
+SAME = 1e-3  # two float32 engines' log-likelihoods lie closer than this
+ARTICLE = "The museum holds many objects of the peoples of the islands, and some of them are older than the town. "
+
+
+class Shape(NamedTuple):
+    """How many labels, and how many tokens differ by label."""
+
+    labels: int
+    tail: int
+
+
+class Loaded(NamedTuple):
+    """A model with its processor and the requests of a shape."""
+
+    model: Any
+    processor: Any
+    requests: list[Any]
+
+
+def load(shape: Shape) -> Loaded:
+    """The model, and requests whose shared part and tails have the tokens that are asked for, to within a few."""
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    from actors.vlm.loading import load_vlm
+    from actors.vlm.prompts import Prompt
+    from actors.vlm.scoring import ClosedSetScorer, Request
+
+    torch.set_num_threads(1)
+    model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")
+    noise = np.random.default_rng(0).integers(0, 256, (PIXELS, PIXELS, 3), dtype=np.uint8)
+    shown = Image.fromarray(noise)
+    ids = processor.tokenizer(ARTICLE * 200)["input_ids"]
+
+    def requests(article: int, tail: int) -> list[Any]:
+        after = processor.tokenizer.decode(ids[:article]) + "\n\n"
+        return [
+            Request(Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:tail])), shown, CODES)
+            for i in range(shape.labels)
+        ]
+
+    chat = ClosedSetScorer(model, processor, engine="naive").chat
+    tried = chat.tokens([r.prompt for r in requests(100, 40)], shown)
+    return Loaded(
+        model,
+        processor,
+        requests(100 + PREFIX - tried.shared, max(1, 40 + shape.tail - max(map(len, tried.tails)))),
+    )
+
+
+def score(shape: Shape, engine: str, *, repeats: int = 1) -> Result:
+    """All labels by one engine, prompts and picture prepared each time."""
+    from actors.vlm.scoring import ClosedSetScorer
+
+    loaded = load(shape)
+    scorer = ClosedSetScorer(loaded.model, loaded.processor, engine=engine)
+    scorer.score(loaded.requests[:2])
+    found, seconds = measured(lambda: scorer.score(loaded.requests), repeats=repeats)
+    return result(found, seconds)
+
+
+def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
+    """The first `labels` labels, each as a whole prompt; seconds of all.
+
+    Raises:
+        ValueError: the likelihoods are not those of the packed tails.
+    """
+    from actors.vlm.scoring import ClosedSetScorer
+
+    loaded = load(shape)
+    few = loaded.requests[:labels]
+    scorer = ClosedSetScorer(loaded.model, loaded.processor, engine="naive")
+    scorer.score(few[:1])
+    found, seconds = measured(lambda: scorer.score(few))
+    packed = ClosedSetScorer(loaded.model, loaded.processor, engine="cascade").score(loaded.requests)[:labels]
+    far = max(
+        abs(a - b) for one, other in zip(found, packed, strict=True) for a, b in zip(one[1], other[1], strict=True)
+    )
+    if far > SAME:
+        raise ValueError(f"whole prompts and packed tails are {far:.2g} apart")
+    return result(found, seconds * shape.labels / labels)
+
+
+def generate_a_label(shape: Shape, *, labels: int) -> Result:
+    """`generate` of 64 tokens for each of the first `labels` labels; seconds of all."""
+    from actors.vlm.chat import Chat
+
+    loaded = load(shape)
+    chat = Chat(loaded.processor, name=MODEL)
+
+    def write() -> list[Any]:
+        texts = []
+        for request in loaded.requests[:labels]:
+            inputs = chat.encode(chat.rendered(request.prompt, request.picture), request.picture)
+            texts.append(
+                loaded.model.generate(
+                    **inputs, max_new_tokens=GENERATED, min_new_tokens=GENERATED, do_sample=False, pad_token_id=0
+                )
+            )
+        return texts
+
+    _, seconds = measured(write)
+    return Result(shape.labels, "", seconds * shape.labels / labels)
+
+
+def floor(shape: Shape) -> Result:
+    """The matrix products that the work cannot do without, each at its own size, and nothing else.
+
+    Linear layers of the text model over prefix and tails, the vision tower's over its patches, both products of
+    attention, the output layer at one token a label.
+    """
+    import torch
+
+    from actors.vlm.packing import shared_length
+
+    loaded = load(shape)
+    from actors.vlm.scoring import ClosedSetScorer
+
+    group = ClosedSetScorer(loaded.model, loaded.processor, engine="naive").prepare(loaded.requests)
+    more = shared_length(group.tails)
+    prefix, tails = group.shared + more, sum(len(t) - more for t in group.tails)
+    text = loaded.model.config.get_text_config()
+    layers = [m for m in loaded.model.model.language_model.modules() if isinstance(m, torch.nn.Linear)]
+    seeing = [m for m in loaded.model.model.visual.modules() if isinstance(m, torch.nn.Linear)]
+    patches = int(group.inputs["pixel_values"].shape[0])
+    heads, size = text.num_attention_heads, text.hidden_size // text.num_attention_heads
+    products: list[tuple[int, int, int, int]] = []  # batch, rows, inner, columns
+    for count in (prefix, tails):
+        products += [(1, count, m.in_features, m.out_features) for m in layers]
+    products += [(1, patches // (4 if m.in_features > 256 else 1), m.in_features, m.out_features) for m in seeing]
+    for _ in range(text.num_hidden_layers):
+        # Half of the prefix's own square is masked; tails see all of it.
+        products += [(heads, prefix // 2, size, prefix), (heads, prefix // 2, prefix, size)]
+        products += [(heads, tails, size, prefix), (heads, tails, prefix, size)]
+    products.append((1, shape.labels, text.hidden_size, text.vocab_size))
+    made = [(torch.randn(b, n, k), torch.randn(b, k, m)) for b, n, k, m in dict.fromkeys(products)]
+    by_size = {(a.shape[0], a.shape[1], a.shape[2], b.shape[2]): (a, b) for a, b in made}
+
+    def multiply() -> None:
+        for each in products:
+            torch.bmm(*by_size[each])
+
+    multiply()
+    _, seconds = measured(multiply, repeats=2)
+    return Result(shape.labels, "", seconds)
+
+
+def measured(work: Callable[[], Any], *, repeats: int = 1) -> tuple[Any, float]:
+    """What `work` returns, and the CPU seconds of one call."""
+    begun = time.process_time()
+    for _ in range(repeats):
+        found = work()
+    return found, (time.process_time() - begun) / repeats
+
+
+def result(found: Sequence[Any], seconds: float) -> Result:
+    """The likeliest answer of each label, as a digest."""
+    likeliest = "".join(_answer(one) for one in found)
+    return Result(len(found), hashlib.sha256(likeliest.encode()).hexdigest(), seconds)
+
+
+def _answer(one: Any) -> str:
+    shares = getattr(one, "probabilities", None)
+    return CODES[shares.index(max(shares))] if shares else "x"

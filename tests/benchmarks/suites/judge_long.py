@@ -1,0 +1,63 @@
+"""Ten labels with tails of 250 tokens behind a prefix of 1,200: packed against one pass, and 64 tokens, a label."""
+
+from pathlib import Path
+
+from tests.benchmarks import judging
+from tests.benchmarks.child import Result
+from tests.benchmarks.harness import Benchmark, Contender, Size, Target
+from tests.benchmarks.suites.judge import prepare
+
+SHAPE = judging.Shape(labels=10, tail=250)
+SMOKE = judging.Shape(labels=2, tail=250)
+WHOLE = {"smoke": 1, "default": 3, "full": 10}
+
+
+def shape(size: Size) -> judging.Shape:
+    """The shape measured; two labels in a smoke run."""
+    return SMOKE if size == "smoke" else SHAPE
+
+
+def cascade(workdir: Path, size: Size) -> Result:
+    """The engine as used."""
+    return judging.score(shape(size), "cascade", repeats=2)
+
+
+def batched(workdir: Path, size: Size) -> Result:
+    """The portable engine."""
+    return judging.score(shape(size), "batched")
+
+
+def naive(workdir: Path, size: Size) -> Result:
+    """One pass a label."""
+    return judging.one_pass_a_label(shape(size), labels=WHOLE[size])
+
+
+def generate(workdir: Path, size: Size) -> Result:
+    """64 tokens a label."""
+    return judging.generate_a_label(shape(size), labels=WHOLE[size])
+
+
+def floor(workdir: Path, size: Size) -> Result:
+    """Matrix products alone."""
+    return judging.floor(shape(size))
+
+
+BENCHMARK = Benchmark(
+    name="judge_long",
+    about=__doc__,
+    prepare=prepare,
+    contenders=(
+        Contender(name="cascade", function=f"{__name__}:cascade", about="packed tails"),
+        Contender(name="batched", function=f"{__name__}:batched", about="a row a tail"),
+        Contender(name="naive", function=f"{__name__}:naive", compared=False, about="one pass a label"),
+        Contender(name="generate", function=f"{__name__}:generate", compared=False, about="64 tokens a label"),
+        Contender(name="floor", function=f"{__name__}:floor", compared=False, about="matrix products alone"),
+    ),
+    reference="cascade",
+    targets=(
+        Target(metric="cpu_s", contender="naive", against="cascade", at_least=3.5),
+        Target(metric="cpu_s", contender="floor", against="cascade", at_least=0.85),
+        Target(metric="cpu_s", contender="generate", against="cascade", at_least=6),
+    ),
+    packages=("torch", "transformers"),
+)
