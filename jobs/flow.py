@@ -70,8 +70,8 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
     """
     empty = [t for t in run.todo if t.unit.rows == 0]
     for task in empty:  # Ray drops empty blocks; an empty unit is an object of zero rows all the same
-        with UnitWriter(run.target, task):
-            pass
+        with UnitWriter(run.target, task) as writer:
+            _count_in(writer, task, 0)
     tasks = [t for t in run.todo if t.unit.rows != 0]
     if not tasks:
         return
@@ -269,8 +269,15 @@ class _UnitSink(Datasink):
             if task.retry:
                 made = _merged(read_unit(self._target.data_uri(name)), made, self._target, task)
             with UnitWriter(self._target, task) as writer:
-                writer.counts.rows_in = made.num_rows
+                _count_in(writer, task, made.num_rows)
                 writer.write(made)
+
+
+def _count_in(writer: UnitWriter, task: Task, rows: int) -> None:
+    """Account for a unit's rows: those that were read, and those that its plan left out (`extra["filtered"]`)."""
+    left_out = task.unit.extra.get("filtered", {})
+    writer.counts.filtered.update(left_out)
+    writer.counts.rows_in = rows + sum(left_out.values())
 
 
 def _merged(old: pa.Table, new: pa.Table, target: Target, task: Task) -> pa.Table:

@@ -68,9 +68,29 @@ KEYS = {
         ray.verbose: bool
         resources: resources
         source.name: str
-        source.path: str
+        source.path: str | None
         source.max_bytes: int
+        source.bytes_column: str | None
+        source.key_column: str | None
+        source.contact: str | None
+        source.allow_hosts: list[str]
+        source.connections: int
+        source.mbit_s: float | None
+        source.form: str
+        source.opt_out: list[str]
+        source.attempts: int
+        source.backoff_s: float
+        source.max_wait_s: float
+        source.connect_s: float
+        source.read_s: float
+        source.total_s: float
+        source.credits: bool
+        source.api: str
+        source.ca_file: str | None
+        source.testing.allow_addresses: list[str]
         input: str | None
+        width: int | None
+        verify_only: bool
         unit_rows: int
     """,
     "embed": """
