@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from actors.http_line import HttpError, Line, Reply, Request
+from actors.http_line import CLOSING_S, HttpError, Line, Reply, Request
 from actors.limits import RENEW_S, Limit, Limiter, acquired
 from actors.manners import retry_after
 
@@ -14,7 +14,7 @@ BUSY = (429, 503)
 IDLE_S = 1.0  # how long a connection waits for a next request before it is given back
 FRESH_S = 0.1  # how long it is believed that a host has not called for a pause
 NAP_S = 2.0  # a pause is looked at again so often: it may have been made longer
-CLOSING_S = 0.05  # between a broken connection and the next, so that the host has seen the end of the first
+NEAR = 64  # jobs looked at for one that an open connection serves
 
 
 @dataclass(eq=False)
@@ -85,14 +85,14 @@ class HostQueue:
         mine = _Open(self._shared.new_line(), lease)
         self._shared.opened[lease] = mine
         try:
-            while not mine.lost and (job := await self._next()):
+            while not mine.lost and (job := await self._next(mine.line.origin)):
                 await self._serve(job, mine)
         finally:
             await mine.line.close()
             self._shared.opened.pop(lease, None)
             await self._shared.limiter.release(lease)
 
-    async def _next(self) -> _Job | None:
+    async def _next(self, origin: tuple[str, str] | None) -> _Job | None:
         while not self._jobs:
             self._more.clear()
             try:
@@ -100,6 +100,11 @@ class HostQueue:
                     await self._more.wait()
             except TimeoutError:
                 return None
+        for place in range(min(NEAR, len(self._jobs))):
+            if self._jobs[place].request.origin == origin:
+                job = self._jobs[place]
+                del self._jobs[place]
+                return job
         return self._jobs.popleft()
 
     async def _serve(self, job: _Job, mine: _Open) -> None:

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
@@ -12,6 +13,7 @@ from yarl import URL
 from actors.net_safety import BlockedError, Lookup, Rules, address_error, connector
 
 CHUNK = 64 * 1024
+CLOSING_S = 0.05  # between a closed connection and the next, so that the host has seen the end of the first
 SKIMMED = 64 * 1024  # of an answer whose body is not wanted: read if it is no longer, so that the connection is kept
 
 
@@ -42,6 +44,12 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     data: tuple[tuple[str, str], ...] | None = None
 
+    @property
+    def origin(self) -> tuple[str, str]:
+        """What a connection can be kept for: scheme, and host with port."""
+        parts = urlsplit(self.url)
+        return parts.scheme, parts.netloc.lower()
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -55,7 +63,12 @@ class Reply:
 
 
 class Line:
-    """A connection, opened by the first request and again when it was lost."""
+    """A connection, opened by the first request and again when it was lost or another host is asked."""
+
+    @property
+    def origin(self) -> tuple[str, str] | None:
+        """Whom it was opened for."""
+        return self._origin
 
     def __init__(
         self,
@@ -68,14 +81,20 @@ class Line:
         opts_out: Callable[[tuple[str, ...]], bool] = lambda robots: False,
     ) -> None:
         """`opts_out` looks at X-Robots-Tag headers; the body of an answer that opts out is not read."""
+        self._agent, self._rules, self._tls, self._lookup = agent, rules, tls, lookup
         self._bounds, self._opts_out = bounds, opts_out
-        self._session = aiohttp.ClientSession(
-            connector=connector(rules, ssl=tls, lookup=lookup),
+        self._session = self._new_session()
+        self._origin: tuple[str, str] | None = None
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        bounds = self._bounds
+        return aiohttp.ClientSession(
+            connector=connector(self._rules, ssl=self._tls, lookup=self._lookup),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,  # no proxy, no .netrc
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=bounds.connect_s, sock_read=bounds.read_s),
-            headers={"User-Agent": agent, "Accept": "image/*,*/*;q=0.5", "Accept-Encoding": "identity"},
+            headers={"User-Agent": self._agent, "Accept": "image/*,*/*;q=0.5", "Accept-Encoding": "identity"},
         )
 
     async def ask(self, request: Request, received: Callable[[int], Awaitable[None]]) -> Reply:
@@ -86,14 +105,17 @@ class Line:
             HttpError: kinds timeout, dns, connection, tls, bad_answer, bad_url, incomplete_body, too_many_bytes,
                 encoded_body.
         """
+        if self._origin not in (None, request.origin):  # aiohttp would keep the idle connection to the other host
+            await self._session.close()
+            await asyncio.sleep(CLOSING_S)
+            self._session = self._new_session()
+        self._origin = request.origin
         try:
             async with asyncio.timeout(self._bounds.total_s):
                 return await self._ask(request, received)
         except TimeoutError as error:
             raise HttpError("timeout", "the answer took too long", retry=True) from error
-        except (aiohttp.InvalidURL, ValueError) as error:
-            raise HttpError("bad_url", f"not a URL that can be asked ({_first(error)})", retry=False) from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _explained(error) from error
 
     async def _ask(self, request: Request, received: Callable[[int], Awaitable[None]]) -> Reply:
@@ -161,6 +183,8 @@ def _explained(error: Exception) -> Exception:
         return HttpError("dns", f"the name does not resolve ({said})", retry=True)
     if isinstance(error, aiohttp.ClientSSLError):
         return HttpError("tls", f"no secure connection ({said})", retry=False)
+    if isinstance(error, aiohttp.InvalidURL) or not isinstance(error, aiohttp.ClientError | OSError):
+        return HttpError("bad_url", f"not a URL that can be asked ({said})", retry=False)
     if isinstance(error, aiohttp.ClientPayloadError):
         return HttpError("incomplete_body", "the body ended before its announced end", retry=True)
     if isinstance(error, aiohttp.ClientResponseError):

@@ -58,11 +58,13 @@ class Rules:
     """Which requests are allowed.
 
     `hosts` are names, `*.name` for all below a name, `*` for any; each may end in `:port`, without which it means port
-    443. `private` are addresses that are allowed though they are not public, for tests only.
+    443. For tests only: `private` are addresses that are allowed though they are not public, and `fixed` gives names
+    another address and port (name, address, port).
     """
 
     hosts: tuple[str, ...]
     private: frozenset[str] = frozenset()
+    fixed: tuple[tuple[str, str, int], ...] = ()
 
     def check_url(self, url: str) -> tuple[str, int]:
         """The host and port that a URL leads to.
@@ -120,7 +122,9 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        addresses = await self._lookup(host, port)
+        fixed = [(address, at) for name, address, at in self._rules.fixed if name == host]
+        addresses = [address for address, _ in fixed] or await self._lookup(host, port)
+        port = fixed[0][1] if fixed else port
         if not addresses:
             raise OSError(f"{host} has no address")
         if private := [a for a in addresses if not self._rules.allows(a)]:

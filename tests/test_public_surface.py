@@ -88,6 +88,7 @@ KEYS = {
         source.api: str
         source.ca_file: str | None
         source.testing.allow_addresses: list[str]
+        source.testing.resolve: list[str]
         input: str | None
         width: int | None
         verify_only: bool

@@ -11,6 +11,7 @@ class TestingConfig:
     """For tests against a server on this machine, and for nothing else."""
 
     allow_addresses: list[str] = field(default_factory=list)  # IP addresses that count as public, e.g. [127.0.0.1]
+    resolve: list[str] = field(default_factory=list)  # name:address:port, where a name is to be found instead
 
 
 @dataclass

@@ -58,7 +58,7 @@ def settings_of(source: SourceConfig, *, width: int | None, verify_only: bool) -
         _check_ca(source.ca_file)
     return Settings(
         agent=agent,
-        rules=Rules(tuple(source.allow_hosts), frozenset(source.testing.allow_addresses)),
+        rules=Rules(tuple(source.allow_hosts), frozenset(source.testing.allow_addresses), _fixed(source)),
         width=width,
         form="paper" if source.form == "paper" else "served",
         verify_only=verify_only,
@@ -91,6 +91,13 @@ def _check_ranges(source: SourceConfig) -> None:
         return
     if not source.api.startswith("https://"):
         raise InputError(f"source.api={source.api}: an https:// URL, {{host}} in it stands for the wiki's host")
+
+
+def _fixed(source: SourceConfig) -> tuple[tuple[str, str, int], ...]:
+    found = [re.fullmatch(r"([\w.-]+):([\d.]+|\[[\da-f:]+\]):(\d{1,5})", text) for text in source.testing.resolve]
+    if None in found:
+        raise InputError("source.testing.resolve: name:address:port is needed, and it is for tests only")
+    return tuple((hit[1], hit[2].strip("[]"), int(hit[3])) for hit in found if hit)
 
 
 def _check_ca(path: str) -> None:
