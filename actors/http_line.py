@@ -175,21 +175,24 @@ class Line:
         await self._session.close()
 
 
+_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # the first that fits
+    (aiohttp.InvalidURL, "bad_url", "not a URL that can be asked", False),
+    (aiohttp.ClientConnectorDNSError, "dns", "the name does not resolve", True),
+    (aiohttp.ClientSSLError, "tls", "no secure connection", False),
+    (aiohttp.ClientPayloadError, "incomplete_body", "the body ended before its announced end", True),
+    (aiohttp.ClientResponseError, "bad_answer", "not an answer of HTTP", False),
+    (aiohttp.ClientError, "connection", "the connection failed", True),
+    (OSError, "connection", "the connection failed", True),
+)
+
+
 def _explained(error: Exception) -> Exception:
-    said = _first(error)
     if private := address_error(error):
         return BlockedError("private_address", str(private))
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return HttpError("dns", f"the name does not resolve ({said})", retry=True)
-    if isinstance(error, aiohttp.ClientSSLError):
-        return HttpError("tls", f"no secure connection ({said})", retry=False)
-    if isinstance(error, aiohttp.InvalidURL) or not isinstance(error, aiohttp.ClientError | OSError):
-        return HttpError("bad_url", f"not a URL that can be asked ({said})", retry=False)
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return HttpError("incomplete_body", "the body ended before its announced end", retry=True)
-    if isinstance(error, aiohttp.ClientResponseError):
-        return HttpError("bad_answer", f"not an answer of HTTP ({said})", retry=False)
-    return HttpError("connection", f"the connection failed ({said})", retry=True)
+    for cause, kind, message, retry in _CAUSES:
+        if isinstance(error, cause):
+            return HttpError(kind, f"{message} ({_first(error)})", retry=retry)
+    return HttpError("bad_url", f"not a URL that can be asked ({_first(error)})", retry=False)
 
 
 def _first(error: BaseException) -> str:

@@ -22,7 +22,6 @@ from jobs.tables import TABLES
 
 FOLDER = "parts"
 SCHEMA = pa.schema(TABLES["images"].schema().remove_metadata())
-LOG_EVERY_S = 0.05  # rows that come faster are written together
 UPLOAD_EVERY_S = 5.0
 UPLOAD_BYTES = 8 << 20
 
@@ -34,9 +33,8 @@ class Parts:
         self._folder = folder(out, task)
         self._remote = locations.is_s3(self._folder)
         self._places: dict[str, tuple[Path, int]] = {}  # image_id -> log, offset
-        self._held: list[dict[str, Any]] = []
-        self._logged = self._uploaded = time.monotonic()
-        self._sent = self._pieces = 0
+        self._uploaded = time.monotonic()
+        self._size = self._sent = self._pieces = 0
         self._name = uuid4().hex
 
     def __enter__(self) -> Self:
@@ -60,26 +58,16 @@ class Parts:
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep a row of `images`; columns that it lacks are null."""
-        self._held.append(row)
-        now = time.monotonic()
-        if now - self._logged >= LOG_EVERY_S:
-            self.flush()
+        message = pa.RecordBatch.from_pylist([row], schema=SCHEMA).serialize()
+        self._file.write(message)
+        self._places[row["image_id"]] = (self._log, self._size)
+        self._size += message.size
         if self._remote and (
-            now - self._uploaded >= UPLOAD_EVERY_S or self._log.stat().st_size - self._sent >= UPLOAD_BYTES
+            time.monotonic() - self._uploaded >= UPLOAD_EVERY_S or self._size - self._sent >= UPLOAD_BYTES
         ):
             self._upload()
 
-    def flush(self) -> None:
-        """Write what is held."""
-        for row in self._held:
-            offset = self._log.stat().st_size
-            self._file.write(pa.RecordBatch.from_pylist([row], schema=SCHEMA).serialize())
-            self._places[row["image_id"]] = (self._log, offset)
-        self._held.clear()
-        self._logged = time.monotonic()
-
     def _upload(self) -> None:
-        self.flush()
         with self._log.open("rb") as log, tempfile.NamedTemporaryFile() as piece:
             log.seek(self._sent)
             piece.write(log.read())
@@ -91,7 +79,6 @@ class Parts:
 
     def rows(self, image_ids: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of these pictures, in this order, one at a time."""
-        self.flush()
         files: dict[Path, Any] = {}
         try:
             for image_id in image_ids:
@@ -105,8 +92,7 @@ class Parts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            self.flush()
-            if self._remote and kind is not None and self._log.stat().st_size > self._sent:
+            if self._remote and kind is not None and self._size > self._sent:
                 self._upload()  # of a unit that comes to its end, nothing has to be kept
         finally:
             self._file.close()

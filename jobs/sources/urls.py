@@ -30,7 +30,6 @@ from jobs.store.reading import read_unit
 from jobs.store.writer import Task, UnitWriter
 
 WRITE_ROWS, WRITE_BYTES = 256, 16 << 20  # of a table that is handed to the writer
-FLUSH_EVERY_S = 0.1
 
 
 def settings_of(source: SourceConfig, *, width: int | None, verify_only: bool) -> Settings:
@@ -179,15 +178,8 @@ class FetchUnit:
             done.add(row)
             report.add(1, errors=row["status"] == Status.ERROR)
 
-        async def go() -> Any:
-            flushing = asyncio.create_task(_flush(done))
-            try:
-                return await self._fetcher.fetch(todo, finished, credits_of=all_of_them)
-            finally:
-                flushing.cancel()
-
         try:
-            return self._loop.run(go())
+            return self._loop.run(self._fetcher.fetch(todo, finished, credits_of=all_of_them))
         except BaseExceptionGroup as group:
             raise _first(group) from group
 
@@ -197,12 +189,6 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def _flush(done: Parts) -> None:
-    while True:
-        await asyncio.sleep(FLUSH_EVERY_S)
-        done.flush()
 
 
 def _number(text: str | None) -> int | None:
