@@ -252,7 +252,7 @@ def _of_commons(parts: SplitResult) -> WikimediaFile:
 
 
 def _on_commons(name: str, page: int | None) -> WikimediaFile:
-    name = _name(name).strip("_")
+    name = re.sub("_+", "_", _name(name)).strip("_")
     if not name or "/" in name:
         raise NoThumbnailError("a page of Commons that is no file's")
     name = name[0].upper() + name[1:]
@@ -263,7 +263,7 @@ def _on_commons(name: str, page: int | None) -> WikimediaFile:
 def _name(part: str) -> str:
     """A part of a path as MediaWiki names the file: decoded, NFC, underscores, nothing invisible."""
     name = unicodedata.normalize("NFC", _INVISIBLE.sub("", _decoded(part)))
-    return re.sub(r"[ _]+", "_", name)
+    return name.replace(" ", "_")
 
 
 def _decoded(part: str) -> str:

@@ -21,7 +21,7 @@ from jobs.progress import Reporter
 from jobs.sources.config import SourceConfig
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.units import Unit, unit_of_file
+from jobs.store.units import WHOLE, Unit, unit_of_file
 from jobs.store.writer import Reject, Task, UnitWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
@@ -127,7 +127,7 @@ class ShardUnit:
         entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._parquet(uri, task.unit.piece)
         held: list[dict[str, Any]] = []
         size = 0
-        async for row in self._rows(uri, entries):
+        async for row in self._rows(task.unit, entries):
             writer.counts.rows_in += 1
             report.add(1, errors=row["status"] == Status.ERROR)
             held.append(row)
@@ -138,8 +138,10 @@ class ShardUnit:
         if held:
             writer.write(pa.Table.from_pylist(held, schema=parts.SCHEMA))
 
-    async def _rows(self, uri: str, entries: Iterator[Entry]) -> AsyncIterator[dict[str, Any]]:
+    async def _rows(self, unit: Unit, entries: Iterator[Entry]) -> AsyncIterator[dict[str, Any]]:
         """In order, some at a time; reading goes on while children decode."""
+        uri = unit.inputs[0].uri
+        part = () if unit.piece == WHOLE else (unit.piece,)  # a name may be used again in another row group
         window: deque[asyncio.Task[dict[str, Any]]] = deque()
         seen: Counter[str] = Counter()
         root = self._shards.root
@@ -147,8 +149,9 @@ class ShardUnit:
         while (entry := await asyncio.to_thread(next, entries, None)) is not None:
             seen[entry.name] += 1
             again = (str(seen[entry.name]),) if seen[entry.name] > 1 else ()
-            image_id = content_id(inside, entry.name, *again)
-            window.append(asyncio.create_task(self._row(image_id, f"{uri}#{entry.name}", entry)))
+            image_id = content_id(inside, *part, entry.name, *again)
+            place = entry.name if self._shards.key_column else f"{uri}#{entry.name}"
+            window.append(asyncio.create_task(self._row(image_id, place, entry)))
             if len(window) > 2 * self._decoders.processes:
                 yield await window.popleft()
         while window:
@@ -173,10 +176,12 @@ class ShardUnit:
 
     def _tar(self, uri: str, writer: UnitWriter) -> Iterator[Entry]:
         fs, path = locations.filesystem(uri)
+        position = 0
         with fs.open_input_stream(path, compression=None) as stream:
             try:
                 with tarfile.open(fileobj=stream, mode="r|*") as tar:
                     for member in tar:
+                        position = member.offset
                         if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:
                             writer.counts.rows_in += 1
                             writer.counts.filtered["no_picture_by_name"] += 1
@@ -185,7 +190,7 @@ class ShardUnit:
             except (tarfile.TarError, EOFError, OSError) as error:
                 writer.counts.rows_in += 1
                 message = f"the archive is damaged or ends early ({error})"
-                writer.reject(Reject(uri, stream.tell(), "damaged_archive", message))
+                writer.reject(Reject(uri, position, "damaged_archive", message))
 
     def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
         if member.size > self._shards.max_bytes:

@@ -1,4 +1,4 @@
-"""`fetch source=urls` in one process without Ray (`python -m tests.jobs.fetch_alone JSON`), to be killed or measured."""
+"""`fetch source=urls` in one process without Ray: `python -m tests.jobs.fetch_alone JSON`, to kill or to measure."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ def fetch_alone(
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     settings = Settings(
         agent="remine/0 (tests@remine.dev) aiohttp/0",
-        rules=Rules((f"localhost:{port}",), frozenset({ADDRESS, "::1"}), (("localhost", ADDRESS, port),)),
+        rules=Rules(("localhost", f"localhost:{port}"), frozenset({ADDRESS, "::1"}), (("localhost", ADDRESS, port),)),
         credits=False,
         bounds=Bounds(10_000_000),
         **changed,
