@@ -1,16 +1,17 @@
 """Read pictures from a folder or bucket instead of the network."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 
-from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
+from actors.decoders import Decoders
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status
 
 DEFAULT_MAX_BYTES = 64 * 2**20
-RENDITION = "original"
 
 _SCHEMA = pa.schema(
     {
@@ -36,7 +37,7 @@ _SCHEMA = pa.schema(
 
 
 class FolderFetcher:
-    """Turn paths into rows of the table `images`, the files' bytes untouched."""
+    """Turn paths into rows of the table `images`."""
 
     def __init__(
         self,
@@ -44,6 +45,8 @@ class FolderFetcher:
         open_filesystem: Callable[[], pyarrow.fs.FileSystem],
         max_bytes: int = DEFAULT_MAX_BYTES,
         max_pixels: int = DEFAULT_MAX_PIXELS,
+        width: int | None = None,
+        processes: int | None = None,
     ) -> None:
         """Open the file system.
 
@@ -51,16 +54,19 @@ class FolderFetcher:
             open_filesystem: called once, where the work is done, so that no connection has to travel.
             max_bytes: a larger file is refused before it is read.
             max_pixels: width x height allowed.
+            width: as of `actors.pictures.render`; None: the files' bytes stay untouched.
+            processes: that decode; None: one a CPU.
 
         Raises:
             ValueError: a bound that is not positive.
         """
-        for name, bound in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
-            if bound < 1:
-                raise ValueError(f"{name} is {bound}; it must be at least 1")
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes is {max_bytes}; it must be at least 1")
         self._files = open_filesystem()
         self._max_bytes = max_bytes
-        self._max_pixels = max_pixels
+        self._rendition = "original" if width is None else f"w{width}"
+        self._decoders = Decoders(width=width, max_pixels=max_pixels, processes=processes)
+        self._loop = asyncio.Runner()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Read one batch.
@@ -74,10 +80,14 @@ class FolderFetcher:
             The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status
             `ok` with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a
             file); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a
-            kind of `actors.pictures.PictureError`. `attempts` is 0 where there was no path to read, else 1.
+            kind of `actors.decoders.Decoders.decode`. `attempts` is 0 where there was no path to read, else 1.
         """
+        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=_SCHEMA)
+
+    async def _rows(self, batch: pa.Table) -> list[dict[str, Any]]:
+        reading = asyncio.Semaphore(2 * self._decoders.processes)  # so many files are in memory undecoded
         rows = [
-            self._row(image_id, source_url, path, status)
+            self._row(image_id, source_url, path, status, reading)
             for image_id, source_url, path, status in zip(
                 batch["image_id"].to_pylist(),
                 batch["source_url"].to_pylist(),
@@ -86,12 +96,14 @@ class FolderFetcher:
                 strict=True,
             )
         ]
-        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+        return await asyncio.gather(*rows)
 
-    def _row(self, image_id: str, source_url: str, path: str | None, status: str | None) -> dict[str, Any]:
+    async def _row(
+        self, image_id: str, source_url: str, path: str | None, status: str | None, reading: asyncio.Semaphore
+    ) -> dict[str, Any]:
         row = {
             "image_id": image_id,
-            "rendition": RENDITION,
+            "rendition": self._rendition,
             "source_url": source_url,
             "final_url": source_url,
             "attempts": 0 if path is None else 1,
@@ -101,8 +113,9 @@ class FolderFetcher:
         if path is None:
             return row | _failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:
-            data = self._read(path)
-            facts = inspect(data, max_pixels=self._max_pixels)
+            async with reading:
+                data = await asyncio.to_thread(self._read, path)
+                rendered = await self._decoders.decode(data)
         except PictureError as error:
             return row | _failed(Status.ERROR, error.kind, str(error))
         except FileNotFoundError:
@@ -110,7 +123,8 @@ class FolderFetcher:
         except (OSError, ValueError) as error:  # pyarrow's errors are one or the other
             said = (str(error).splitlines() or [""])[0][:300]
             return row | _failed(Status.ERROR, "unreadable", f"the file cannot be read ({said})")
-        return row | {"bytes": data, **facts._asdict(), "status": Status.OK.value}
+        stored = data if rendered.data is None else rendered.data
+        return row | {"bytes": stored, **rendered.facts._asdict(), "status": Status.OK.value}
 
     def _read(self, path: str) -> bytes:
         with self._files.open_input_file(path) as file:  # a plain stream would unpack what is called .gz

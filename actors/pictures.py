@@ -1,7 +1,11 @@
-"""The only place where pictures are decoded: bytes in, an upright RGB picture or a `PictureError` out."""
+"""The only place where pictures are decoded: bytes in, an upright RGB picture or a `PictureError` out.
+
+`render` is what the fetcher stores, `decode_rgb` what models take.
+"""
 
 import hashlib
 import io
+import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -25,13 +29,21 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _ORIENTATION = 0x0112
+_ACROSS = (Image.Transpose.TRANSPOSE, Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90)
+_GREY = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+_LOSSY = ("JPEG", "MPO", "WEBP", "AVIF", "JPEG2000")
+_TRAVELS = {"JPEG": ("RGB", "L"), "PNG": ("RGB", "L", "P", "1"), "WEBP": ("RGB",)}  # what every reader shows alike
+JPEG_QUALITY = 95  # with full colour resolution: a second lossy step that models do not see
+PNG_LEVEL = 3
+_HASH_SIDE = 96  # pixels: three times what imagehash.phash looks at
 
 
 class PictureError(Exception):
     """A picture that cannot be used.
 
-    `kind` says why: `empty` (no bytes), `not_an_image` (no allowed format), `truncated` (the file ends early),
-    `too_large` (more pixels than allowed) or `decode_failed` (damaged, or a pixel format without a meaning in RGB).
+    `kind` says why: `empty` (no bytes), `html` or `json` (a page or an answer of a program in its place),
+    `not_an_image` (no allowed format), `truncated` (the file ends early), `too_large` (more pixels than allowed) or
+    `decode_failed` (damaged, or a pixel format without a meaning in RGB).
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -49,7 +61,14 @@ class PictureFacts(NamedTuple):
     width: int  # pixels as displayed: after the EXIF orientation, which may exchange the two
     height: int
     sha256: str  # of the bytes, 64 hexadecimal digits
-    phash: str  # imagehash.phash of the flattened picture, 16 hexadecimal digits
+    phash: str  # of the flattened picture, 16 hexadecimal digits
+
+
+class Rendered(NamedTuple):
+    """A picture as it is stored: its bytes (None: those that were given) and what they say."""
+
+    data: bytes | None
+    facts: PictureFacts
 
 
 def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Image:
@@ -77,33 +96,96 @@ def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFact
     Raises:
         PictureError, ValueError: as `decode_rgb`.
     """
+    found, picture = _decode(data, max_pixels=max_pixels)
+    return _facts(found, picture, data)
+
+
+def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rendered:
+    """Decode a picture once, to what is stored.
+
+    With `width` None the bytes stay as they are. Otherwise the picture is at most `width` pixels wide (bicubic, with
+    antialiasing; never enlarged), upright, 8 bits a channel, on white, its first frame only; a JPEG, PNG or WebP that
+    is all that keeps its bytes, anything else is encoded anew: as JPEG of quality 95 with full colour resolution where
+    it came lossy, as PNG where it did not.
+
+    Raises:
+        PictureError, ValueError: as `decode_rgb`; ValueError also for a `width` below 1.
+    """
+    if width is None:
+        return Rendered(None, inspect(data, max_pixels=max_pixels))
+    if width < 1:
+        raise ValueError(f"width is {width}; it must be at least 1")
+    picture = _opened(data, max_pixels=max_pixels)
+    found = picture.format or ""
+    try:
+        turn = _turn(picture)
+        plain = turn is None and picture.mode in _TRAVELS.get(found, ()) and getattr(picture, "n_frames", 1) == 1
+        grey = picture.mode in _GREY
+        wide, high = picture.size if turn not in _ACROSS else picture.size[::-1]
+        if wide > width:
+            _draft(picture, 2 * width / wide)
+        picture.load()
+        plain = plain and not picture.has_transparency_data
+        flat = _flatten(picture)
+        flat = flat.transpose(turn) if turn is not None else flat
+        if wide > width:
+            flat = flat.resize((width, max(1, round(high * width / wide))), Image.Resampling.BICUBIC)
+        elif plain:
+            return Rendered(None, _facts(found, flat, data))
+        return _encoded(flat.convert("L") if grey else flat, "JPEG" if found in _LOSSY else "PNG")
+    except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
+        raise _explained(error, data=data, found=found) from error
+
+
+def _draft(picture: Image.Image, share: float) -> None:
+    """Let a JPEG be decoded at a half, a quarter or an eighth, if that leaves `share` of its size."""
+    picture.draft(None, (math.ceil(picture.width * share), math.ceil(picture.height * share)))
+
+
+def _encoded(picture: Image.Image, form: str) -> Rendered:
+    out = io.BytesIO()
+    if form == "JPEG":
+        picture.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    else:
+        picture.save(out, "PNG", compress_level=PNG_LEVEL)
+    data = out.getvalue()
+    return Rendered(data, _facts(form, picture, data))
+
+
+def _facts(found: str, picture: Image.Image, data: bytes) -> PictureFacts:
+    return PictureFacts(found, picture.width, picture.height, hashlib.sha256(data).hexdigest(), _phash(picture))
+
+
+def _phash(picture: Image.Image) -> str:
+    """imagehash.phash, of the picture averaged down to some 96 pixels a side first: that is most of its time."""
     import imagehash
 
-    found, picture = _decode(data, max_pixels=max_pixels)
-    return PictureFacts(
-        format=found,
-        width=picture.width,
-        height=picture.height,
-        sha256=hashlib.sha256(data).hexdigest(),
-        phash=str(imagehash.phash(picture)),
-    )
+    grey = picture.convert("L")
+    step = min(grey.width, grey.height) // _HASH_SIDE
+    return str(imagehash.phash(grey.reduce(step) if step > 1 else grey))
 
 
 def _decode(data: bytes, *, max_pixels: int) -> tuple[str, Image.Image]:
-    if max_pixels < 1:
-        raise ValueError(f"max_pixels is {max_pixels}; it must be at least 1")
-    if not data:
-        raise PictureError("empty", "there are no bytes")
-    picture = _open(data)
+    picture = _opened(data, max_pixels=max_pixels)
     found = picture.format or ""
-    width, height = picture.size
-    if width * height > max_pixels:
-        raise PictureError("too_large", f"{width} x {height} pixels, and {max_pixels} are allowed")
     try:
         picture.load()
         return found, _upright(picture, _flatten(picture))
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
         raise _explained(error, data=data, found=found) from error
+
+
+def _opened(data: bytes, *, max_pixels: int) -> Image.Image:
+    """The picture with only its header read."""
+    if max_pixels < 1:
+        raise ValueError(f"max_pixels is {max_pixels}; it must be at least 1")
+    if not data:
+        raise PictureError("empty", "there are no bytes")
+    picture = _open(data)
+    width, height = picture.size
+    if width * height > max_pixels:
+        raise PictureError("too_large", f"{width} x {height} pixels, and {max_pixels} are allowed")
+    return picture
 
 
 def _open(data: bytes) -> Image.Image:
@@ -121,7 +203,17 @@ def _open(data: bytes) -> Image.Image:
             if name in _WEAK_SIGNATURES and explained.kind == "decode_failed":
                 continue
             raise explained from error
-    raise PictureError("not_an_image", f"the bytes are in none of the formats {', '.join(_FORMATS)}")
+    raise _instead(data) or PictureError("not_an_image", f"the bytes are in none of the formats {', '.join(_FORMATS)}")
+
+
+def _instead(data: bytes) -> PictureError | None:
+    """What servers send in a picture's place, by its first bytes."""
+    start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in start:
+        return PictureError("html", "a page of HTML came in the picture's place")
+    if start[:1] in (b"{", b"[") and start[1:].lstrip()[:1] in (b'"', b"{", b"[", b"}", b"]"):
+        return PictureError("json", "JSON came in the picture's place")
+    return None
 
 
 def _explained(error: Exception, *, data: bytes, found: str) -> PictureError:
@@ -207,9 +299,13 @@ def _from_wide_grey(picture: Image.Image) -> Image.Image:
     return Image.fromarray(grey).convert("RGB")
 
 
-def _upright(picture: Image.Image, flat: Image.Image) -> Image.Image:
+def _turn(picture: Image.Image) -> Image.Transpose | None:
     try:
-        turn = _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
+        return _UPRIGHT.get(picture.getexif().get(_ORIENTATION, 1))
     except Exception:  # unreadable EXIF says nothing about the picture itself
-        turn = None
+        return None
+
+
+def _upright(picture: Image.Image, flat: Image.Image) -> Image.Image:
+    turn = _turn(picture)
     return flat.transpose(turn) if turn is not None else flat

@@ -1,178 +1,273 @@
 """Get pictures -> table `images`.
 
+    python -m jobs.fetch source=urls source.contact=ADDRESS input=R/records width=300 out=R/images
     python -m jobs.fetch source=folder source.path=DIR out=R/images
     python -m jobs.fetch source=folder source.path=s3://b/pictures input=R/records out=R/images
+    python -m jobs.fetch source=webdataset source.path='s3://b/shards/*.tar' out=R/images
+    python -m jobs.fetch source=parquet source.path='DIR/*.parquet' out=R/images
     python -m jobs.fetch source=wit_base source.path='s3://b/wit_base/*.parquet' input=R/records out=R/images
 
-Without `input` every file below the folder is a row. With `input` every record's picture is a row, looked up
-in the folder by the file name that its image_url ends in; what the folder lacks is `missing`. A file that is
-no picture, or a broken one, keeps its row with status `error`. With `source=wit_base` the pictures come out of
-that set's Parquet files, found by the records' image_url; no network is asked.
+Every record (with `input`) or file gives one row, whatever became of it; records of one picture share a row. With
+`width` the pictures are made that wide, upright, 8 bits, on white; without, their bytes stay as they are.
+`verify_only=true` (source=urls) asks whether the pictures are still there and fetches none. With `source=wit_base` the
+records' pictures come out of that set's Parquet files, 300 pixels wide; no network is asked.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
-from omegaconf import MISSING
 
-from actors.folder_fetcher import DEFAULT_MAX_BYTES, FolderFetcher
-from actors.ids import content_id
+from actors.folder_fetcher import FolderFetcher
 from actors.parquet_pictures import ParquetPictures
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, parts, screen
 from jobs.config import Common, plain
-from jobs.corpora import wit_base as corpus
+from jobs.corpora import wit_base
 from jobs.errors import InputError
+from jobs.sources import folder, repeats, shards, urls
+from jobs.sources.config import SourceConfig
 from jobs.store import locations
-from jobs.store.locations import Object
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import Plan, TableRun, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import Task
-
-
-@dataclass
-class FolderConfig:
-    """Pictures in a folder or below an `s3://` prefix, or in the Parquet files of wit_base."""
-
-    name: str = "folder"
-    path: str = MISSING
-    max_bytes: int = DEFAULT_MAX_BYTES
 
 
 @dataclass
 class FetchConfig(Common):
     """Keys of `fetch`."""
 
-    source: FolderConfig = field(default_factory=FolderConfig)
-    input: str | None = None  # a table of records; null: every file of the folder
-    unit_rows: int = 64  # pictures of a unit, without input: some MB of encoded pictures
+    source: SourceConfig = field(default_factory=SourceConfig)
+    input: str | None = None  # a table of records; null: everything in the folder or shards
+    width: int | None = None  # pixels; null: the pictures as they are
+    verify_only: bool = False
+    unit_rows: int = 64  # pictures of a unit of source=folder without input: some MB of encoded pictures
 
 
 def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    if cfg.unit_rows < 1:
-        raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
-    folder = locations.absolute(cfg.source.path)
+    _check(cfg)
+    work = _SOURCES[cfg.source.name](cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    if wit_base := cfg.source.name == "wit_base":
-        files = corpus.find_files(folder)
-    else:
-        files = [o for o in locations.find(folder) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
-    if cfg.input:
-        records = open_table(cfg.input, "records")
-        _check_one_row_a_picture(records)
-        units, rows = records.units(), partial(of_records, folder=folder)
-    elif wit_base:
-        raise InputError("source=wit_base: input= is needed, the records whose pictures are wanted")
-    else:
-        units, rows = list(folder_units(files, cfg.unit_rows)), partial(of_folder, folder=folder)
     plan = Plan(
         out=cfg.out,
         table="images",
         identity={
-            "source": {"name": cfg.source.name, "path": folder, "max_bytes": cfg.source.max_bytes},
-            "input": records.identity if cfg.input else None,
+            "source": {"name": cfg.source.name, "max_bytes": cfg.source.max_bytes, **work.identity},
+            "input": work.records.identity if work.records else None,
+            "width": cfg.width,
             **exclusions.identity(excluded),
         },
-        units=units,
+        units=work.units,
         config=plain(cfg),
         metadata={},
-        derived=bool(cfg.input),
+        derived=work.records is not None,
     )
     if cfg.plan:
-        screen.show_plan("fetch", plan, cfg.resources, ["fetch"], note=f"{len(files):,} files in the folder")
+        screen.show_plan("fetch", plan, cfg.resources, ["fetch"], note=work.note)
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["fetch"])
+    flow.check(cfg.resources, ["fetch"], write=work.writes)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    kwargs = {"open_filesystem": partial(_filesystem, folder), "max_bytes": cfg.source.max_bytes}
-    actor: type = FolderFetcher
-    if wit_base:
-        actor, kwargs = ParquetPictures, {**kwargs, "column": corpus.PICTURE, "rendition": corpus.RENDITION}
-        rows = partial(corpus.of_records, places=_keep_places(run, records, files))
-    flow.stream(
-        run,
-        name="fetch",
-        read=flow.Read(rows, item="image_id", output_item="image_id", excluded=exclusions.keep(run, excluded)),
-        stages=[flow.Stage("fetch", actor, kwargs)],
-        resources=cfg.resources,
-    )
+    work.run(run, exclusions.keep(run, excluded))
     manifest = run.finish()
+    parts.remove(run.target.out)
     screen.show_result("fetch", manifest, run)
     return manifest
 
 
-def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
-    """The files, sorted by place, in units of `unit_rows`."""
-    for first in range(0, len(files), unit_rows):
-        inputs = tuple(files[first : first + unit_rows])
-        name = content_id(*(part for o in inputs for part in (o.uri, str(o.size), o.etag)))
-        yield Unit(name, inputs, rows=len(inputs))
+def _check(cfg: FetchConfig) -> None:
+    if cfg.source.name == "urls":
+        if cfg.input is None:
+            raise InputError("source=urls: input= is required, a table of records (jobs.curate writes one)")
+    elif cfg.source.path is None:
+        raise InputError(f"source={cfg.source.name}: source.path= is required")
+    if cfg.source.name == "wit_base":
+        if cfg.input is None:
+            raise InputError("source=wit_base: input= is needed, the records whose pictures are wanted")
+        if cfg.width is not None:
+            raise InputError(f"width={cfg.width}: source=wit_base has its pictures 300 wide and gives them as they are")
+    if cfg.source.name in ("webdataset", "parquet") and cfg.input is not None:
+        raise InputError(f"source={cfg.source.name} takes no input=: every picture in the files becomes a row")
+    if cfg.verify_only and (cfg.source.name != "urls" or cfg.width is not None):
+        raise InputError("verify_only=true is for source=urls, without width=")
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: at least 1")
+    if cfg.width is not None and cfg.width < 1:
+        raise InputError(f"width={cfg.width}: at least 1")
 
 
-def of_folder(task: Task, *, folder: str) -> pa.Table:
-    """What to read for a unit of files: image_id (hash of the path inside the folder), source_url, path."""
-    uris = [o.uri for o in task.unit.inputs]
-    inside = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
-    paths: list[str | None] = [locations.filesystem(uri)[1] for uri in uris]
-    return _asked([content_id(name) for name in inside], uris, paths)
+class _Records:
+    """The records that pictures are got for, each picture once."""
+
+    def __init__(self, uri: str) -> None:
+        self.table: TableSource = open_table(uri, "records")
+        self._repeated = repeats.find(self.table)
+        self.units = repeats.units(self.table, self._repeated)
+        self.note = f"{sum(int(marks.sum()) for marks in self._repeated.values()):,} records repeat a picture"
+
+    def keep(self, run: TableRun) -> str | None:
+        """Store which records are left out, where workers read it; its uri."""
+        return run.keep(repeats.KEPT, repeats.encoded(self._repeated)) if self._repeated else None
 
 
-def of_records(task: Task, *, folder: str) -> pa.Table:
-    """What to read for a unit of records: path is null where the folder has no file of that name."""
-    rows = read_unit(task.unit.inputs[0].uri, columns=["image_id", "image_url"])
-    names = [file_name(url or "") for url in rows["image_url"].to_pylist()]
-    fs, base = locations.filesystem(folder)
-    paths = [f"{base}/{name}" for name in names]
-    there = [name != "" and info.is_file for name, info in zip(names, fs.get_file_info(paths), strict=True)]
-    found = [path if here else None for path, here in zip(paths, there, strict=True)]
-    return _asked(rows["image_id"].to_pylist(), rows["image_url"].to_pylist(), found)
+class _Work(Protocol):
+    """A source: what is to be done, and how. `writes`: whether Ray's sink writes the units."""
+
+    writes: bool
+    records: TableSource | None
+    units: list[Unit]
+    identity: dict[str, Any]
+    note: str
+
+    def run(self, run: TableRun, excluded: str | None) -> None:
+        """Do what is left; `excluded` is where the list of exclusions lies."""
 
 
-def file_name(url: str) -> str:
-    """The file name that a URL's path ends in, percent-decoded; empty if it has none or would leave the folder."""
-    name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
-    return "" if "/" in name or name in (".", "..") else name
+class _Urls:
+    """source=urls: a unit is fetched and written by one actor."""
+
+    def __init__(self, cfg: FetchConfig) -> None:
+        self.writes = False
+        self._cfg, source = cfg, cfg.source
+        self._settings = urls.settings_of(source, width=cfg.width, verify_only=cfg.verify_only)
+        assert cfg.input is not None
+        self._records = _Records(cfg.input)
+        self.records: TableSource | None = self._records.table
+        self.units, self.note = self._records.units, self._records.note
+        # Who may be asked, how often and how fast changes no picture: retry=[blocked] may follow a longer list.
+        self.identity: dict[str, Any] = {"form": source.form, "verify_only": cfg.verify_only, "credits": source.credits}
+
+    def run(self, run: TableRun, excluded: str | None) -> None:
+        from jobs import flow, limiter
+
+        limiter.start()
+        cfg = self._cfg
+        kwargs = {
+            "settings": self._settings,
+            "known": urls.Known(run.target.out, excluded, self._records.keep(run)),
+            "processes": cfg.resources.fetch.threads,
+            "ca_file": cfg.source.ca_file,
+        }
+        stage = flow.Stage("fetch", urls.FetchUnit, kwargs)
+        total = None if cfg.retry else sum(task.unit.rows or 0 for task in run.todo)
+        flow.process(run, name="fetch", stage=stage, resources=cfg.resources, total=total, counted="pictures")
 
 
-def _asked(ids: list[str], urls: list[str], paths: list[str | None]) -> pa.Table:
-    columns = {"image_id": ids, "source_url": urls, "path": paths}
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+class _Folder:
+    """source=folder: files are read and decoded as they stream by."""
+
+    def __init__(self, cfg: FetchConfig) -> None:
+        self.writes = True
+        assert cfg.source.path is not None
+        self._cfg = cfg
+        self._place = locations.absolute(cfg.source.path)
+        self._records = _Records(cfg.input) if cfg.input else None
+        files = folder.files_of(self._place)
+        self.records = self._records.table if self._records else None
+        alone = [] if self._records else list(folder.folder_units(files, cfg.unit_rows))
+        self.units = self._records.units if self._records else alone
+        self.note = f"{len(files):,} files in the folder"
+        self.identity: dict[str, Any] = {"path": self._place}
+
+    def run(self, run: TableRun, excluded: str | None) -> None:
+        from jobs import flow
+
+        cfg = self._cfg
+        if self._records:
+            rows = partial(folder.of_records, folder=self._place, repeated=self._records.keep(run))
+        else:
+            rows = partial(folder.of_folder, folder=self._place)
+        kwargs = {
+            "open_filesystem": folder.opener(self._place),
+            "max_bytes": cfg.source.max_bytes,
+            "width": cfg.width,
+            "processes": cfg.resources.fetch.threads,
+        }
+        read = flow.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+        stages = [flow.Stage("fetch", FolderFetcher, kwargs)]
+        flow.stream(run, name="fetch", read=read, stages=stages, resources=cfg.resources)
 
 
-def _check_one_row_a_picture(records: TableSource) -> None:
-    seen: set[str] = set()
-    for batch in records.batches(["image_id"]):
-        for image in batch["image_id"].to_pylist():
-            if image in seen:
-                raise InputError(
-                    f"{records.uri}: several records of one picture ({image}); run jobs.curate on it first"
-                )
-            seen.add(image)
+class _Shards:
+    """source=webdataset and source=parquet: a shard or row group is read, decoded and written by one actor."""
+
+    def __init__(self, cfg: FetchConfig) -> None:
+        self.writes = False
+        self.records: TableSource | None = None
+        assert cfg.source.path is not None
+        self._cfg, source = cfg, cfg.source
+        path = locations.absolute(cfg.source.path)
+        self.units = shards.tar_units(path) if source.name == "webdataset" else shards.parquet_units(source, path)
+        self.note = f"{len({unit.inputs[0].uri for unit in self.units}):,} files"
+        self.identity: dict[str, Any] = {
+            "path": path,
+            "bytes_column": source.bytes_column,
+            "key_column": source.key_column,
+        }
+
+    def run(self, run: TableRun, excluded: str | None) -> None:
+        from jobs import flow
+
+        cfg, source = self._cfg, self._cfg.source
+        root = locations.absolute(source.path or "").split("*", 1)[0].rsplit("/", 1)[0]
+        kwargs = {
+            "shards": shards.Shards(source.name, root, source.max_bytes, source.bytes_column, source.key_column),
+            "rendition": "original" if cfg.width is None else f"w{cfg.width}",
+            "width": cfg.width,
+            "processes": cfg.resources.fetch.threads,
+            "excluded": excluded,
+        }
+        stage = flow.Stage("fetch", shards.ShardUnit, kwargs)
+        flow.process(run, name="fetch", stage=stage, resources=cfg.resources, total=None, counted="pictures")
 
 
-def _keep_places(run: TableRun, records: TableSource, files: Sequence[Object]) -> str:
-    """Find where the records' pictures lie in the Parquet files; kept with the run, where workers read it."""
-    urls = (
-        pa.concat_tables(records.batches(["image_url"]))["image_url"].unique()
-        if run.todo
-        else pa.array([], pa.string())
-    )
-    return run.keep("places.parquet", corpus.pack_places(corpus.picture_places(files, urls)))
+class _WitBase:
+    """source=wit_base: the records' pictures out of that set's Parquet files, found by image_url."""
+
+    def __init__(self, cfg: FetchConfig) -> None:
+        self.writes = True
+        assert cfg.source.path is not None
+        assert cfg.input is not None
+        self._cfg = cfg
+        self._place = locations.absolute(cfg.source.path)
+        self._files = wit_base.find_files(self._place)
+        self._records = _Records(cfg.input)
+        self.records: TableSource | None = self._records.table
+        self.units = self._records.units
+        self.note = f"{len(self._files):,} files of wit_base; {self._records.note}"
+        self.identity: dict[str, Any] = {"path": self._place}
+
+    def run(self, run: TableRun, excluded: str | None) -> None:
+        from jobs import flow
+
+        wanted = pa.array([], pa.string())
+        if run.todo:
+            wanted = pa.concat_tables(self._records.table.batches(["image_url"]))["image_url"].unique()
+        places = run.keep("places.parquet", wit_base.pack_places(wit_base.picture_places(self._files, wanted)))
+        rows = partial(wit_base.of_records, places=places, repeated=self._records.keep(run))
+        kwargs = {
+            "open_filesystem": folder.opener(self._place),
+            "max_bytes": self._cfg.source.max_bytes,
+            "column": wit_base.PICTURE,
+            "rendition": wit_base.RENDITION,
+        }
+        read = flow.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+        stages = [flow.Stage("fetch", ParquetPictures, kwargs)]
+        flow.stream(run, name="fetch", read=read, stages=stages, resources=self._cfg.resources)
 
 
-def _filesystem(folder: str) -> pafs.FileSystem:
-    return locations.filesystem(folder)[0]
-
-
+_SOURCES: dict[str, Callable[[FetchConfig], _Work]] = {
+    "urls": _Urls,
+    "folder": _Folder,
+    "webdataset": _Shards,
+    "parquet": _Shards,
+    "wit_base": _WitBase,
+}
 JOB = cli.Job("fetch", FetchConfig, execute)
 
 if __name__ == "__main__":

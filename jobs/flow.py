@@ -76,8 +76,8 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
     """
     empty = [t for t in run.todo if t.unit.rows == 0]
     for task in empty:  # Ray drops empty blocks; an empty unit is an object of zero rows all the same
-        with UnitWriter(run.target, task):
-            pass
+        with UnitWriter(run.target, task) as writer:
+            _count_in(writer, task, 0)
     tasks = [t for t in run.todo if t.unit.rows != 0]
     if not tasks:
         return
@@ -283,7 +283,7 @@ class _UnitSink(Datasink):
             if task.retry:
                 made = _merged(read_unit(self._target.data_uri(name)), made, self._target, task)
             with UnitWriter(self._target, task) as writer:
-                writer.counts.rows_in = made.num_rows
+                _count_in(writer, task, made.num_rows)
                 writer.counts.tallies = tallies
                 writer.write(made)
 
@@ -297,6 +297,13 @@ def _tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
             tally = found.setdefault(group, {})
             tally[key] = tally.get(key, 0) + n
     return found
+
+
+def _count_in(writer: UnitWriter, task: Task, rows: int) -> None:
+    """Account for a unit's rows: those that were read, and those that its plan left out (`extra["filtered"]`)."""
+    left_out = task.unit.extra.get("filtered", {})
+    writer.counts.filtered.update(left_out)
+    writer.counts.rows_in = rows + sum(left_out.values())
 
 
 def _merged(old: pa.Table, new: pa.Table, target: Target, task: Task) -> pa.Table:

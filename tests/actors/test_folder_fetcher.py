@@ -80,7 +80,7 @@ def test_every_row_once_in_order_with_its_status(folder):
         ("missing", "vanished"),
         ("error", "empty"),
         ("ok", None),
-        ("error", "not_an_image"),
+        ("error", "html"),
         ("error", "truncated"),
         ("error", "too_many_bytes"),
         ("ok", None),

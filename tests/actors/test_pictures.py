@@ -86,8 +86,10 @@ def test_rgb_pixels_are_pillows(name):
 
 def test_what_is_no_picture():
     assert kind_of(b"") == "empty"
+    assert kind_of(b"\xef\xbb\xbf \n<!DOCTYPE html><html>") == kind_of(b"<HTML>") == "html"
+    assert kind_of(b'{"error": 1}') == kind_of(b"[]") == "json"
     for data in (
-        b"<html>",
+        b"{not json",
         b"%PDF-1.4",
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         b"P6 is a road",

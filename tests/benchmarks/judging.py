@@ -120,7 +120,7 @@ def generate_a_label(shape: Shape, *, labels: int) -> Result:
         return texts
 
     _, seconds = measured(write)
-    return Result(shape.labels, "", seconds * shape.labels / labels)
+    return Result(shape.labels, "", cpu_s=seconds * shape.labels / labels)
 
 
 def floor(shape: Shape) -> Result:
@@ -162,7 +162,7 @@ def floor(shape: Shape) -> Result:
 
     multiply()
     _, seconds = measured(multiply, repeats=2)
-    return Result(shape.labels, "", seconds)
+    return Result(shape.labels, "", cpu_s=seconds)
 
 
 def measured(work: Callable[[], Any], *, repeats: int = 1) -> tuple[Any, float]:
@@ -176,7 +176,7 @@ def measured(work: Callable[[], Any], *, repeats: int = 1) -> tuple[Any, float]:
 def result(found: Sequence[Any], seconds: float) -> Result:
     """The likeliest answer of each label, as a digest."""
     likeliest = "".join(_answer(one) for one in found)
-    return Result(len(found), hashlib.sha256(likeliest.encode()).hexdigest(), seconds)
+    return Result(len(found), hashlib.sha256(likeliest.encode()).hexdigest(), cpu_s=seconds)
 
 
 def _answer(one: Any) -> str:

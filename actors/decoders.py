@@ -1,0 +1,115 @@
+"""A pool of processes that decode pictures, each bounded in memory and time.
+
+Processes rather than threads: a picture that makes a codec crash, or fills the memory, takes one of them along and
+becomes an error of its own; and what Python does a picture does not run beside the event loop under one lock.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import actors
+from actors.decoder_child import ANSWER, LENGTH
+from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered
+
+MEMORY_BYTES = 4 * 2**30  # address space of a child; the largest picture allowed takes about a third
+TIMEOUT_S = 60.0  # one picture; the largest take seconds
+
+
+class Decoders:
+    """`decode` hands a picture to one of `processes` children; they are started when first needed."""
+
+    def __init__(
+        self,
+        *,
+        width: int | None = None,
+        max_pixels: int = DEFAULT_MAX_PIXELS,
+        processes: int | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Args as of `actors.pictures.render`; `processes` None: one for each CPU that this process may use.
+
+        Raises:
+            ValueError: a bound that is not positive.
+        """
+        self.processes = len(os.sched_getaffinity(0)) if processes is None else processes
+        bounds = {"width": width, "max_pixels": max_pixels, "processes": self.processes}
+        for name, bound in bounds.items():
+            if bound is not None and bound < 1:
+                raise ValueError(f"{name} is {bound}; it must be at least 1")
+        self._settings = json.dumps({"width": width, "max_pixels": max_pixels, "memory_bytes": memory_bytes})
+        self._timeout_s = timeout_s
+        self._free: asyncio.Queue[Process | None] = asyncio.Queue()
+        for _ in range(self.processes):
+            self._free.put_nowait(None)
+
+    async def decode(self, data: bytes) -> Rendered:
+        """As `actors.pictures.render`, elsewhere.
+
+        Raises:
+            PictureError: its kinds, and `decoder_died` (a codec crashed) and `decode_timeout`.
+        """
+        child = await self._free.get()
+        try:
+            child = child or await self._start()
+            async with asyncio.timeout(self._timeout_s):
+                return await self._ask(child, data)
+        except TimeoutError as error:
+            await self._end(child)
+            child = None
+            message = f"decoding it took more than {self._timeout_s:g} s"
+            raise PictureError("decode_timeout", message) from error
+        except (EOFError, ConnectionError) as error:
+            await self._end(child)
+            child = None
+            raise PictureError("decoder_died", "the process that decoded it ended, most likely in a codec") from error
+        except asyncio.CancelledError:
+            await self._end(child)
+            child = None
+            raise
+        finally:
+            self._free.put_nowait(child)
+
+    async def _start(self) -> Process:
+        paths = [str(Path(actors.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "actors.decoder_child",
+            self._settings,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the job; a child ends when its input does
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"},
+        )
+
+    async def _ask(self, child: Process, data: bytes) -> Rendered:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(LENGTH.pack(len(data)))
+        child.stdin.write(data)
+        await child.stdin.drain()
+        told, more = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
+        said = json.loads(await child.stdout.readexactly(told))
+        made = await child.stdout.readexactly(more) if more else None
+        if "error_kind" in said:
+            raise PictureError(said["error_kind"], said["error_message"])
+        unchanged = said.pop("unchanged")
+        return Rendered(None if unchanged else made, PictureFacts(**said))
+
+    async def _end(self, child: Process | None) -> None:
+        if child is not None and child.returncode is None:
+            child.kill()
+            await child.wait()
+
+    async def close(self) -> None:
+        """End the children; those at work are waited for."""
+        for _ in range(self.processes):
+            await self._end(await self._free.get())
+        for _ in range(self.processes):
+            self._free.put_nowait(None)

@@ -1,0 +1,71 @@
+"""What a polite client says of itself, and how it reads what servers ask of it."""
+
+import re
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import metadata
+
+AGENT = "remine"
+_EMAIL = re.compile(r"[^@\s()<>]+@[\w-]+(\.[\w-]+)+")
+_PAGE = re.compile(r"https?://[\w-]+(\.[\w-]+)+(/[^\s()<>]*)?")
+_PLACEHOLDER = re.compile(
+    r"example\.|\.(invalid|test|example)\b|(^|[/@.])(your|my)[-_.]?\w*|change[-_ ]?me|fill[-_ ]?me|placeholder|"
+    r"^(you|me|name|user|email|mail|someone|foo|contact)@(domain|mail|email|foo|bar|company|host)\.",
+    re.I,
+)
+
+
+def user_agent(contact: str) -> str:
+    """`remine/<version> (<contact>) aiohttp/<version>`, the form that Wikimedia's policy asks for.
+
+    Raises:
+        ValueError: `contact` is not an e-mail address or a web page at which a person can be reached.
+    """
+    contact = contact.strip()
+    if not (_EMAIL.fullmatch(contact) or _PAGE.fullmatch(contact)) or not contact.isascii():
+        raise ValueError(f"{contact!r} is neither an e-mail address nor the URL of a page")
+    if _PLACEHOLDER.search(contact):
+        raise ValueError(f"{contact!r} is a placeholder")
+    return f"{AGENT}/{_version(AGENT)} ({contact}) aiohttp/{_version('aiohttp')}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # run from a copy of the sources
+        return "0"
+
+
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
+    """Seconds to wait, from a Retry-After header in either of its forms; None if it says nothing."""
+    if value is None:
+        return None
+    text = value.strip()
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
+        return float(text)
+    try:
+        when = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+
+
+def opted_out(headers: Iterable[str], words: Collection[str]) -> str | None:
+    """The word of `words` by which an X-Robots-Tag header forbids this use; None if none does.
+
+    A header may begin with the agent that it is for (`googlebot: noindex`); only those for everyone, or for this
+    agent, count.
+    """
+    forbidden = {word.lower() for word in words}
+    for header in headers:
+        applies = True
+        for part in header.lower().split(","):
+            agent, colon, rest = part.partition(":")
+            if colon and agent.strip() not in ("unavailable_after", "max-snippet", "max-image-preview"):
+                applies = agent.strip() in (AGENT, "*")
+                part = rest  # noqa: PLW2901
+            if applies and part.strip() in forbidden:
+                return part.strip()
+    return None

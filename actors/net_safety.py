@@ -1,0 +1,183 @@
+"""Where a request may go: public addresses only, allow-listed hosts, https, and no way round by redirect or DNS."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+RECEIVE_BUFFER = 128 * 1024  # bytes in flight that a slow reader cannot take back: small, so that a rate is kept
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
+_IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # host, port -> addresses
+
+
+class BlockedError(Exception):
+    """A rule forbids this request; `rule` is its name."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class AddressError(OSError):
+    """A name led to an address that is not public."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet; False for what is no address.
+
+    An IPv4 address inside an IPv6 one (mapped, 6to4, NAT64) counts as that IPv4 address.
+    """
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        if ip in _NAT64_LOCAL or ip in _IPV4_COMPATIBLE or ip.is_site_local or ip.teredo:
+            return False
+    return ip.is_global and not (
+        ip.is_multicast or ip.is_reserved or ip.is_loopback or ip.is_link_local or ip.is_private or ip.is_unspecified
+    )
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which requests are allowed.
+
+    `hosts` are names, `*.name` for all below a name, `*` for any; each may end in `:port`, without which it means port
+    443. For tests only: `private` are addresses that are allowed though they are not public, and `fixed` gives names
+    another address and port (name, address, port).
+    """
+
+    hosts: tuple[str, ...]
+    private: frozenset[str] = frozenset()
+    fixed: tuple[tuple[str, str, int], ...] = ()
+
+    def check_url(self, url: str) -> tuple[str, int]:
+        """The host and port that a URL leads to.
+
+        Raises:
+            BlockedError: rules `not_https`, `credentials_in_url`, `host_not_allowed`, `private_address`.
+            ValueError: it is no URL.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("not a URL of the web")
+        if parts.scheme != "https":
+            raise BlockedError("not_https", "only https is asked")
+        if parts.username is not None or parts.password is not None:
+            raise BlockedError("credentials_in_url", "the URL carries a user name or password")
+        host, port = parts.hostname.rstrip(".").lower(), parts.port or 443
+        if not any(_matches(pattern, host, port) for pattern in self.hosts):
+            raise BlockedError("host_not_allowed", f"{host}:{port} is not among source.allow_hosts")
+        if _is_literal(host) and not self.allows(host):
+            raise BlockedError("private_address", f"{host} is not a public address")
+        return host, port
+
+    def allows(self, address: str) -> bool:
+        """Whether a connection to this IP address may be opened."""
+        return address in self.private or is_public(address)
+
+
+def _matches(pattern: str, host: str, port: int) -> bool:
+    name, colon, number = pattern.lower().rpartition(":") if pattern.count(":") == 1 else (pattern.lower(), "", "443")
+    if port != int(number if colon else 443):
+        return False
+    if name == "*":
+        return True
+    return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves a name and refuses it if any of its addresses is not allowed.
+
+    aiohttp connects to the addresses given here and to no others, so that a second answer of the name server changes
+    nothing.
+    """
+
+    def __init__(self, rules: Rules, lookup: Lookup | None = None) -> None:
+        self._rules, self._lookup = rules, lookup or system_lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        fixed = [(address, at) for name, address, at in self._rules.fixed if name == host]
+        addresses = [address for address, _ in fixed] or await self._lookup(host, port)
+        port = fixed[0][1] if fixed else port
+        if not addresses:
+            raise OSError(f"{host} has no address")
+        if private := [a for a in addresses if not self._rules.allows(a)]:
+            raise AddressError(f"{host} leads to {private[0]}, which is not a public address")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=socket.IPPROTO_TCP,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    """The system's own resolver."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
+
+
+def connector(rules: Rules, *, ssl: Any, lookup: Lookup | None = None) -> aiohttp.TCPConnector:
+    """A connector of one connection at a time whose every socket is checked again as it is opened."""
+
+    def open_socket(info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
+        family, kind, proto, _, address = info
+        if not rules.allows(str(address[0])):
+            raise AddressError(f"{address[0]} is not a public address")
+        made = socket.socket(family=family, type=kind, proto=proto)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        return made
+
+    return aiohttp.TCPConnector(
+        limit=1,
+        ssl=ssl,
+        resolver=CheckedResolver(rules, lookup),
+        socket_factory=open_socket,
+        happy_eyeballs_delay=None,  # a race of two addresses would be a connection more than allowed
+        use_dns_cache=False,  # a connection is opened seldom
+    )
+
+
+def address_error(error: BaseException | None) -> AddressError | None:
+    """The AddressError among the causes of what aiohttp raised."""
+    seen: Collection[int] = []
+    while error is not None and id(error) not in seen:
+        if isinstance(error, AddressError):
+            return error
+        seen = [*seen, id(error)]
+        error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
+    return None

@@ -1,0 +1,130 @@
+"""What is done of a unit before the unit is: rows kept as they come, so that a killed worker loses none of them.
+
+Each worker appends to a log of its own; a row is one Arrow record batch, written in one piece, so that a log that was
+cut off is good up to its last whole row. On object storage, where nothing can be appended, a log goes up in pieces
+every few seconds.
+"""
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self, cast
+from uuid import uuid4
+
+import pyarrow as pa
+
+from jobs.store import locations
+from jobs.store.writer import Task
+from jobs.tables import TABLES
+
+FOLDER = "parts"
+SCHEMA = pa.schema(TABLES["images"].schema().remove_metadata())
+UPLOAD_EVERY_S = 5.0
+UPLOAD_BYTES = 8 << 20
+
+
+class Parts:
+    """The rows of one unit that are done. A context manager; rows may be added while it is open."""
+
+    def __init__(self, out: str, task: Task) -> None:
+        self._folder = folder(out, task)
+        self._remote = locations.is_s3(self._folder)
+        self._places: dict[str, tuple[Path, int]] = {}  # image_id -> log, offset
+        self._uploaded = time.monotonic()
+        self._size = self._sent = self._pieces = 0
+        self._name = uuid4().hex
+
+    def __enter__(self) -> Self:
+        self._temporary = tempfile.TemporaryDirectory(prefix="remine-parts-") if self._remote else None
+        local = Path(self._temporary.name if self._temporary else self._folder)
+        local.mkdir(parents=True, exist_ok=True)
+        for found in locations.listing(self._folder):
+            path = Path(found.uri)
+            if self._remote:
+                path = local / found.uri.rsplit("/", 1)[-1]
+                path.write_bytes(locations.read_bytes(found.uri))
+            self._places |= {image_id: (path, offset) for image_id, offset in _whole_rows(path)}
+        self._log = local / f"{self._name}.log"
+        self._file = cast(BinaryIO, self._log.open("ab", buffering=0))
+        return self
+
+    @property
+    def done(self) -> frozenset[str]:
+        """The image_ids of the rows that are there."""
+        return frozenset(self._places)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a row of `images`; columns that it lacks are null."""
+        message = pa.RecordBatch.from_pylist([row], schema=SCHEMA).serialize()
+        self._file.write(message)
+        self._places[row["image_id"]] = (self._log, self._size)
+        self._size += message.size
+        if self._remote and (
+            time.monotonic() - self._uploaded >= UPLOAD_EVERY_S or self._size - self._sent >= UPLOAD_BYTES
+        ):
+            self._upload()
+
+    def _upload(self) -> None:
+        with self._log.open("rb") as log, tempfile.NamedTemporaryFile() as piece:
+            log.seek(self._sent)
+            piece.write(log.read())
+            self._sent = log.tell()
+            piece.flush()
+            locations.publish(Path(piece.name), locations.join(self._folder, f"{self._name}-{self._pieces:06}.log"))
+        self._pieces += 1
+        self._uploaded = time.monotonic()
+
+    def rows(self, image_ids: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of these pictures, in this order, one at a time."""
+        files: dict[Path, Any] = {}
+        try:
+            for image_id in image_ids:
+                path, offset = self._places[image_id]
+                file = files.setdefault(path, pa.OSFile(str(path))) if path not in files else files[path]
+                file.seek(offset)
+                yield pa.Table.from_batches([pa.ipc.read_record_batch(pa.ipc.read_message(file), SCHEMA)])
+        finally:
+            for file in files.values():
+                file.close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if self._remote and kind is not None and self._size > self._sent:
+                self._upload()  # of a unit that comes to its end, nothing has to be kept
+        finally:
+            self._file.close()
+            if self._temporary:
+                self._temporary.cleanup()
+
+
+def folder(out: str, task: Task) -> str:
+    """Where the parts of a unit lie: beside the manifest, apart by generation and by version of the input."""
+    return locations.join(out, "_run", FOLDER, f"{task.unit.name}-{task.generation}-{task.unit.version[:12]}")
+
+
+def remove(out: str, task: Task | None = None) -> None:
+    """Delete the parts of a unit whose object is written, or of all of them."""
+    where = folder(out, task) if task else locations.join(out, "_run", FOLDER)
+    locations.remove([o.uri for o in locations.listing(where)])
+    if not locations.is_s3(where) and (local := Path(where)).is_dir():
+        for path in sorted(local.rglob("*"), reverse=True):
+            if path.is_dir():
+                path.rmdir()
+        local.rmdir()
+
+
+def _whole_rows(path: Path) -> Iterator[tuple[str, int]]:
+    """image_id and offset of each row up to where the log ends or is damaged."""
+    with pa.OSFile(str(path)) as file:
+        size = file.size()
+        while (offset := file.tell()) < size:
+            try:
+                row = pa.ipc.read_record_batch(pa.ipc.read_message(file), SCHEMA).to_pylist()[0]
+            except (pa.ArrowInvalid, OSError, EOFError, IndexError):
+                return
+            if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
+                return
+            yield row["image_id"], offset

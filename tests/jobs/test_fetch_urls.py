@@ -1,0 +1,159 @@
+"""`fetch source=urls` through Ray, against a real HTTPS server on loopback."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.ids import content_id
+from jobs import cli
+from jobs.store.reading import open_table
+from tests.actors.test_url_fetcher import Site, jpeg
+from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
+from tests.jobs.records import record, write_records
+
+ROOT = Path(__file__).parents[2]
+FEW_PROCESSES = ["resources.fetch.threads=1"]
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture
+def server(tmp_path: Path, site: Site) -> Iterator[HttpsServer]:
+    with HttpsServer(tmp_path, site) as running:
+        yield running
+
+
+def keys(server: HttpsServer, **changed: Any) -> list[str]:
+    """The source's keys for the test server."""
+    at = f"{ADDRESS}:{server.port}"
+    keys = {
+        "contact": "tests@remine.dev",
+        "allow_hosts": f"[localhost:{server.port},thumb.wikimedia.org,upload.wikimedia.org]",
+        "testing.allow_addresses": f"[{ADDRESS}]",
+        "testing.resolve": f"[{','.join(f'{host}.wikimedia.org:{at}' for host in ('thumb', 'upload'))}]",
+        "ca_file": str(server.ca_file),
+        "backoff_s": "0.05",
+        "mbit_s": "null",
+        "credits": "false",
+    } | changed
+    return ["source=urls", *(f"source.{key}={value}" for key, value in keys.items()), *FEW_PROCESSES]
+
+
+def rows_of(out: Path | str) -> list[dict[str, Any]]:
+    return pa.concat_tables(open_table(str(out), "images").batches()).to_pylist()
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_records_become_pictures(tmp_path: Path, server: HttpsServer, site: Site) -> None:
+    big = "https://upload.wikimedia.org/wikipedia/commons/a/ab/Big.jpg"
+    urls = [server.url(f"/{number}.jpg") for number in range(12)]
+    site.script = {
+        "/0.jpg": [Answer(404)],
+        "/1.jpg": [Answer(429), Answer(200, jpeg())],
+        "/2.jpg": [Answer(500), Answer(500), Answer(200, jpeg())],
+    }
+    shared = [record("again", image=urls[5]), record("big", image=big), record("big too", image=big)]
+    units = [[record(f"t{n}", image=url) for n, url in enumerate(urls)], shared, [record("only", image=urls[6])]]
+    write_records(str(tmp_path / "records"), units)
+    exclusions = tmp_path / "excluded.txt"
+    exclusions.write_text(urls[9] + "\n")
+    out = tmp_path / "images"
+    arguments = [*keys(server, attempts=2), f"input={tmp_path}/records", f"out={out}", "width=300"]
+    arguments += [f"exclusions={exclusions}", "resources.fetch.actors=2", "resources.fetch.num_cpus=0.3"]
+    assert cli.main("fetch", arguments) == 0
+
+    rows = rows_of(out)
+    assert [row["source_url"] for row in rows] == [*urls, big]  # the records' order, each picture once
+    assert [row["image_id"] for row in rows] == [content_id(row["source_url"]) for row in rows]
+    status = {row["source_url"]: (row["status"], row["error_kind"]) for row in rows}
+    assert status.pop(urls[0]) == ("missing", "gone")
+    assert status.pop(urls[2]) == ("error", "server")
+    assert status.pop(urls[9]) == ("reported", "excluded")
+    assert set(status.values()) == {("ok", None)}
+    assert {row["width"] for row in rows if row["status"] == "ok"} == {300}
+    manifest = open_table(str(out)).counts()
+    assert (manifest.rows_in, manifest.rows_out, dict(manifest.filtered)) == (16, 13, {"same_picture": 3})
+    assert max(server.counted().values()) == 2
+    assert "/9.jpg" not in server.counted()
+    assert server.most_connections <= 4  # two hosts, two connections each, both workers together
+    assert cli.main("verify", [f"input={out}"]) == 0
+    assert not (out / "_run" / "parts").exists()
+
+    # once more: nothing is asked; then the one error, and nothing else
+    before = len(server.seen)
+    assert cli.main("fetch", arguments) == 0
+    assert len(server.seen) == before
+    assert cli.main("fetch", [*arguments, "retry=[error]"]) == 0
+    assert server.paths()[before:] == ["/2.jpg"]
+    again = rows_of(out)
+    assert [row for row in again if row["source_url"] != urls[2]] == [
+        row for row in rows if row["source_url"] != urls[2]
+    ]
+    assert {row["source_url"]: row["status"] for row in again}[urls[2]] == "ok"
+
+
+def start_alone(arguments: dict[str, Any], log: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tests.jobs.fetch_alone", json.dumps(arguments)]
+    with log.open("wb") as stream:
+        return subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT)
+
+
+def flaky(fails: set[str]) -> Callable[[Seen], Answer]:
+    """A third of the pictures fail the first time they are asked for: 503, 500, or a lost connection's short body."""
+    faults = [
+        Answer(503, b"", (("Retry-After", "0"),)),
+        Answer(500),
+        Answer(200, jpeg()[:99], (("Content-Length", "3000"),)),
+    ]
+
+    def answer(seen: Seen) -> Answer:
+        number = int(seen.path.strip("/").removesuffix(".jpg"))
+        if number % 3 == 0 and seen.path not in fails:
+            fails.add(seen.path)
+            return faults[number // 3 % 3]
+        return Answer(200, jpeg())
+
+    return answer
+
+
+@pytest.mark.parametrize("pictures", [120, pytest.param(5000, marks=pytest.mark.torture)])
+def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsServer, site: Site, pictures: int) -> None:
+    site.default = flaky(set())
+    urls = [server.url(f"/{number}.jpg") for number in range(pictures)]
+    records, out = str(tmp_path / "records"), tmp_path / "images"
+    units = [urls[first : first + 100] for first in range(0, pictures, 100)]
+    write_records(records, [[record(url, image=url) for url in unit] for unit in units])
+    arguments = {"records": records, "out": str(out), "port": server.port, "ca_file": str(server.ca_file)}
+    arguments |= {"connections": 3, "backoff_s": 0.01}
+    for share in (0.3, 0.6):  # killed twice, in the midst of a unit
+        child = start_alone(arguments, tmp_path / "log")
+        until = time.monotonic() + 120
+        while len(server.seen) < share * pictures:
+            assert child.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        child.kill()
+        child.wait(30)
+    child = start_alone(arguments, tmp_path / "log")
+    assert child.wait(240) == 0, (tmp_path / "log").read_text()
+
+    rows = rows_of(out)
+    assert {row["source_url"]: row["status"] for row in rows} == dict.fromkeys(urls, "ok")
+    assert len(rows) == pictures
+    assert server.most_connections <= 3
+    counted = server.counted()
+    expected = {f"/{number}.jpg": 2 if number % 3 == 0 else 1 for number in range(pictures)}
+    again = {path: (times, expected[path]) for path, times in counted.items() if times > expected[path]}
+    # Only what was on its way to a worker, or before its decoder, when it was killed.
+    assert len(again) <= 2 * (3 + 3), again
+    assert all(times <= expected[path] + 2 for path, times in counted.items())
