@@ -15,7 +15,6 @@ from jobs import config
 from jobs.errors import InputError, RunError
 
 JOBS = (
-JOBS = (
     "demo",
     "mine",
     "curate",
@@ -29,9 +28,10 @@ JOBS = (
     "choose",
     "tric",
     "judge",
-    "generate",
     "loglik",
     "probe",
+    "generate",
+    "think",
     "parse",
     "ratings",
     "annotate",
@@ -40,8 +40,6 @@ JOBS = (
     "report",
     "verify",
     "run",
-    "think",
-)
 )
 
 
