@@ -17,7 +17,7 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
-from jobs.embed import EmbedderConfig, pictures
+from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
 from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.run import Plan, open_run
@@ -40,16 +40,15 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     from actors.embedder import PictureDecoder
     from actors.encoder_rater import EncoderRater, Probe, check_targets
-    from actors.encoders import check_weights, encoder_facts
 
     try:
         probe = Probe.from_dict(cfg.probe)
         check_targets(cfg.targets)
-        facts = encoder_facts(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
-        if not cfg.plan:
-            check_weights(cfg.embedder.model, pretrained=cfg.embedder.pretrained)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise InputError(f"probe: {str(error).splitlines()[0]}") from error
+    facts = known(cfg.embedder)
+    if not cfg.plan:
+        check_available(cfg.embedder)
     source = open_table(cfg.input, "embeddings", "images")
     _check_encoder(source, encoder=facts.encoder, preprocessing=facts.preprocessing)
     excluded = exclusions.read_exclusions(cfg.exclusions)
@@ -94,7 +93,7 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     }
     stages = [flow.Stage("decode", PictureDecoder, model)] if from_images else []
     stages.append(flow.Stage("embed", EncoderRater, rate, rows_out=len(cfg.targets)))
-    read, item = (pictures, "image_id") if from_images else (vectors, "item_id")
+    read, item = (read_pictures, "image_id") if from_images else (vectors, "item_id")
     flow.stream(
         run,
         name="probe",

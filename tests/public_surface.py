@@ -30,18 +30,63 @@ KEYS = {
         terms.path: str
         terms.column: str | None
         terms.source: str | None
+        match: str
+        fold.case: str
+        fold.compose: str | None
+        fold.dashes: bool
     """,
     "curate": """
         common
         input: str
         unit_rows: int
+        images: str | None
+        thumbnails: str
+        precedence: list[str]
+        near_duplicates: str
+        near_distance: int
+        size: int | None
+        downsample: str
+        select: str
+        ratings: list[str]
+        starter.rubric: str | None
+        starter.question: str
+        starter.above: float
+        starter.mean: str
+        starter.region_question: str
+        starter.region_by: list[str]
+        starter.region_majority: str
+        starter.unsure: str
+        starter.unlabelled: str
+        starter.per_region: int
+        seed: int
     """,
     "fetch": """
         common
         source.name: str
-        source.path: str
+        source.path: str | None
         source.max_bytes: int
+        source.bytes_column: str | None
+        source.key_column: str | None
+        source.contact: str | None
+        source.allow_hosts: list[str]
+        source.connections: int
+        source.mbit_s: float | None
+        source.form: str
+        source.opt_out: list[str]
+        source.attempts: int
+        source.backoff_s: float
+        source.max_wait_s: float
+        source.connect_s: float
+        source.read_s: float
+        source.total_s: float
+        source.credits: bool
+        source.api: str
+        source.ca_file: str | None
+        source.testing.allow_addresses: list[str]
+        source.testing.resolve: list[str]
         input: str | None
+        width: int | None
+        verify_only: bool
         unit_rows: int
     """,
     "embed": """
@@ -135,6 +180,89 @@ KEYS = {
         common
         input: str
         records: str | None
+        images: str | None
+        texts: str | None
+        rubric: dict[str, typing.Any]
+        targets: Any
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        judges: list[str]
+        layout: str | None
+        max_context_tokens: int
+        empty_context: str
+        engine: str
+        budget_gb: float | None
+        noise: float
+    """,
+    "loglik": """
+        common
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        prompt: dict[str, typing.Any]
+        targets: list[str]
+        lambdas: list[float]
+        thresholds: list[float]
+        reference: str | None
+        max_context_tokens: int
+        empty_context: str
+    """,
+    "probe": """
+        common
+        input: str
+        embedder.name: str
+        embedder.model: str
+        embedder.pretrained: str | None
+        embedder.device: str
+        embedder.dtype: str
+        probe: dict[str, typing.Any]
+        targets: list[str]
+    """,
+    "generate": """
+        common
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        prompt: dict[str, typing.Any]
+        rubric: dict[str, typing.Any]
+        refusals: dict[str, typing.Any]
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        max_context_tokens: int
+        empty_context: str
+        cache_gb: float | None
+        group_rows: int | None
+    """,
+    "think": """
+        common
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
         rubric: dict[str, typing.Any]
         judge.name: str
         judge.model: str
@@ -144,7 +272,105 @@ KEYS = {
         judge.memory_gb: float | None
         judge.licence: str | None
         layout: str | None
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
         max_context_tokens: int
+        cache_gb: float | None
+        group_rows: int | None
+    """,
+    "parse": """
+        common
+        input: str
+        rubric: dict[str, typing.Any]
+    """,
+    "ratings": """
+        common
+        input: str
+        format: str | None
+        table: str
+        rubric: dict[str, typing.Any]
+        spans: dict[str, typing.Any]
+        name: str
+        answers: list[str]
+        scale: str
+        columns.item_id: str | None
+        columns.rater: str | None
+        columns.value: str | None
+        columns.question: str | None
+        columns.questions: Any
+        columns.target: str | None
+        columns.condition: str | None
+        columns.order: str | None
+        columns.sample: str | None
+        columns.comment: str | None
+        columns.seconds: str | None
+        columns.time: str | None
+        columns.skipped: str | None
+        columns.reported: str | None
+        columns.country: str | None
+        columns.pool: str | None
+        columns.experience: str | None
+        columns.text_id: str | None
+        columns.kind: str | None
+        columns.start: str | None
+        columns.end: str | None
+        columns.category: str | None
+        columns.score: str | None
+        question: str | None
+        rater: str | None
+        rater_kind: str
+        rater_from: str
+        method: str
+        items: str
+        encoding: str | None
+        delimiter: str | None
+        duplicates: str
+        anonymise: bool
+        key_file: str | None
+        reports: str | None
+        reports_min: int
+    """,
+    "annotate": """
+        common
+        input: str
+        images: str | None
+        records: str | None
+        texts: str | None
+        responses: str | None
+        rubric: dict[str, typing.Any]
+        questions: list[str]
+        spans: dict[str, typing.Any]
+        welfare.name: str
+        welfare.blur: bool
+        welfare.notice: str
+        welfare.show: str
+        welfare.report: str
+        welfare.report_help: str
+        welfare.issue: str
+        welfare.issue_help: str
+        welfare.comment: str
+        welfare.skip_help: str
+        welfare.links: list[dict[str, str]]
+        about: list[str]
+        tool: str
+        raters: str
+        group: str | None
+        per_item: int | None
+        per_group: int | None
+        quotas: Any
+        target: str
+        shared: int
+        limit: int | None
+        audit: float
+        auditor: str | None
+        size: int | None
+        seed: int
+        files: str
+        pictures: str
+        picture_base: str
     """,
     "figures": """
         input: str
@@ -444,7 +670,7 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 1
+        key response_id; version 2
         response_id: string
         item_id: string
         model: string
@@ -455,6 +681,8 @@ COLUMNS = {
         finish_reason: string
         refusal_kind: string
         status: string
+        error_kind: string
+        error_message: string
     """,
     "questions": """
         key set_id, question_id; version 1
@@ -513,6 +741,17 @@ COLUMNS = {
         country: string
         pool: string
         experience: string
+    """,
+    "assignments": """
+        key rater, place; version 1
+        rater: string
+        place: int32
+        item_id: string
+        target: string
+        group: string
+        role: string
+        audited: bool
+        file: string
     """,
     "metrics": """
         key metric, dims; version 1
