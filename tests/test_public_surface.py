@@ -115,6 +115,110 @@ KEYS = {
         layout: str | None
         max_context_tokens: int
     """,
+    "annotate": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        images: str | None
+        records: str | None
+        texts: str | None
+        responses: str | None
+        rubric: dict[str, typing.Any]
+        questions: list[str]
+        spans: dict[str, typing.Any]
+        welfare.name: str
+        welfare.blur: bool
+        welfare.notice: str
+        welfare.show: str
+        welfare.report: str
+        welfare.report_help: str
+        welfare.issue: str
+        welfare.issue_help: str
+        welfare.comment: str
+        welfare.skip_help: str
+        welfare.links: list[dict[str, str]]
+        about: list[str]
+        tool: str
+        raters: str
+        group: str | None
+        per_item: int | None
+        per_group: int | None
+        quotas: Any
+        target: str
+        shared: int
+        limit: int | None
+        audit: float
+        auditor: str | None
+        size: int | None
+        seed: int
+        files: str
+        pictures: str
+        picture_base: str
+    """,
+    "ratings": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        format: str | None
+        table: str
+        rubric: dict[str, typing.Any]
+        spans: dict[str, typing.Any]
+        name: str
+        answers: list[str]
+        scale: str
+        columns.item_id: str | None
+        columns.rater: str | None
+        columns.value: str | None
+        columns.question: str | None
+        columns.questions: Any
+        columns.target: str | None
+        columns.condition: str | None
+        columns.order: str | None
+        columns.sample: str | None
+        columns.comment: str | None
+        columns.seconds: str | None
+        columns.time: str | None
+        columns.skipped: str | None
+        columns.reported: str | None
+        columns.country: str | None
+        columns.pool: str | None
+        columns.experience: str | None
+        columns.text_id: str | None
+        columns.kind: str | None
+        columns.start: str | None
+        columns.end: str | None
+        columns.category: str | None
+        columns.score: str | None
+        question: str | None
+        rater: str | None
+        rater_kind: str
+        rater_from: str
+        method: str
+        items: str
+        encoding: str | None
+        delimiter: str | None
+        duplicates: str
+        anonymise: bool
+        key_file: str | None
+        reports: str | None
+        reports_min: int
+    """,
     "report": """
         out: str
         ratings: list[str]
