@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,17 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@lru_cache
+def read_yaml(name: str) -> Any:
+    """A file of conf/, read once: that takes longer than a run."""
+    return OmegaConf.load(CONF / name)
+
+
 def annotate(study: Path, *overrides: str) -> Any:
     """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
     groups = {"welfare": "century"} | dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "spans=")))
     keys = [f"raters={study / 'raters.csv'}", *(o for o in overrides if o.partition("=")[0] not in groups)]
-    read = {group: OmegaConf.load(CONF / group / f"{name}.yaml") for group, name in groups.items()}
+    read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(AnnotateConfig), read, OmegaConf.from_dotlist(keys))
     return execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
 

@@ -1,6 +1,7 @@
 """People's annotations from spreadsheets and tools: what becomes a rating, what does not, and that all is counted."""
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,17 @@ LIKERT = ["question=sensitive", "rubric=century_labels"]
 KEY = "a key of more than sixteen bytes"
 
 
+@lru_cache
+def read_yaml(name: str) -> Any:
+    """A file of conf/, read once: that takes longer than a run."""
+    return OmegaConf.load(CONF / name)
+
+
 def ratings(*overrides: str) -> dict[str, Any]:
     """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
     groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "spans=")))
     keys = [o for o in overrides if o.partition("=")[0] not in groups]
-    read = {group: OmegaConf.load(CONF / group / f"{name}.yaml") for group, name in groups.items()}
+    read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(RatingsConfig), read, OmegaConf.from_dotlist(keys))
     manifest = execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
     assert isinstance(manifest, dict)
@@ -77,8 +84,9 @@ def test_long_and_wide_forms_of_csv_and_parquet_say_the_same(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("encoding", "delimiter"), [("utf-8", ","), ("utf-8-sig", ";"), ("utf-16", "\t"), ("utf-32", "|")]
+)
 def test_encodings_delimiters_and_quoted_newlines(tmp_path: Path, encoding: str, delimiter: str) -> None:
     lines = [["item_id", "rater", "value", "comment"], ["i1", "Zoë", "1", '"first\r\nsecond, ; | "']]
     text = "".join(delimiter.join(line) + "\r\n" for line in lines)
