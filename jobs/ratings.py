@@ -149,12 +149,19 @@ def _check(cfg: RatingsConfig) -> None:
 
 def _files(cfg: RatingsConfig) -> list[locations.Object]:
     """The files to read; of a folder only those that the format's names fit."""
-    found = [o for o in locations.find(cfg.input) if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
+    base = locations.absolute(cfg.input)
+    found = [o for o in locations.find(cfg.input) if o.uri == base or not _hidden(o.uri, base)]
     if cfg.format and len(found) > 1:
         found = [o for o in found if o.uri.lower().endswith(FORMATS[cfg.format])]
     if not found:
         raise InputError(f"{cfg.input}: no file of format {cfg.format} ({', '.join(FORMATS[cfg.format or 'csv'])})")
     return found
+
+
+def _hidden(uri: str, base: str) -> bool:
+    """Whether a file below the folder `base`, or one that a glob found, is of a program's own: `_run/…`, `.part`."""
+    below = uri.removeprefix(f"{base}/") if uri.startswith(f"{base}/") else uri.rsplit("/", 1)[-1]
+    return any(part[:1] in ("_", ".") for part in below.split("/"))
 
 
 def format_of(files: list[locations.Object]) -> str:

@@ -1,24 +1,39 @@
 """People's annotations from spreadsheets and tools: what becomes a rating, what does not, and that all is counted."""
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from omegaconf import OmegaConf
 
 from actors.ids import content_id
 from jobs import cli, exclusions
+from jobs.config import CONF
 from jobs.errors import InputError
+from jobs.ratings import RatingsConfig, execute
 from jobs.store.reading import open_table
 
 LIKERT = ["question=sensitive", "rubric=century_labels"]
 KEY = "a key of more than sixteen bytes"
 
 
+@lru_cache
+def read_yaml(name: str) -> Any:
+    """A file of conf/, read once: that takes longer than a run."""
+    return OmegaConf.load(CONF / name)
+
+
 def ratings(*overrides: str) -> dict[str, Any]:
-    manifest = cli.execute("ratings", list(overrides))
+    """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
+    groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "spans=")))
+    keys = [o for o in overrides if o.partition("=")[0] not in groups]
+    read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
+    merged = OmegaConf.merge(OmegaConf.structured(RatingsConfig), read, OmegaConf.from_dotlist(keys))
+    manifest = execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
     assert isinstance(manifest, dict)
     return manifest
 
@@ -56,7 +71,8 @@ def test_long_and_wide_forms_of_csv_and_parquet_say_the_same(tmp_path: Path) -> 
     wide = "item_id;rater;Sensitive;contro\ni1;a;1;5\n"
     mapped = "columns.questions={sensitive: Sensitive, controversial: contro}"
     ratings(write(tmp_path / "long.csv", long), "rubric=century_labels", f"out={tmp_path / 'long'}")
-    ratings(write(tmp_path / "wide.csv", wide), "rubric=century_labels", mapped, f"out={tmp_path / 'wide'}")
+    source = write(tmp_path / "wide.csv", wide)
+    cli.execute("ratings", [source, "rubric=century_labels", mapped, f"out={tmp_path / 'wide'}"])
     pq.write_table(
         pa.table({"item_id": ["i1"], "rater": ["a"], "sensitive": [1], "controversial": [5.0]}), tmp_path / "w.parquet"
     )
@@ -68,8 +84,9 @@ def test_long_and_wide_forms_of_csv_and_parquet_say_the_same(tmp_path: Path) -> 
     ]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("encoding", "delimiter"), [("utf-8", ","), ("utf-8-sig", ";"), ("utf-16", "\t"), ("utf-32", "|")]
+)
 def test_encodings_delimiters_and_quoted_newlines(tmp_path: Path, encoding: str, delimiter: str) -> None:
     lines = [["item_id", "rater", "value", "comment"], ["i1", "Zoë", "1", '"first\r\nsecond, ; | "']]
     text = "".join(delimiter.join(line) + "\r\n" for line in lines)
@@ -302,7 +319,8 @@ def test_who_marks_a_text_twice_keeps_one_of_the_two(tmp_path: Path) -> None:
 def test_the_real_judgements_are_read_whole(tmp_path: Path, data: Path) -> None:
     likert = data / "dsg" / "tifa160-likert-anns.csv"
     columns = ["columns.item_id=t2i_model+item_id", "columns.rater=worker_id", "columns.value=answer"]
-    ratings(f"input={likert}", *columns, "question=consistency", "answers=[1,2,3,4,5]", f"out={tmp_path / 'dsg'}")
+    more = ["question=consistency", "answers=[1,2,3,4,5]"]
+    cli.execute("ratings", [f"input={likert}", *columns, *more, f"out={tmp_path / 'dsg'}"])
     found = rows(tmp_path / "dsg")
     assert len(found) == 3995
     assert len({row["item_id"] for row in found}) == 800
@@ -310,5 +328,5 @@ def test_the_real_judgements_are_read_whole(tmp_path: Path, data: Path) -> None:
     relex = data / "crowdtruth" / "relex-binary-choice.csv"
     columns = ["columns.item_id=_unit_id", "columns.rater=_worker_id", "columns.value=top_member_employee"]
     more = ["question=employee", "answers=[true,false]", "scale=nominal"]
-    ratings(f"input={relex}", *columns, *more, f"out={tmp_path / 'relex'}")
+    cli.execute("ratings", [f"input={relex}", *columns, *more, f"out={tmp_path / 'relex'}"])
     assert len(rows(tmp_path / "relex")) == 150
