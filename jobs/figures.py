@@ -1,7 +1,7 @@
 """Figures of ratings in a CSV, TSV or Parquet file, by naming its columns -> `metrics`, `figures.csv`, `index.html`.
 
     python -m jobs.figures input=ratings.csv columns.item=image columns.rater=who columns.value=score out=F
-    python -m jobs.figures task=crowdtruth input=judgments.csv out=F
+    python -m jobs.figures task=crowdtruth input=judgments.csv columns.value=answer out=F
     python -m jobs.figures task=dsg input=answers.csv people=likert.csv out=F
 
 agreement: percent agreement, Krippendorff's alpha, ICC, correlations, majority; numbers are a scale, words categories.
@@ -61,22 +61,22 @@ NEEDED = {
 
 @dataclass
 class Columns:
-    """Names of columns; several are joined."""
+    """Names of columns; with a comma several, whose texts are joined."""
 
-    item: list[str] = field(default_factory=list)  # what was rated; for dsg the picture
-    rater: list[str] = field(default_factory=list)
-    value: list[str] = field(default_factory=list)  # the answer: a number, a category, yes or no
-    question: list[str] = field(default_factory=list)  # agreement: figures for each; dsg: the question's id
-    parents: list[str] = field(default_factory=list)  # dsg: ids of questions that must be answered yes
-    valid: list[str] = field(default_factory=list)  # dsg: no, false or 0 leaves the question out
+    item: str | None = None  # what was rated; for dsg the picture
+    rater: str | None = None
+    value: str | None = None  # the answer: a number, a category, yes or no
+    question: str | None = None  # agreement: figures for each; dsg: the question's id
+    parents: str | None = None  # dsg: ids of questions that must be answered yes
+    valid: str | None = None  # dsg: no, false or 0 leaves the question out
 
 
 @dataclass
 class PeopleColumns:
     """Names of columns of people's ratings of pictures (dsg)."""
 
-    item: list[str] = field(default_factory=lambda: ["t2i_model", "item_id"])
-    value: list[str] = field(default_factory=lambda: ["answer"])
+    item: str = "t2i_model,item_id"
+    value: str = "answer"
 
 
 @dataclass
@@ -129,15 +129,22 @@ def _columns(cfg: FiguresConfig, uri: str) -> dict[str, list[str]]:
     there = next(batches(uri), pa.table({})).column_names
     found = {}
     for each in fields(Columns):
-        names = list(getattr(cfg.columns, each.name))
+        names = _names(getattr(cfg.columns, each.name), there)
         usual = USUAL[cfg.task].get(each.name, ())
         if not names and usual and all(name in there for name in usual):
             names = list(usual)
         if not names and each.name in NEEDED[cfg.task]:
-            raise InputError(f"columns.{each.name}=[…] is needed; {uri} has the columns {', '.join(there) or 'none'}")
+            raise InputError(f"columns.{each.name}= is needed; {uri} has the columns {', '.join(there) or 'none'}")
         if names:
             found[each.name] = names
     return found
+
+
+def _names(given: str | None, there: Sequence[str]) -> list[str]:
+    """One column of that name if there is one, else the names between commas."""
+    if given is not None and given in there:
+        return [given]
+    return [name.strip() for name in (given or "").split(",") if name.strip()]
 
 
 def _rows(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
@@ -259,7 +266,8 @@ def _people(cfg: FiguresConfig) -> dict[str, float]:
     uri = locations.find(cfg.people or "")[0].uri
     given: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri):
-        rows = chosen(uri, batch, {"item": cfg.people_columns.item, "value": cfg.people_columns.value}, {})
+        names = {key: _names(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
+        rows = chosen(uri, batch, names, {})
         try:
             scores = rows["value"].cast(pa.float64()).to_pylist()
         except pa.ArrowInvalid as error:

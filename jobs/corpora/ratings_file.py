@@ -37,24 +37,24 @@ def batches(uri: str) -> Iterator[pa.Table]:
                     for batch in file.iter_batches(BATCH_ROWS):
                         yield _texts(uri, pa.Table.from_batches([batch]))
                 return
-            with fs.open_input_stream(path) as stream, _csv(uri, stream, ()) as reader:
+            delimiter = "\t" if uri.lower().removesuffix(".gz").endswith((".tsv", ".txt")) else ","
+            with fs.open_input_stream(path) as stream, _csv(stream, delimiter, ()) as reader:
                 names = reader.schema.names
-            with fs.open_input_stream(path) as stream, _csv(uri, stream, names) as reader:
+            if len(names) == 1 and ";" in names[0]:  # as spreadsheets of many countries write it
+                delimiter, names = ";", names[0].split(";")
+            with fs.open_input_stream(path) as stream, _csv(stream, delimiter, names) as reader:
                 for batch in reader:
                     yield _texts(uri, pa.Table.from_batches([batch]))
         except pa.ArrowInvalid as error:
             raise InputError(f"{uri}: not a readable file ({str(error).splitlines()[0]})") from error
 
 
-def _csv(uri: str, stream: pa.NativeFile, names: Sequence[str]) -> pa_csv.CSVStreamingReader:
+def _csv(stream: pa.NativeFile, delimiter: str, names: Sequence[str]) -> pa_csv.CSVStreamingReader:
     """A reader; the columns `names` are texts, so that 007 and TRUE stay what they are."""
-    name = uri.lower().removesuffix(".gz")
     return pa_csv.open_csv(
         stream,
         read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(
-            delimiter="\t" if name.endswith((".tsv", ".txt")) else ",", newlines_in_values=True
-        ),
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         ),

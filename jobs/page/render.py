@@ -78,7 +78,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
-    environment.filters |= {"told": told, "between": between}
+    environment.filters |= {"told": told, "between": between, "basis": basis}
     found = blocks(page.figures, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
@@ -129,6 +129,12 @@ def between(figure: Figure) -> str:
         return ""
     scale, decimals = (100, 1) if figure.metric in SHARE_METRICS else (1, 3)
     return f"{number(figure.low * scale, decimals)} to {number(figure.high * scale, decimals)}"
+
+
+def basis(figure: Figure) -> str:
+    """What it rests on, for who points at it: coverage and the method of the interval."""
+    coverage = "" if figure.coverage is None else f"coverage {percent(figure.coverage)}"
+    return "; ".join(filter(None, (coverage, figure.interval_method or figure.reason)))
 
 
 def link(url: str | None) -> str | None:

@@ -31,7 +31,7 @@ RATINGS = [
 
 def test_agreement_of_a_csv(tmp_path, capsys):
     file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
-    columns = ["columns.item=[image]", "columns.rater=[who]", "columns.value=[score]"]
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("figures", [f"input={file}", *columns, f"out={tmp_path}/F"])
     found = figures_in(tmp_path / "F")
     alpha = found["alpha", "file", "ordinal", "people", "value"]
@@ -49,13 +49,14 @@ def test_agreement_of_a_csv(tmp_path, capsys):
 def test_words_are_categories_and_parquet_and_tsv_are_read(tmp_path):
     words = [("a", "x", "cat"), ("a", "y", "cat"), ("b", "x", "dog"), ("b", "y", "unsure")]
     write(tmp_path / "w.tsv", ["i\tr\tv", *("\t".join(w) for w in words)])
+    write(tmp_path / "w.csv", ["i;r;v", *(";".join(w) for w in words)])
     pq.write_table(pa.table({k: [w[p] for w in words] for p, k in enumerate("irv")}), tmp_path / "w.parquet")
     results = []
-    for name in ("w.tsv", "w.parquet"):
-        columns = ["columns.item=[i]", "columns.rater=[r]", "columns.value=[v]"]
+    for name in ("w.tsv", "w.csv", "w.parquet"):
+        columns = ["columns.item=i", "columns.rater=r", "columns.value=v"]
         cli.execute("figures", [f"input={tmp_path}/{name}", *columns, f"out={tmp_path}/{name}-F"])
         results.append({k: r["value"] for k, r in figures_in(tmp_path / f"{name}-F").items()})
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
     assert results[0]["percent_agreement", "file", "people", "value"] == 1 / 2
     assert results[0]["majority_share", "(no majority)", "file", "people", "value"] == 1 / 2
 
@@ -64,7 +65,7 @@ def test_crowdtruth_of_the_released_file(data, tmp_path):
     folder = data / "crowdtruth"
     cli.execute(
         "figures",
-        ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=[top_member_employee]",
+        ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=top_member_employee",
          f"out={tmp_path}/F"],
     )  # fmt: skip
     found = figures_in(tmp_path / "F")
@@ -79,7 +80,7 @@ def test_crowdtruth_of_the_released_file(data, tmp_path):
 def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     lines = ["unit,worker,tags", "1,a,red|blue", "1,b,red", "2,a,blue", "2,b,blue", "3,a,red", "4,b,", "2,b,blue"]
     file = write(tmp_path / "t.csv", lines)
-    keys = ["columns.item=[unit]", "columns.rater=[worker]", "columns.value=[tags]", "separator=|"]
+    keys = ["columns.item=unit", "columns.rater=worker", "columns.value=tags", "separator=|"]
     cli.execute("figures", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
     found = figures_in(tmp_path / "F")
     assert found["unit_quality", "2"]["value"] == pytest.approx(1)
@@ -106,27 +107,27 @@ def test_scene_graphs_of_the_released_files(data, tmp_path):
 WRONG = {
     "no such file": (["input={f}/no.csv"], "does not exist"),
     "no such task": (["input={f}/r.csv", "task=x"], "agreement, crowdtruth, dsg"),
-    "no columns": (["input={f}/r.csv"], r"columns.item=\[…\] is needed; .* has the columns image, who, score"),
+    "no columns": (["input={f}/r.csv"], "columns.item= is needed; .* has the columns image, who, score"),
     "a wrong column": (
-        ["input={f}/r.csv", "columns.item=[img]", "columns.rater=[who]", "columns.value=[score]"],
+        ["input={f}/r.csv", "columns.item=img", "columns.rater=who", "columns.value=score"],
         "no column 'img'; there are image, who, score",
     ),
     "nothing left": (
-        ["input={f}/r.csv", "columns.item=[image]", "columns.rater=[who]", "columns.value=[score]", "where.who=z"],
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score", "where.who=z"],
         "no row to rate .where= leaves none",
     ),
     "no item": (
-        ["input={f}/hole.csv", "columns.item=[image]", "columns.rater=[who]", "columns.value=[score]"],
+        ["input={f}/hole.csv", "columns.item=image", "columns.rater=who", "columns.value=score"],
         "1 rows without item",
     ),
-    "not a table": (["input={f}/ragged.csv", "columns.item=[a]"], "not a readable file"),
+    "not a table": (["input={f}/ragged.csv", "columns.item=a"], "not a readable file"),
     "people of another data set": (
-        ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=[i]", "people_columns.value=[v]",
-         "columns.item=[i]", "columns.question=[q]", "columns.value=[v]"],
+        ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
+         "columns.item=i", "columns.question=q", "columns.value=v"],
         "share no picture, as in 'z' and 'a'",
     ),
     "an annotation outside the set": (
-        ["input={f}/r.csv", "task=crowdtruth", "columns.item=[image]", "columns.rater=[who]", "columns.value=[score]",
+        ["input={f}/r.csv", "task=crowdtruth", "columns.item=image", "columns.rater=who", "columns.value=score",
          "annotations=['1','2']"],
         "annotation '3' is not in annotations",
     ),

@@ -152,7 +152,8 @@ def test_every_figure_says_what_it_rests_on(report):
 
 def test_the_page_shows_them(report):
     page = report[1]
-    for words in ("Agreement among raters", "Krippendorff’s α · ordinal", "Answers by majority", "Against gold", "few</span>",
+    for words in ("Agreement among raters", "Krippendorff’s α · ordinal", "Answers by majority", "Against gold",
+                  "few</span>",
                   "Marked spans", "CrowdTruth", "What the figures are"):  # fmt: skip
         assert words in page, words
     assert "i39" not in page  # single units are left to the table

@@ -33,6 +33,15 @@ ratings = arrays(
 )
 
 
+def width(figure):
+    return figure.high - figure.low
+
+
+def inside(figure):
+    """Whether the value lies inside its interval."""
+    return figure.low < figure.value < figure.high
+
+
 @pytest.mark.parametrize(
     ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849), ("ratio", 0.797)]
 )
@@ -41,12 +50,12 @@ def test_krippendorffs_own_example(level, published):
     assert found.value == pytest.approx(published, abs=5e-4)
     assert found.n == 11  # unit 12 has one value
     assert found.coverage == pytest.approx(41 / 48)
-    assert found.low < found.value < found.high
+    assert inside(found)
 
 
 def test_percent_agreement_by_hand():
     # item 1: 1 1 2 -> of 3 pairs 1 equal, 3 within one; item 2: 1 3 -> 1 pair, none, none; item 3: one rating, no pair
-    answers = Answers.of([[1, 1, 2], [1, 3, NAN], [5, NAN, NAN]])
+    answers = Answers.of(np.array([[1, 1, 2], [1, 3, NAN], [5, NAN, NAN]]))
     exact, near = percent_agreement(answers), percent_agreement(answers, tolerance=1)
     assert (exact.value, exact.n) == (1 / 4, 2)
     assert (near.value, near.metric, near.dims) == (3 / 4, "percent_agreement_within", {"tolerance": "1"})
@@ -67,7 +76,7 @@ def test_perfect_chance_and_reversed(level):
     # two raters who disagree throughout: o_12 = o_21 = 4, n = 8: 1 - (8 * 7) / (2 * 4 * 4) = -0.75
     assert krippendorff_alpha(Answers.of([[1, 2], [2, 1]] * 2), level).value == pytest.approx(-0.75)
     draws = np.random.default_rng(0).integers(1, 6, (4000, 3)).astype(float)
-    assert abs(krippendorff_alpha(Answers.of(draws), level).value) < 0.03
+    assert krippendorff_alpha(Answers.of(draws), level).value == pytest.approx(0, abs=0.03)
 
 
 def test_undefined_is_never_zero():
@@ -75,7 +84,7 @@ def test_undefined_is_never_zero():
     assert (one_rater.value, one_rater.status, one_rater.reason) == (None, "skipped", "one rater")
     flat = krippendorff_alpha(Answers.of([[3, 3], [3, 3]]), "interval")
     assert flat.value is None
-    assert "all answers are equal" in flat.reason
+    assert str(flat.reason).startswith("all answers are equal")
     apart = percent_agreement(Answers.of([[1, NAN], [NAN, 2]]))
     assert apart.reason == "no item was rated by two raters"
     nobody = percent_agreement(Answers.of([[NAN, NAN]]))
@@ -83,7 +92,7 @@ def test_undefined_is_never_zero():
     empty = krippendorff_alpha(Answers.of(np.empty((0, 2))), "nominal")
     assert empty.value is None
     negative = krippendorff_alpha(Answers.of([[-1, 2], [2, 2]]), "ratio")
-    assert "from 0 up" in negative.reason
+    assert str(negative.reason).endswith("from 0 up")
 
 
 def test_kappa_by_hand():
@@ -123,7 +132,7 @@ def test_kappa_is_scikit_learns(weights, items):
     two = np.where(draw.random(items) < 0.6, one, draw.integers(1, 6, items))
     found = cohen_kappa(Answers.of(np.stack([one, two], 1)), weights=weights, by="score")
     assert found.value == pytest.approx(cohen_kappa_score(one, two, weights=weights), abs=1e-12)
-    assert found.low < found.value < found.high
+    assert inside(found)
 
 
 @settings(max_examples=25, deadline=None)
@@ -150,7 +159,7 @@ def test_blocks_of_many_items_give_the_same_value_and_an_interval_of_the_same_wi
     many, few = (krippendorff_alpha(Answers.of(matrix[:n]), "interval") for n in (20 * BLOCKS, BLOCKS))
     assert many.value == pytest.approx(few.value, abs=0.02)
     # the width falls as 1 / sqrt(n): 20 times the items, 4.47 times narrower
-    assert (few.high - few.low) / (many.high - many.low) == pytest.approx(20**0.5, rel=0.25)
+    assert width(few) / width(many) == pytest.approx(20**0.5, rel=0.25)
 
 
 def test_given_weights():

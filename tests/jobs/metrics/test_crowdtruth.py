@@ -105,7 +105,7 @@ def test_three_different_bins_make_quality_zero():
 
 
 def test_units_with_one_rating_are_left_out_and_told():
-    task = task_of(Answers.of([[1, 1], [2, np.nan], [2, 2]]), ["a", "b", "c"])
+    task = task_of(Answers.of(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
     figures = list(task.figures())
     assert {f.dims["unit"] for f in figures if "unit" in f.dims} == {"a", "c"}
     (mean,) = [f for f in figures if f.metric == "unit_quality_mean"]

@@ -55,10 +55,10 @@ def test_the_published_correlations(data):
     pictures, likert = defaultdict(list), defaultdict(list)
     with (folder / "tifa160-likert-anns.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            likert[row["t2i_model"], row["item_id"]].append(float(row["answer"]))
+            likert[f"{row['t2i_model']} {row['item_id']}"].append(float(row["answer"]))
     with (folder / "mplug_dsg.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            if (key := (row["t2i_model"], row["item_id"])) in likert:
+            if (key := f"{row['t2i_model']} {row['item_id']}") in likert:
                 asked = Question(row["question_id"], parents_of(row["dependency_id"]), answer=row["answer"])
                 pictures[key].append(asked)
     found = named(dsg_figures(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))

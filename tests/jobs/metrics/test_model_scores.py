@@ -20,7 +20,8 @@ from jobs.metrics.model_scores import (
 NAN = np.nan
 # three people, then two models
 TABLE = Answers.of(
-    [[1, 1, 1, 1, 2], [1, 3, 5, 4, 4], [2, 2, 4, NAN, 1], [3, NAN, 3, 5, 5]], raters=["p1", "p2", "p3", "m1", "m2"]
+    np.array([[1, 1, 1, 1, 2], [1, 3, 5, 4, 4], [2, 2, 4, NAN, 1], [3, NAN, 3, 5, 5]]),
+    raters=["p1", "p2", "p3", "m1", "m2"],
 )
 PEOPLE, MODELS = Group("people", ("p1", "p2", "p3"), at_least=3), Group("models", ("m1", "m2"))
 

@@ -63,7 +63,12 @@ def test_characters_are_counted_as_sets_of_them(one, other):
 
 
 def test_agreement_between_raters():
-    marks = {"a": {"t": [(2, 7)]}, "b": {"t": [(2, 7)]}, "c": {"t": [(8, 11)]}, "d": {"u": []}}
+    marks: dict[str, dict[str, list[tuple[int, int]]]] = {
+        "a": {"t": [(2, 7)]},
+        "b": {"t": [(2, 7)]},
+        "c": {"t": [(8, 11)]},
+        "d": {"u": []},
+    }
     found = cells_of(span_agreement(marks, texts={"t": TEXT, "u": "x"}))
     # a-b 1, a-c 0, b-c 0; d shares no text
     assert found["span_agreement", "character"].value == pytest.approx(1 / 3)

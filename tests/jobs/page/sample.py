@@ -4,10 +4,14 @@ import io
 import random
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 from PIL import Image, ImageDraw
 
+from jobs.metrics.answers import Answers
 from jobs.metrics.distributions import Distribution, Distributions
+from jobs.metrics.figure import Figure
+from jobs.metrics.suite import FigureSettings, Known, figures
 from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
 from jobs.page.thumbnails import thumbnail
 from jobs.tables import table
@@ -68,6 +72,25 @@ def distributions(rows: list[dict]) -> list[Distribution]:
     counted = Distributions()
     counted.add(pa.Table.from_pylist(rows, schema=SCHEMA))
     return counted.result()
+
+
+def told() -> list[Figure]:
+    """The figures of three people and a model on one scale, with a part of too few items."""
+    draw = np.random.default_rng(3)
+    truth = draw.integers(1, 6, (60, 1))
+    matrix = np.clip(truth + draw.integers(-1, 2, (60, 4)), 1, 5).astype(float)
+    matrix[draw.random((60, 4)) < 0.1] = np.nan
+    answers = Answers.of(matrix, raters=["p1", "p2", "p3", RATERS[0]])
+    west = np.arange(60) < 8
+    known = Known(
+        kinds={"p1": "human", "p2": "human", "p3": "human"},
+        picture=np.arange(60),
+        target=np.zeros(60, np.int64),
+        scale=(1, 5),
+        parts={"region": {"East": ~west, "West": west}},
+    )
+    made = figures(answers, known, FigureSettings(disaggregate=["region"]))
+    return [figure.at(rubric="century_labels", question="sensitive") for figure in made]
 
 
 def drawn(seed: int) -> bytes:
@@ -138,6 +161,7 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             TableSummary("images", 1_500, 12, {"ok": 1_488, "missing": 9, "error": 3}),
         ],
         distributions=distributions(ratings()),
+        figures=told(),
         wording=wording(),
         pictures=pictures(data or [*(drawn(i) for i in range(22)), b"", b"\xff\xd8\xff broken"]),
         pictures_total=1_488,

@@ -1,0 +1,73 @@
+"""Figures as tables: rows and columns, units, reasons, and text that stays text."""
+
+import re
+
+import pytest
+
+from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.page.figures import MAX_ROWS, blocks
+from jobs.page.model import Page
+from jobs.page.render import between, render, told
+from tests.jobs.page import sample
+
+
+def alpha(value, *, level="nominal", group="people", question="q", **more):
+    dims = {"rubric": "r", "question": question, "group": group, "level": level}
+    return Figure(metric="alpha", definition="d", value=value, n=9, dims=dims, **more)
+
+
+def test_a_family_is_a_table_and_a_group_a_column():
+    (block,) = blocks([alpha(0.1), alpha(0.2, level="ordinal"), alpha(0.3, group="models")])
+    (table,) = block.tables
+    assert (block.rubric, block.question, table.title) == ("r", "q", "Agreement among raters")
+    assert table.columns == ("people", "models")
+    assert [(label, [f and f.value for f in line]) for label, line in table.rows] == [
+        ("Krippendorff’s α · nominal", [0.1, 0.3]),
+        ("Krippendorff’s α · ordinal", [0.2, None]),
+    ]
+
+
+def test_questions_stand_in_the_rubrics_order():
+    made = blocks([alpha(0.1, question=q) for q in ("b", "a", "z")], [("r", "z")])
+    assert [block.question for block in made] == ["z", "a", "b"]
+
+
+def test_reasons_are_told_once_and_long_tables_are_cut():
+    gone = [undefined("alpha", "d", "one rater", dims={"level": str(i), "group": "g"}) for i in range(MAX_ROWS + 7)]
+    (block,) = blocks(gone)
+    assert block.tables[0].notes == ("one rater",)
+    assert (len(block.tables[0].rows), block.tables[0].more) == (MAX_ROWS, 7)
+    text = render(Page(title="t", figures=gone))
+    assert text.count("one rater") == 1
+    assert "7 more rows" in text
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "interval"),
+    [
+        (estimated("share_at_least", "d", 0.558, 1500, interval=(0.53, 0.58), method="m"), "55.8%", "53.0 to 58.0"),
+        (estimated("alpha", "d", -0.044, 9, interval=(-0.1, 0.02), method="m"), "−0.044", "−0.100 to 0.020"),
+        (estimated("share_difference", "d", -0.365, 9), "−36.5%", ""),
+        (estimated("ratings_total", "d", 1569, 1569), "1,569", ""),
+        (estimated("welch_p", "d", 2e-7, 9), "<0.0001", ""),
+        (undefined("alpha", "d", "one rater"), "—", ""),
+    ],
+)
+def test_values_are_told_in_their_units(figure, value, interval):
+    assert (told(figure), between(figure)) == (value, interval)
+
+
+def test_the_sample_page_shows_values_intervals_n_and_marks():
+    html = render(sample.page())
+    page = " ".join(re.sub("<[^>]+>", " ", html).split())
+    (figure,) = [f for f in sample.told() if f.metric == "alpha" and f.dims == {**f.dims, "level": "ordinal"}]
+    assert f"Krippendorff’s α · ordinal {told(figure)} {between(figure)} · n {figure.n}" in page
+    assert 'title="fewer than 30: do not lean on it">few</span>' in html
+    assert "What the figures are" in page
+
+
+def test_dims_from_data_stay_text():
+    evil = "<script>alert(1)</script>"
+    html = render(Page(title="t", figures=[alpha(0.1, level=evil, group=evil, question=evil)]))
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 3
