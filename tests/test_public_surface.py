@@ -115,6 +115,138 @@ KEYS = {
         layout: str | None
         max_context_tokens: int
     """,
+    "generate": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        prompt: dict[str, typing.Any]
+        rubric: dict[str, typing.Any]
+        refusals: dict[str, typing.Any]
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        max_context_tokens: int
+        empty_context: str
+        cache_gb: float | None
+        group_rows: int | None
+    """,
+    "think": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
+        rubric: dict[str, typing.Any]
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        layout: str | None
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        max_context_tokens: int
+        cache_gb: float | None
+        group_rows: int | None
+    """,
+    "loglik": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        images: str | None
+        texts: str | None
+        records: str | None
+        judge.name: str
+        judge.model: str
+        judge.revision: str | None
+        judge.dtype: str
+        judge.device_map: str
+        judge.memory_gb: float | None
+        judge.licence: str | None
+        prompt: dict[str, typing.Any]
+        targets: list[str]
+        lambdas: list[float]
+        thresholds: list[float]
+        reference: str | None
+        max_context_tokens: int
+        empty_context: str
+    """,
+    "parse": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        rubric: dict[str, typing.Any]
+    """,
+    "probe": """
+        out: str
+        resume: bool
+        overwrite: bool
+        retry: list[str]
+        plan: bool
+        exclusions: str | None
+        ray.address: str | None
+        ray.num_cpus: int | None
+        ray.verbose: bool
+        resources: resources
+        input: str
+        embedder.name: str
+        embedder.model: str
+        embedder.pretrained: str | None
+        embedder.device: str
+        embedder.dtype: str
+        probe: dict[str, typing.Any]
+        targets: list[str]
+    """,
     "report": """
         out: str
         ratings: list[str]
