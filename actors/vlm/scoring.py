@@ -135,7 +135,7 @@ class ClosedSetScorer:
         """Inputs of a request whose answer stands behind the start of the model's own turn."""
         messages = request.prompt.messages(request.picture)
         text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        made = self.processor(text=[text + request.prompt.start], images=[[request.picture]], return_tensors="pt")
+        made = self.processor(text=[f"{text}{request.prompt.start} "], images=[[request.picture]], return_tensors="pt")
         return made.to(self.model.device, dtype=self.model.dtype)
 
     def _forget_positions(self) -> None:
