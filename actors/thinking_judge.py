@@ -26,9 +26,9 @@ METHOD = "generate_then_score"
 # Said after the question; a rubric may ask for the bare answer, and this comes last.
 THINK = (
     "Before you answer, think it through step by step in a few sentences. "
-    "Then write a line with `Final answer:` and, on the next line, nothing but your answer."
+    "Then write a last line with `Final answer:` and, behind it, nothing but your answer."
 )
-ANSWER_LINE = "Final answer:\n"  # the newline keeps an answer's code the token that it is at the start of a turn
+ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
 
 

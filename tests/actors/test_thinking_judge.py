@@ -85,14 +85,14 @@ def test_the_answer_is_scored_behind_the_thought(judge: ThinkingJudge, monkeypat
     monkeypatch.setattr(judge.scorer, "score", seen)
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     assert rows[0]["comment"] == "It is a castle."
-    assert found[0].prompt.start == begun("It is a castle.") == "It is a castle.\n\nFinal answer:\n"
+    assert found[0].prompt.start == begun("It is a castle.") == "It is a castle.\n\nFinal answer:"
     # the same from one whole pass over the text as it stands
     pieces = [None, found[0].prompt.after + found[0].prompt.tail]
-    inputs = judge.chat.encode(pieces, [found[0].picture], start=found[0].prompt.start)
+    inputs = judge.chat.encode(pieces, [found[0].picture], start=found[0].prompt.start + " ")
     judge.engine.model.model.rope_deltas = None
     with torch.inference_mode():
         logits = judge.engine.model(**inputs, use_cache=False).logits[0, -1]
     ids = judge.scorer.check_codes(("1", "2", "3"))
     assert rows[0]["probabilities"] == pytest.approx(logits[ids].double().softmax(-1).tolist(), abs=1e-5)
     assert isinstance(score(found)[0], Scores)
-    assert begun("") == "Final answer:\n"
+    assert begun("") == "Final answer:"

@@ -24,6 +24,11 @@ GIVEN = {  # what each job requires
     "fetch": ["source.path=s", "out=o"],
     "embed": ["input=i", "out=o"],
     "judge": ["input=i", "out=o"],
+    "generate": ["input=i", "out=o"],
+    "think": ["input=i", "out=o"],
+    "loglik": ["input=i", "out=o"],
+    "parse": ["input=i", "out=o"],
+    "probe": ["input=i", "out=o"],
     "report": ["out=o"],
     "figures": ["input=i", "out=o"],
     "verify": ["input=i"],
@@ -214,11 +219,12 @@ OPTIONS = [p for p in FILES if p.parent not in (CONF, CONF / "kubernetes")]
 def test_every_option_of_every_group_composes(path: Path) -> None:
     group = path.parent.relative_to(CONF).as_posix()
     owner = {"corpus": "mine", "embedder": "embed", "judge": "judge", "rubric": "judge", "source": "fetch"}
+    owner |= {"prompt": "generate", "refusals": "generate", "probe": "probe"}
     job = owner.get(group) or ("run" if group in ("pipeline", "profile") else "curate")
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
     loaded = config.load(job, cli.job(job).schema, [*options, *GIVEN[job]])
     chosen = getattr(loaded, group)
-    name = chosen["name"] if isinstance(chosen, dict) else getattr(chosen, "name", path.stem)
+    name = chosen.get("name", path.stem) if isinstance(chosen, dict) else getattr(chosen, "name", path.stem)
     assert name == path.stem
 
 

@@ -1,7 +1,7 @@
 """What is asked about is read from whichever tables there are, and the jobs around it end as they should."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.jobs.records import record, write_records
 TITLES = ("war", "peace", "truce")
 
 
-def write(out: Path, name: str, units: dict[str, Sequence[dict[str, Any]]]) -> str:
+def write(out: Path, name: str, units: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """A complete table `name`, one unit a list of rows; what a row does not say is null."""
     named = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
     run = open_run(
@@ -54,7 +54,7 @@ def tables(tmp_path: Path) -> Path:
     pictures = {"unit0": [picture_row("war"), picture_row("peace", ok=False)], "unit1": [picture_row("truce")]}
     write(tmp_path / "images", "images", pictures)
     write(tmp_path / "texts", "texts", {"t": [{"text_id": f"t{n}", "text": f"Text {n}."} for n in (1, 2)]})
-    items = [
+    items: list[dict[str, Any]] = [
         {"item_id": "both", "image_ids": [image("war"), image("truce")], "text_ids": ["t2", "t1"]},
         {"item_id": "gone", "image_ids": [image("peace")], "attributes": [("page_title", "its own")]},
         {"item_id": "unknown", "image_ids": ["0" * 32]},
@@ -204,7 +204,7 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
     again: Any = cli.execute("generate", [*command, "retry=[missing_input,truncated]"])
     assert {unit["generation"] for unit in again["units"]} == {1}
     assert of(str(tables / "responses")) == before
-    people = [
+    people: list[dict[str, Any]] = [
         {
             **dict.fromkeys(("rubric", "question", "rater", "condition", "order"), "x"),
             **{"item_id": image(title), "target": target, "sample": 0, "method": "human"},
