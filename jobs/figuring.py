@@ -159,20 +159,21 @@ def span_figures(
 ) -> Iterator[Figure]:
     """Figures of the tables `spans`, by kind: against gold raters if there are any, and between the others.
 
-    A rater saw a text if a row of it names both, be it with a status other than ok (which marks nothing).
+    A rater saw a text if a row that is ok names both; one from 0 to 0 says that nothing was marked (jobs.ratings).
     """
     marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
     columns = ["rater", "text_id", "kind", "start", "end", "status"]
     for source in sources:
         for batch in source.batches(columns):
             for row in batch.to_pylist():
+                if row["status"] != Status.OK:
+                    continue
+                start, end = row["start"], row["end"]
+                if start < 0 or end < start:
+                    raise InputError(f"{source.uri}: a span of {row['text_id']} from {start} to {end}")
                 own = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
-                if row["status"] == Status.OK:
-                    if row["start"] < 0 or row["end"] < row["start"]:
-                        raise InputError(
-                            f"{source.uri}: a span of {row['text_id']} from {row['start']} to {row['end']}"
-                        )
-                    own.append((row["start"], row["end"]))
+                if end > start:
+                    own.append((start, end))
     wanted = {text for kind in marks.values() for seen in kind.values() for text in seen}
     known = _texts(texts, wanted) if texts else None
     for kind, by_rater in sorted(marks.items()):
