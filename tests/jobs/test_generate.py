@@ -195,6 +195,7 @@ def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.C
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
 def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
     """generate with a retry, loglik with a reference, probe from pictures, think: each over the same pictures."""
     common = [f"input={tables / 'images'}", "judge=local-tiny"]
