@@ -41,7 +41,8 @@ NEEDED_OF_ENTRY = ("language", "page_url", "page_title", "is_main_image")
 ROWS_AT_A_TIME = 512  # pictures whose texts are held at once
 BUFFER = 4 << 20  # bytes of a column read ahead; without a bound a whole column chunk is
 THREADS = 8  # files whose list of pictures is read at once
-UNREADABLE = (pa.ArrowException, OSError)  # what pyarrow raises of damaged pages, and of a lost connection
+# what pyarrow raises of damaged pages and of a lost connection, and Python of text that is not UTF-8
+UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 PLACES = pa.schema({"image_url": pa.string(), "path": pa.string(), "row_group": pa.int32(), "row": pa.int64()})
 
 Wanted = list[tuple[int, list[str]]]  # of a picture: numbers of its entries that matched, with the terms
@@ -219,8 +220,11 @@ def _entries(features: pa.Array, name: str) -> tuple[pa.Array, pa.Array]:
 
 def _hit(picture: dict[str, Any], entry: int, terms: list[str]) -> Hit:
     features = picture[FEATURES]
-    # a struct of lists, or a list of structs
-    own = {n: values[entry] for n, values in features.items()} if isinstance(features, dict) else features[entry]
+    if isinstance(features, dict):  # a struct of lists; a list that is too short lacks the value
+        own = {name: (values or [])[entry : entry + 1] for name, values in features.items()}
+        own = {name: values[0] if values else None for name, values in own.items()}
+    else:
+        own = features[entry]
     both = {**{name: value for name, value in picture.items() if name != FEATURES}, **own}
     return Hit({name: _text(both[name]) if name in both else None for name in WIT_COLUMNS}, terms)
 

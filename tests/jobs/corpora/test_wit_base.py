@@ -163,6 +163,27 @@ def test_lists_that_do_not_belong_together_are_rejected(tmp_path: Path) -> None:
     assert "differ in length" in reject.message
 
 
+def test_a_list_that_is_too_short_lacks_the_value(tmp_path: Path) -> None:
+    kind = pa.struct([pa.field(name, pa.list_(pa.string())) for name in wit_base.NEEDED_OF_ENTRY])
+    features = {"language": ["en", "en"], "page_url": ["p"], "page_title": ["x", "Acre"], "is_main_image": None}
+    table = pa.table({"image_url": ["https://i"], "wit_features": pa.array([features], kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    ((hit,), counts, rejects) = scan(tmp_path / "a.parquet")
+    assert (hit.fields["page_title"], hit.fields["page_url"], hit.fields["mime_type"]) == ("Acre", "", None)
+    assert (counts.rows_in, rejects) == (2, [])
+
+
+@pytest.mark.parametrize("place", ["page_title", "page_url"])
+def test_text_that_is_not_utf8_is_rejected(tmp_path: Path, place: str) -> None:
+    entry = dict.fromkeys(wit_base.NEEDED_OF_ENTRY, b"en") | {"page_title": b"Acre"} | {place: b"Acre \xff"}
+    plain = pa.array([[entry]], pa.list_(pa.struct([pa.field(name, pa.binary()) for name in entry])))
+    kind = pa.list_(pa.struct([pa.field(name, pa.string()) for name in entry]))
+    table = pa.table({"image_url": ["https://i"], "wit_features": plain.view(kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    hits, counts, (reject,) = scan(tmp_path / "a.parquet")
+    assert (hits, counts.rows_in, reject.reason) == ([], 1, "corrupt")
+
+
 def test_what_is_no_wit_base_is_refused_by_name(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image_url": ["x"]}), tmp_path / "other.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing of the kind")
