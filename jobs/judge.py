@@ -251,6 +251,10 @@ def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         whole = tokens["of whole prompts"]
         fewer = whole / tokens["passed"]
         say(f"  {whole:,} tokens of whole prompts, {tokens['passed']:,} passed ({fewer:.1f} times fewer)")
+    spent = tallies.get("milliseconds", {})
+    if spent.get("all"):
+        busy = spent["device"] / spent["all"]
+        say(f"  device at work {busy:.0%} of {spent['all'] / 1000:,.1f} s since the first batch")
     if noise := tallies.get("noise"):
         largest = max(map(float, tallies.get("noise difference", {"0": 1})))
         failed = f", {noise['failed']:,} failed" if noise.get("failed") else ""
