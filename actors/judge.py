@@ -158,13 +158,14 @@ class Judge:
         """The items in order, prepared by other threads; as many pictures in memory as there are readers, and one."""
         waiting: deque[Future[_Ready]] = deque()
         for start in range(batch.num_rows):
-            waiting.append(self._pool.submit(lambda at=start: self._ready(batch.slice(at, 1).to_pylist()[0])))
+            waiting.append(self._pool.submit(self._ready, batch.slice(start, 1)))
             if len(waiting) > self.readers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _ready(self, item: dict[str, Any]) -> _Ready:
+    def _ready(self, one: pa.Table) -> _Ready:
+        (item,) = one.to_pylist()
         try:
             if reason := self._withheld(item):
                 return _Ready(item, failure=reason)

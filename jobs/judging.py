@@ -140,8 +140,8 @@ def _found(
 ) -> dict[str, dict[str, Any]]:
     """The rows of `table` whose key is wanted, by key; of several renditions of a picture the first in order."""
     found: dict[str, dict[str, Any]] = {}
-    for uri in uris if table and wanted else ():
-        if uri.startswith(table.rstrip("/") + "/"):
+    for uri in uris if wanted else ():
+        if table and uri.startswith(table.rstrip("/") + "/"):
             fs, path = locations.filesystem(uri)
             with fs.open_input_file(path) as stream:
                 read = pq.read_table(stream, columns=[key, *columns], filters=[(key, "in", sorted(wanted))])

@@ -18,7 +18,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import Target, Task, UnitWriter
 from jobs.tables import conform, table
 
-PICTURES = {name: content_id(name) for name in ("red", "green", "blue", "gone")}
+PICTURES = {name: content_id(name) for name in ("red", "green", "blue", "black")}
 
 
 def put(out: Path, name: str, rows: list[dict[str, Any]]) -> str:
@@ -41,20 +41,20 @@ def png(colour: str) -> bytes:
 def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Tables of three pictures and one that is missing, two texts, and six items about them."""
     root = tmp_path_factory.mktemp("given")
-    shown = [
-        {"image_id": image, "rendition": "original", "bytes": None if name == "gone" else png(name)}
-        | {"status": "missing" if name == "gone" else "ok"}
+    shown: list[dict[str, Any]] = [
+        {"image_id": image, "rendition": "original", "bytes": png(name), "status": "ok"}
         for name, image in PICTURES.items()
     ]
+    shown[-1] |= {"bytes": None, "status": "missing"}
     texts = [
         {"text_id": "t1", "role": "article", "text": "A feast of the coast."},
         {"text_id": "t2", "role": "caption", "text": "Dancers."},
     ]
-    items = [
+    items: list[dict[str, Any]] = [
         {"item_id": "own", "image_ids": [PICTURES["red"]], "text_ids": ["t1", "t2"], "targets": ["Sahel", "Levant"]},
         {"item_id": "plain", "image_ids": [PICTURES["green"]], "attributes": [("entity", "Kula")]},
         {"item_id": "bare", "image_ids": [PICTURES["blue"]]},
-        {"item_id": "gone", "image_ids": [PICTURES["gone"]], "text_ids": ["t1"]},
+        {"item_id": "gone", "image_ids": [PICTURES["black"]], "text_ids": ["t1"]},
         {"item_id": "two", "image_ids": [PICTURES["red"], PICTURES["green"]], "text_ids": ["t1"]},
         {"item_id": "none", "text_ids": ["t1"]},
     ]

@@ -213,8 +213,14 @@ def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytes
     whole = judge.scorer.prepare
     room = 600
     monkeypatch.setattr(judge.scorer, "room", lambda: room)
-    lengths = []
-    monkeypatch.setattr(judge.scorer, "prepare", lambda asked: lengths.append((group := whole(asked)).longest) or group)
+    lengths: list[int] = []
+
+    def watched(asked: list[Any]) -> Any:
+        group = whole(asked)
+        lengths.append(group.longest)
+        return group
+
+    monkeypatch.setattr(judge.scorer, "prepare", watched)
     rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
     assert {row["status"] for row in rows} == {"truncated"}
     assert lengths[0] > room >= lengths[-1]
