@@ -17,7 +17,7 @@ from tests.benchmarks.measure import Measured
 
 Size = Literal["smoke", "default", "full"]
 SIZES: tuple[Size, ...] = ("smoke", "default", "full")
-METRICS = {"cpu_s": "CPU seconds", "work_s": "of the work", "wall_s": "wall seconds", "peak_mb": "peak MB"}
+METRICS = {"cpu_s": "CPU seconds", "work_s": "CPU s of the work", "wall_s": "wall seconds", "peak_mb": "peak MB"}
 READ_BYTES = 1 << 20
 
 
