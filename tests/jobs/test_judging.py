@@ -89,7 +89,7 @@ def test_items_with_pictures_texts_and_attributes(given: dict[str, str]) -> None
     (unit,) = judging.with_items(items, images, texts)
     assert len(unit.inputs) == 3
     rows = judging.items(
-        Task(unit), images=images.uri, texts=texts.uri, context=("entity", "article", "caption"), excluded=None
+        Task(unit), images=images.uri, texts=texts.uri, context=("entity", "article", "caption"), kept=None
     ).to_pylist()
     assert {row["item_id"]: row["status"] for row in rows} == {
         "own": "ok", "plain": "ok", "bare": "ok", "gone": "missing", "two": "skipped", "none": None
