@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -107,6 +108,7 @@ class Judge:
         self.empty_context, self.noise, self.readers = empty_context, noise, max(1, readers)
         self._pool = ThreadPoolExecutor(self.readers, thread_name_prefix="judge-reader")
         self._tally: Counter[str] = Counter()
+        self._left: float | None = None  # when the last batch was done
 
     @staticmethod
     def rows_per_item(rubric: Mapping[str, Any], targets: Sequence[str] | None = None) -> int:
@@ -137,13 +139,18 @@ class Judge:
             raise ValueError(f"no column {missing[0]!r} in the batch; needed are {', '.join(COLUMNS)}")
         wanted = {*COLUMNS, TARGETS, *self.rubric.context_fields}
         chosen = batch.select([name for name in batch.column_names if name in wanted])
+        begun = time.perf_counter()
+        since = begun if self._left is None else self._left
         rows: list[dict[str, Any]] = []
         for ready in self._ahead(chosen):
             rows += self._rows(ready)
-        return rating_table(rows)
+        made = rating_table(rows)
+        self._left = time.perf_counter()
+        self._tally["milliseconds/all"] += round(1000 * (self._left - since))
+        return made
 
     def take_tally(self) -> dict[str, int]:
-        """Counts since the last call, `group/key` -> n: tokens, engines, noise; beside the rows, not of them."""
+        """Counts since the last call, `group/key` -> n: tokens, milliseconds, who judged, noise; beside the rows."""
         taken, self._tally = dict(self._tally), Counter()
         return taken
 
@@ -151,13 +158,14 @@ class Judge:
         """The items in order, prepared by other threads; as many pictures in memory as there are readers, and one."""
         waiting: deque[Future[_Ready]] = deque()
         for start in range(batch.num_rows):
-            waiting.append(self._pool.submit(lambda at=start: self._ready(batch.slice(at, 1).to_pylist()[0])))
+            waiting.append(self._pool.submit(self._ready, batch.slice(start, 1)))
             if len(waiting) > self.readers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _ready(self, item: dict[str, Any]) -> _Ready:
+    def _ready(self, one: pa.Table) -> _Ready:
+        (item,) = one.to_pylist()
         try:
             if reason := self._withheld(item):
                 return _Ready(item, failure=reason)
@@ -171,6 +179,8 @@ class Judge:
         """Why an item is not judged, if it is not."""
         if item["status"] == Status.REPORTED:
             return Status.REPORTED, ScoringError("excluded", "the picture may not be used")
+        if self.scorer.sees_pictures and item["status"] == Status.SKIPPED:
+            return Status.SKIPPED, ScoringError("several_pictures", "it has several pictures; items have one here")
         if self.scorer.sees_pictures and (item["status"] != Status.OK or item["bytes"] is None):
             reason = f"the picture's status is {item['status']}"
             if item["status"] == Status.OK:
@@ -207,6 +217,7 @@ class Judge:
                 for target in self._targets_of(item)
                 for question in self.rubric.questions
             ]
+        begun = time.perf_counter()
         try:
             found = self.scorer.run(ready.group)
         except EngineError:
@@ -216,6 +227,7 @@ class Judge:
         self._count(found.values())
         if self.noise:
             self._score_again(ready, found)
+        self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begun))
         return [
             self._key(item, target=each.target, question=each.question.name)
             | _columns(each, found[place], cut=ready.cut)

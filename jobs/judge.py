@@ -75,7 +75,7 @@ class Work:
     """
 
     units: list[Unit]
-    rows: Callable[[Task, str | None], pa.Table]
+    rows: Callable[..., pa.Table]  # of a task and `kept`, where the exclusions lie; it travels to the workers
     rows_out: int | Callable[[pa.Table], list[int]]
     asked: int
     things: str
@@ -151,7 +151,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     flow.stream(
         run,
         name="judge",
-        read=flow.Read(lambda task: work.rows(task, kept), item="item_id", output_item="item_id", excluded=kept),
+        read=flow.Read(partial(work.rows, kept=kept), item="item_id", output_item="item_id", excluded=kept),
         stages=[flow.Stage("judge", Judge, kwargs, rows_out=work.rows_out)],
         resources=cfg.resources,
     )
@@ -207,7 +207,7 @@ def _work(cfg: JudgeConfig, rubric: Rubric, targets: tuple[str, ...] | None) -> 
             raise InputError(f"rubric {rubric.name}: no context field of it is a column of records")
         return Work(
             units=judging.joined(source, records),
-            rows=lambda task, _: judging.pictures(task, context=context),
+            rows=partial(_pictures, context=context),
             rows_out=each,
             asked=source.rows * each,
             things=f"{source.rows:,} pictures x {each}",
@@ -227,12 +227,11 @@ def _work(cfg: JudgeConfig, rubric: Rubric, targets: tuple[str, ...] | None) -> 
             raise InputError(f"judge: {bare} items have no targets of their own and none are given; give targets=")
     return Work(
         units=judging.with_items(source, images, texts),
-        rows=lambda task, kept: judging.items(
-            task,
+        rows=partial(
+            judging.items,
             images=images.uri if images else None,
             texts=texts.uri if texts else None,
             context=rubric.context_fields,
-            excluded=kept,
         ),
         rows_out=count,
         asked=sum(map(sum, own)),
@@ -245,12 +244,20 @@ def _work(cfg: JudgeConfig, rubric: Rubric, targets: tuple[str, ...] | None) -> 
     )
 
 
+def _pictures(task: Task, *, context: list[str], kept: str | None) -> pa.Table:
+    return judging.pictures(task, context=context)  # an item is its picture here: `flow.Read` excludes it
+
+
 def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
     tokens = tallies.get("tokens", {})
     if tokens.get("passed"):
         whole = tokens["of whole prompts"]
         fewer = whole / tokens["passed"]
         say(f"  {whole:,} tokens of whole prompts, {tokens['passed']:,} passed ({fewer:.1f} times fewer)")
+    spent = tallies.get("milliseconds", {})
+    if spent.get("all"):
+        busy = spent["device"] / spent["all"]
+        say(f"  device at work {busy:.0%} of {spent['all'] / 1000:,.1f} s since the first batch")
     if noise := tallies.get("noise"):
         largest = max(map(float, tallies.get("noise difference", {"0": 1})))
         failed = f", {noise['failed']:,} failed" if noise.get("failed") else ""

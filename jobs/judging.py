@@ -97,19 +97,18 @@ def with_items(items: TableSource, images: TableSource | None, texts: TableSourc
     return units
 
 
-def items(
-    task: Task, *, images: str | None, texts: str | None, context: Sequence[str], excluded: str | None
-) -> pa.Table:
+def items(task: Task, *, images: str | None, texts: str | None, context: Sequence[str], kept: str | None) -> pa.Table:
     """A unit's items with their picture, their own targets and their context.
 
-    A context field is the attribute of that name, else the item's texts of that role.
+    A context field is the attribute of that name, else the item's texts of that role. `kept` is where the list of
+    exclusions lies (`jobs.exclusions.keep`): it names pictures, which are not items here.
     """
     wanted = ["item_id", "image_ids", "text_ids", "targets", "attributes"]
     rows = read_unit(task.unit.inputs[0].uri, columns=wanted).to_pylist()
     others = [source.uri for source in task.unit.inputs[1:]]
     shown = _found(others, images, "image_id", ["bytes", "status"], {i for r in rows for i in r["image_ids"] or ()})
     said = _found(others, texts, "text_id", ["role", "text"], {i for r in rows for i in r["text_ids"] or ()})
-    withheld = exclusions.kept(excluded)
+    withheld = exclusions.kept(kept)
     made = []
     for row in rows:
         ids = row["image_ids"] or []
@@ -140,8 +139,8 @@ def _found(
 ) -> dict[str, dict[str, Any]]:
     """The rows of `table` whose key is wanted, by key; of several renditions of a picture the first in order."""
     found: dict[str, dict[str, Any]] = {}
-    for uri in uris if table and wanted else ():
-        if uri.startswith(table.rstrip("/") + "/"):
+    for uri in uris if wanted else ():
+        if table and uri.startswith(table.rstrip("/") + "/"):
             fs, path = locations.filesystem(uri)
             with fs.open_input_file(path) as stream:
                 read = pq.read_table(stream, columns=[key, *columns], filters=[(key, "in", sorted(wanted))])

@@ -142,7 +142,7 @@ def _text(shape: Shape, tokens: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _picture_ids(tokens: Mapping[str, int]) -> dict[str, int]:
+def _picture_ids(tokens: Mapping[str, int]) -> dict[str, Any]:
     return {
         "image_token_id": tokens[IMAGE_PAD],
         "video_token_id": tokens[VIDEO_PAD],

@@ -102,7 +102,7 @@ def cascade(
     """Attention in the form of transformers' interface: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
     plan: Plan | None = getattr(_active, "plan", None)
     layer = getattr(module, "layer_idx", None)
-    if plan is None or layer not in plan.prefix:
+    if plan is None or layer is None or layer not in plan.prefix:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)

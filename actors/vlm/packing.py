@@ -50,9 +50,7 @@ class Place(NamedTuple):
     inner: tuple[int, ...]
 
 
-def rows_of(
-    tails: Sequence[Sequence[int]], inner: Sequence[Sequence[tuple[int, ...]]]
-) -> tuple[list[Row], list[Place]]:
+def rows_of(tails: Sequence[list[int]], inner: Sequence[Sequence[tuple[int, ...]]]) -> tuple[list[Row], list[Place]]:
     """Arrange `tails` in rows.
 
     Args:
@@ -81,7 +79,7 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     return min(len(one), len(other))
 
 
-def shared_length(sequences: Sequence[Sequence[int]]) -> int:
+def shared_length(sequences: Sequence[list[int]]) -> int:
     """Tokens that all `sequences` share, at least one less than the shortest has."""
     # Of sorted sequences the first and the last differ earliest.
     first, last = min(sequences), max(sequences)

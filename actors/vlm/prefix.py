@@ -41,7 +41,7 @@ def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
     from transformers import DynamicCache
 
     config = model.config.get_text_config()
-    cache = DynamicCache(config=config)
+    cache: Any = DynamicCache(config=config)
     forget_positions(model)
     with torch.inference_mode():
         base_model(model)(**inputs, past_key_values=cache, use_cache=True)
@@ -81,7 +81,9 @@ def shell(prefix: Prefix, *, rows: int, config: Any, joined: bool) -> Any:
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
-    class Shell(DynamicCache):
+    base: Any = DynamicCache
+
+    class Shell(base):
         def update(self, key: Any, value: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
             if not joined:
                 return key, value
@@ -96,7 +98,7 @@ def shell(prefix: Prefix, *, rows: int, config: Any, joined: bool) -> Any:
         def get_seq_length(self, *_: Any, **__: Any) -> int:
             return prefix.length
 
-    made = Shell()
+    made: Any = Shell()
     if prefix.cross:  # read by name, not through `update`
         made.layers = [DynamicLayer() for _ in range(config.num_hidden_layers)]
         for number, (keys, values) in prefix.cross.items():

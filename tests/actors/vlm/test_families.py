@@ -1,5 +1,6 @@
 """Each family: what passes behind a shared prefix gives what one whole pass gives, and each trap on the way there."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -153,6 +154,8 @@ def test_trap_text_goes_on_after_the_pictures_positions(load: Load, name: str, m
 
 
 def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "mm_token_type_ids" not in inspect.signature(load("qwen2.5-vl-tiny")[0].forward).parameters:
+        pytest.skip("this transformers finds the picture by its tokens")
     asked = requests(1)
     expected = scored(load, "qwen2.5-vl-tiny", "cascade", asked)
     encode = Chat.encode

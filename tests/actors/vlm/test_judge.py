@@ -158,6 +158,85 @@ def test_targets_and_layouts(one_thread: None, small: dict[str, Any]) -> None:
     assert found["paper"] != found["fast"]
 
 
+def test_targets_given_and_an_items_own(one_thread: None, small: dict[str, Any]) -> None:
+    judge = Judge(model=MODEL, rubric=small, dtype="float32", targets=("Nordic",))
+    given = batch([png(1), png(1)]).append_column("targets", pa.array([None, ["Sahel", "Melanesia"]]))
+    assert judge(given)["target"].to_pylist() == ["Nordic", "Sahel", "Melanesia"]
+    assert Judge.rows_per_item(small, ("a", "b", "c")) == 3
+
+
+def test_an_item_about_which_nothing_is_said(one_thread: None, small: dict[str, Any]) -> None:
+    judge = Judge(model=MODEL, rubric=small, dtype="float32", empty_context="skip")
+    ratings = judge(batch([png(1), png(1)], title=[" ", "A war"]))
+    assert ratings["status"].to_pylist() == ["skipped", "skipped", "ok", "ok"]
+    assert ratings["error_message"][0].as_py() == "nothing is said of it in title, article"
+    assert ratings["score"].to_pylist()[:2] == [None, None]
+
+
+def test_noise_is_counted_beside_the_rows(one_thread: None, small: dict[str, Any]) -> None:
+    """All rows again, each alone: float32 moves shares by less than 1e-4 and flips nothing here."""
+    noisy = Judge(model=MODEL, rubric=small, dtype="float32", noise=1)
+    given = batch([png(1), None, png(2)], status=["ok", "missing", "ok"])
+    rows = noisy(given).to_pylist()
+    tally = noisy.take_tally()
+    quiet = Judge(model=MODEL, rubric=small, dtype="float32", noise=0)
+    assert rows == quiet(given).to_pylist()
+    assert (tally["noise/scored again"], tally["noise/flips"]) == (4, 0)
+    differences = [float(name.partition("/")[2]) for name in tally if name.startswith("noise difference/")]
+    assert 0 <= max(differences) < 1e-4
+    assert tally["tokens/of whole prompts"] > tally["tokens/passed"] > 0
+    (rater,) = [name for name in tally if name.startswith("rater/")]
+    assert rater.startswith("rater/qwen2_5_vl||float32|cascade, transformers ")
+    assert noisy.take_tally() == {}
+    assert not any(name.startswith("noise") for name in quiet.take_tally())
+
+
+def test_rows_for_noise_are_chosen_by_their_key() -> None:
+    from actors.judge import _rounded_up, _share
+
+    shares = [_share(str(i), "Nordic", "relevance") for i in range(4000)]
+    assert shares == [_share(str(i), "Nordic", "relevance") for i in range(4000)]
+    # one in a hundred of 4,000 is 40, give or take 3 standard deviations of 6.3
+    assert 20 < sum(share < 0.01 for share in shares) < 60
+    assert [_rounded_up(v) for v in (0, 1e-7, 1.23e-4, 0.999)] == ["0", "1.0e-07", "1.3e-04", "1.0e+00"]
+
+
+def test_a_model_of_text_judges_what_is_said(one_thread: None, small: dict[str, Any]) -> None:
+    judge = Judge(model="local:llama-tiny", rubric=small, dtype="float32")
+    told = judge(batch([None, None, png(1)], status=["missing", "reported", "ok"], article=["A war."] * 3)).to_pylist()
+    assert [row["status"] for row in told] == ["ok"] * 2 + ["reported"] * 2 + ["ok"] * 2
+    assert told[0]["probabilities"] == pytest.approx(told[4]["probabilities"])
+
+
+def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    article = "word" + " word" * 400
+    whole = judge.scorer.prepare
+    room = 600
+    monkeypatch.setattr(judge.scorer, "room", lambda: room)
+    lengths: list[int] = []
+
+    def watched(asked: list[Any]) -> Any:
+        group = whole(asked)
+        lengths.append(group.longest)
+        return group
+
+    monkeypatch.setattr(judge.scorer, "prepare", watched)
+    rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
+    assert {row["status"] for row in rows} == {"truncated"}
+    assert lengths[0] > room >= lengths[-1]
+    assert rows[0]["error_message"].endswith(f" of {len(judge.scorer.token_starts(article))} tokens of context kept")
+
+
+def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -> None:
+    small["questions"][0]["reply"] = "label"
+    judge = Judge(model=MODEL, rubric=small, dtype="float32")
+    rows = judge(batch([png(1)])).to_pylist()
+    assert {row["method"] for row in rows} == {"closed_sequence"}
+    assert rows[0]["answers"] == ["low", "mid", "high"]
+    (asked, _) = judge.builder.prompts({}, targets=judge.targets)
+    assert "- Not relevant\n- Somewhat relevant" in asked.prompt.after
+
+
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     from actors.vlm.ratings import scored
     from actors.vlm.scoring import Scores
@@ -173,6 +252,9 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     [
         ({"layout": "slow"}, "no layout 'slow'; it has paper, fast"),
         ({"max_context_tokens": 0}, "max_context_tokens is 0"),
+        ({"empty_context": "guess"}, "empty_context 'guess' is not one of judge, skip"),
+        ({"noise": 2}, "noise is 2"),
+        ({"engine": "fast"}, "engine 'fast' is not one of auto"),
     ],
 )
 def test_refused(small: dict[str, Any], changes: dict[str, Any], message: str) -> None:

@@ -1,0 +1,242 @@
+"""Which engine runs, what it does when something is in its way, and answers of one and of several tokens."""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.vlm import attention, memory, passes, scoring
+from actors.vlm.answers import Answers
+from actors.vlm.chat import Chat
+from actors.vlm.prompts import Prompt
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores, ScoringError
+from tests.actors.vlm.conftest import picture
+
+Load = Callable[[str], tuple[Any, Any]]
+DIGITS = ("1", "2", "3", "4", "5")
+REGIONS = ("Northern Africa", "Northern Europe", "Melanesia", "North", "Western Asia")
+SHOWN = picture(1)
+
+
+def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[Request]:
+    tails = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
+    return [Request(Prompt("", "An article.\n\n", tail, start), SHOWN, codes) for tail in tails]
+
+
+def good(found: list[Scores | ScoringError]) -> list[Scores]:
+    assert all(isinstance(each, Scores) for each in found), found
+    return [each for each in found if isinstance(each, Scores)]
+
+
+def far(one: list[Scores], other: list[Scores]) -> float:
+    pairs = zip(one, other, strict=True)
+    return max(abs(a - b) for x, y in pairs for a, b in zip(x.logprobs, y.logprobs, strict=True))
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"])
+def test_answers_of_several_tokens(load: Load, name: str) -> None:
+    """A trie behind each tail gives what teacher forcing of each whole answer gives."""
+    naive, cascade, batched = (
+        good(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
+        for engine in ("naive", "cascade", "batched")
+    )
+    assert far(cascade, naive) < 1e-4
+    assert far(batched, naive) < 1e-4
+    for each in cascade:
+        assert each.rule == "sequence"
+        assert sum(each.probabilities) == pytest.approx(1)
+        assert each.outside_mass == pytest.approx(1 - sum(map(math.exp, each.logprobs)))
+
+
+def test_sums_with_the_end_of_the_turn(load: Load) -> None:
+    """The end counts: "North" is not what every answer that begins with it is; and a sum is not a mean."""
+    model, processor = load("qwen2.5-vl-tiny")
+    chat = Chat(processor, name="tiny")
+    made = chat.answers(REGIONS)
+    assert made.rule == "sequence"
+    end = processor.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert {sequence[-1] for sequence in made.sequences} == {end}
+    assert [processor.tokenizer.decode(list(s[:-1])) for s in made.sequences] == list(REGIONS)
+    # beginnings are asked for once each: the tokens of all answers without their last ones, shared ones once
+    assert len(made.inner) == len({s[:cut] for s in made.sequences for cut in range(1, len(s))})
+    (found,) = good(ClosedSetScorer(model, processor, engine="cascade").score(requests(REGIONS, n=1)))
+    lengths = [len(sequence) for sequence in made.sequences]
+    means = [value / n for value, n in zip(found.logprobs, lengths, strict=True)]
+    assert max(range(5), key=found.logprobs.__getitem__) == min(range(5), key=lengths.__getitem__)
+    assert means.index(max(means)) != found.logprobs.index(max(found.logprobs))
+
+
+def test_an_answer_after_the_beginning_of_the_turn(load: Load) -> None:
+    """After "Final score:" comes a space, a token of its own here: it is put before the digit, not scored."""
+    model, processor = load("qwen2.5-vl-tiny")
+    chat = Chat(processor, name="tiny")
+    made = chat.answers(DIGITS, start="Final score:")
+    assert (made.rule, processor.tokenizer.decode(list(made.bridge))) == ("code", " ")
+    prompt = requests(start="Final score:")[0].prompt
+    assert chat.rendered(prompt, SHOWN).endswith("<|im_start|>assistant\nFinal score:")
+    opened = [good(ClosedSetScorer(model, processor, engine=e).score(requests(start="Final score:"))) for e in
+              ("naive", "cascade")]  # fmt: skip
+    assert far(*opened) < 1e-4
+    assert far(opened[1], good(ClosedSetScorer(model, processor, engine="cascade").score(requests()))) > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("codes", "message"), [((), "an empty answer"), (("1", ""), "an empty answer"), (("1", "1"), "cannot tell")]
+)
+def test_answers_that_are_none(load: Load, codes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ClosedSetScorer(*load("qwen2.5-vl-tiny")).score(requests(codes))
+
+
+def test_a_word_that_all_answers_begin_with_is_part_of_them(load: Load) -> None:
+    made = Chat(load("qwen2.5-vl-tiny")[1], name="tiny").answers(("Northern Africa", "Northern Europe"))
+    assert made.bridge == ()
+    assert made.sequences[0][0] == made.sequences[1][0]
+
+
+def test_a_template_that_leaves_the_picture_out(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    template = "{% for m in messages %}{% for p in m.content %}{{ p.text or '' }}{% endfor %}{% endfor %}"
+    monkeypatch.setattr(processor, "chat_template", template)
+    with pytest.raises(ValueError, match="chat template leaves the picture out"):
+        ClosedSetScorer(model, processor)
+
+
+def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("gemma3-tiny")
+    whole = good(ClosedSetScorer(model, processor, engine="cascade").score(requests(n=6)))
+    seen = []
+    hidden_states = passes.hidden_states
+
+    def watched(*given: Any, engine: str) -> Any:
+        seen.append(len(given[3]))
+        return hidden_states(*given, engine=engine)
+
+    monkeypatch.setattr(passes, "hidden_states", watched)
+    monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
+    scorer = ClosedSetScorer(model, processor, engine="cascade", budget_gb=4e-4)
+    assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
+    assert len(seen) > 1
+    assert sum(seen) == 6
+
+
+def test_a_label_before_several_questions_passes_once(load: Load) -> None:
+    """Two levels: picture and article for all, then each label for its questions."""
+    long = "The culture is one of many that live by the sea and have been there for a long time: "
+    tails = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
+    asked = [Request(Prompt("", "An article.\n\n", tail), SHOWN, DIGITS) for tail in tails]
+    tails_apart = [Request(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(tails)]
+    scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
+    assert (
+        far(good(scorer.score(asked)), good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)))
+        < 1e-4
+    )
+    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, tails_apart))
+    assert together < apart - 50
+    assert together < sum(s.prompt_tokens for s in good(scorer.score(asked))) / 2
+
+
+def test_a_group_without_its_first_request(load: Load) -> None:
+    """What the processor returned ends in the first request's tail; the others' prefix must not."""
+    scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
+    group = scorer.prepare(requests(n=3))
+    whole = scorer.run(group)
+    for chosen in ([1], [2], [1, 2]):
+        found = scorer.run(group.subset(chosen))
+        assert far(good(list(found.values())), good([whole[i] for i in chosen])) < 1e-4
+
+
+def test_auto_gives_up_an_engine_that_is_wrong(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = good(ClosedSetScorer(*load("gemma3-tiny"), engine="naive").score(requests()))
+    assert ClosedSetScorer(*load("gemma3-tiny")).engine == "cascade"
+    monkeypatch.setattr(attention.Plan, "prefix_mask", lambda *_, **__: None)  # a kernel that forgets the window
+    long = [Request(Prompt("", "An article. " * 60 + "\n\n", r.prompt.tail), SHOWN, DIGITS) for r in requests()]
+    wrong = ClosedSetScorer(*load("gemma3-tiny"))
+    good(wrong.score(long))
+    assert wrong.engine == "batched"
+    assert "engine cascade is not used (its log-likelihoods are" in caplog.text
+    monkeypatch.setattr(passes, "_cascade", lambda *_: 1 / 0)
+    monkeypatch.setattr(passes, "_batched", lambda *_: 1 / 0)
+    broken = ClosedSetScorer(*load("gemma3-tiny"))
+    assert far(good(broken.score(requests())), expected) < 1e-6
+    assert broken.engine == "naive"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_unknown_family_passes_whole_with_one_warning(
+    load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = good(ClosedSetScorer(*load("smolvlm-tiny"), engine="naive").score(requests()))
+    monkeypatch.delitem(scoring.families.FAMILIES, "smolvlm")
+    with caplog.at_level(logging.WARNING):
+        scorer = ClosedSetScorer(*load("smolvlm-tiny"))
+        for _ in range(2):
+            assert far(good(scorer.score(requests())), expected) == 0
+    assert (scorer.engine, len(caplog.records)) == ("naive", 1)
+    with pytest.raises(ValueError, match="family 'smolvlm', which engine=cascade does not know"):
+        ClosedSetScorer(*load("smolvlm-tiny"), engine="cascade")
+    with pytest.raises(ValueError, match="engine 'fast' is not one of auto"):
+        ClosedSetScorer(*load("smolvlm-tiny"), engine="fast")
+
+
+def test_out_of_memory_halves_the_groups_once(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
+    expected, budget = good(scorer.score(requests())), scorer.budget
+    failures = iter([True, False])
+    hidden_states = passes.hidden_states
+
+    def scarce(*given: Any, **options: Any) -> Any:
+        if next(failures, True):
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return hidden_states(*given, **options)
+
+    monkeypatch.setattr(passes, "hidden_states", scarce)
+    assert far(good(scorer.score(requests())), expected) < 1e-5
+    assert scorer.budget == budget // 2
+    found = scorer.score(requests())  # and from here on it fails each time: rows, not the run
+    assert {each.kind for each in found if isinstance(each, ScoringError)} == {"out_of_memory"}
+    assert len(found) == 3
+    assert scorer.budget == budget // 2
+
+
+def test_the_kernels_agree() -> None:
+    """The kernel of the CPU and the one written out, with and without masks."""
+    import torch
+
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 3, n, 16) for n in (7, 11, 11))
+    mask = torch.zeros(2, 1, 7, 11).masked_fill_(torch.rand(2, 1, 7, 11) < 0.4, torch.finfo(torch.float32).min)
+    for given in ({}, {"mask": mask}):
+        one = attention._on_cpu(query, key, value, scale=0.3, **({"mask": None} | given), causal=False)
+        other = attention._plain(query, key, value, scale=0.3, **({"mask": None} | given), causal=False)
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(one, other, strict=True))
+    one = attention._on_cpu(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)
+    other = attention._plain(query, key[:, :, :7], value[:, :, :7], scale=0.3, mask=None, causal=True)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(one, other, strict=True))
+
+
+def test_a_kernel_that_does_not_take_a_size_is_replaced(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = good(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests()))
+    monkeypatch.setattr(attention, "_on_cpu", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no such size")))
+    assert far(good(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests())), expected) < 1e-4
+
+
+def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:
+    model, _ = load("qwen2.5-vl-tiny")
+    few = memory.tokens_per_pass(model, budget=10**7, prefix=1200, width=20, engine="cascade")
+    assert memory.LEAST_TOKENS <= few < memory.MOST_TOKENS["cpu"]
+    assert memory.tokens_per_pass(model, budget=10**12, prefix=1200, width=20, engine="cascade") == 4096
+    assert memory.tokens_per_pass(model, budget=10**8, prefix=12000, width=20, engine="batched") < few * 10
+    # 4 layers x 2 (keys, values) x 2 heads x 64 x 4 bytes
+    assert memory.key_bytes(model.config.get_text_config(), 4) == 4096
+    assert memory.free_bytes(model.device) > 1 << 20
+
+
+def test_the_rule_of_one_token_codes() -> None:
+    assert Answers("code", (), ((5,), (6,))).inner == []
