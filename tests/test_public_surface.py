@@ -117,6 +117,9 @@ KEYS = {
         logit_bias: float | None
         resident: str
         device: str
+        faiss.out: str | None
+        faiss.factory: str
+        faiss.probe: int
     """,
     "judge": """
         out: str
