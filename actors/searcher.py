@@ -17,7 +17,8 @@ INNER_PRODUCT, COSINE = "inner_product", "cosine"
 SCORES = (INNER_PRODUCT, COSINE)
 
 _SCORES_AT_A_TIME = 1 << 23  # cells of a block's score matrix: 32 MB, of which half stays in a server's cache
-_CPU_ROWS, _GPU_ROWS = 8192, 1 << 17
+_CPU_ROWS, _GPU_ROWS = 1 << 14, 1 << 17
+_TILE = 512  # scores of which first only the highest is looked at: most hold nothing that passes
 _PAIRS_AT_A_TIME = 8192  # scored in float64: 100 MB at 768 dimensions
 _ROUNDING = 2.0**-24  # of float32
 _ROWS = 1 << 16  # made float64 at a time
@@ -107,6 +108,7 @@ class Search:
         self._queries, self._k = queries, k
         self._found = _Candidates(len(queries), k, ids)
         self.rows_at_a_time = _CPU_ROWS if queries.device.type == "cpu" else _GPU_ROWS
+        self._rooms: dict[str, torch.Tensor] = {}
 
     def add(self, vectors: np.ndarray, rows: np.ndarray) -> BadRows:
         """Look at a block, in pieces that fit the device.
@@ -130,17 +132,17 @@ class Search:
         import torch
 
         with torch.inference_mode():
-            block = _tensor(stored).to(self._queries.device).to(torch.float32)
+            block = self._loaded(stored)
             lengths = torch.linalg.vector_norm(block, dim=1)
             good, bad = self._usable(stored, lengths, rows)
             if good is not None:
                 stored, rows, lengths = stored[good], rows[good], lengths[torch.from_numpy(good).to(lengths.device)]
-                block = _tensor(stored).to(lengths.device).to(torch.float32)
+                block = self._loaded(stored)
             if not len(rows):
                 return bad
             longest = 1.0
             if self._queries.cosine:
-                block = block / lengths[:, None]
+                block /= lengths[:, None]
             else:
                 longest = float(lengths.max()) * (1 + self._queries.dim * _ROUNDING)
             at_once = max(1, _SCORES_AT_A_TIME // len(rows))
@@ -148,6 +150,18 @@ class Search:
                 some = slice(first, first + at_once)
                 self._search(some, block, stored, rows=rows, longest=longest)
         return bad
+
+    def _loaded(self, stored: np.ndarray) -> "torch.Tensor":
+        """The rows on the device in float32, in memory that the next block takes over."""
+        return self._room("block", *stored.shape).copy_(_tensor(stored))
+
+    def _room(self, name: str, rows: int, columns: int) -> "torch.Tensor":
+        """[rows, columns] float32 of memory that is kept: new pages for each block would cost a tenth of the time."""
+        import torch
+
+        if name not in self._rooms or self._rooms[name].numel() < rows * columns:
+            self._rooms[name] = torch.empty(rows * columns, device=self._queries.device)
+        return self._rooms[name][: rows * columns].view(rows, columns)
 
     def _usable(
         self, stored: np.ndarray, lengths: "torch.Tensor", rows: np.ndarray
@@ -174,7 +188,8 @@ class Search:
     ) -> None:
         import torch
 
-        scores = self._queries.tensor[some] @ block.T
+        wanted = self._queries.tensor[some]
+        scores = torch.mm(wanted, block.T, out=self._room("scores", len(wanted), len(block)))
         bound = self._queries.bound[some] * longest
         worst = self._found.worst[some] - bound
         if np.isneginf(worst).any() and len(rows) >= self._k:  # k rows of this block alone are at least this good
@@ -182,9 +197,9 @@ class Search:
             worst = np.maximum(worst, kth - 2 * bound)
         # Rounded down, so that float32 lets pass whatever float64 would.
         limit = np.nextafter(worst.astype(np.float32), np.float32(-np.inf))
-        passed = torch.nonzero(scores >= torch.from_numpy(limit).to(scores.device)[:, None]).cpu().numpy()
-        if len(passed):
-            query, place = passed[:, 0] + some.start, passed[:, 1]
+        query, place = _passing(scores, torch.from_numpy(limit).to(scores.device))
+        if len(query):
+            query += some.start
             self._found.add(query, rows[place], self._score(stored, query, place))
 
     def _score(self, stored: np.ndarray, query: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -240,6 +255,22 @@ class _Candidates:
         self._query, self._row, self._score = self._query[chosen], self._row[chosen], self._score[chosen]
         found: list[str] = ids[chosen].tolist()
         return found
+
+
+def _passing(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
+    """Where scores [queries, rows] reach the limit [queries]: places of queries and of rows, int64."""
+    import torch
+
+    whole = scores.shape[1] // _TILE
+    tiles = scores[:, : whole * _TILE].unflatten(1, (whole, _TILE))
+    query, tile = (
+        torch.nonzero(tiles.amax(dim=2) >= limit[:, None], as_tuple=True) if whole else (limit[:0].long(),) * 2
+    )
+    inside, place = torch.nonzero(tiles[query, tile] >= limit[query, None], as_tuple=True)
+    rest, last = torch.nonzero(scores[:, whole * _TILE :] >= limit[:, None], as_tuple=True)
+    queries = torch.cat([query[inside], rest])
+    rows = torch.cat([tile[inside] * _TILE + place, last + whole * _TILE])
+    return queries.cpu().numpy(), rows.cpu().numpy()
 
 
 def _lengths(vectors: np.ndarray) -> np.ndarray:

@@ -165,6 +165,8 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
             line.strip() for line in found.group(3).partition("Config search path")[0].split("\n") if line.strip()
         ]
         return f"{group}={option}: no such option; there are {', '.join(dict.fromkeys(options))}"
+    if found := re.search(r"In '([^'/]+)/([^']+)': ConfigKeyError", text):
+        return f"{found.group(1)}={found.group(2)} has keys that {job} does not know: it is for another job"
     if found := re.search(r"Could not override '([^']+)'", text):
         return _unknown_key(job, schema, overrides, found.group(1), text)
     return _sentence(error)

@@ -10,12 +10,14 @@ queries x k rows, whatever the corpus. Scores are float64 of the vectors as stor
 
 import sys
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 from omegaconf import MISSING
 
 from actors.ids import content_id
 from jobs import cli, exclusions, screen
+from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_corpus, made_by, open_tables
 from jobs.corpora.vectors import Layout
@@ -31,6 +33,15 @@ PARTIAL = "_partial"
 
 
 @dataclass
+class FaissConfig:
+    """An index of FAISS for those who want approximate answers fast; needs remine[ann]."""
+
+    out: str | None = None  # folder to be made: corpus.faiss and ids.parquet; null: no index
+    factory: str = "IVF1024,SQfp16"  # as faiss.index_factory takes it
+    probe: int = 16  # lists looked into at a query, of an IVF
+
+
+@dataclass
 class RetrieveConfig(Common):
     """Keys of `retrieve`."""
 
@@ -42,6 +53,7 @@ class RetrieveConfig(Common):
     logit_bias: float | None = None
     resident: str = "auto"  # queries or corpus: the side kept in memory; auto: the smaller one
     device: str = "auto"  # cuda if there is one, else cpu
+    faiss: FaissConfig = field(default_factory=FaissConfig)
 
 
 def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
@@ -73,6 +85,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     manifest = run.finish()
     screen.show_result("retrieve", manifest, run)
     _account(run.target.out, manifest, corpus)
+    if cfg.faiss.out is not None:
+        _export(cfg, run, corpus, sources, exclusions.kept(kept))
     return manifest
 
 
@@ -84,6 +98,8 @@ def _check(cfg: RetrieveConfig) -> None:
             raise InputError(f"{key}={getattr(cfg, key)}: allowed are {', '.join(allowed)}")
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
         raise InputError("logit_scale= and logit_bias= go together: a probability needs both")
+    if cfg.faiss.out is not None and find_spec("faiss") is None:
+        raise InputError("faiss.out= needs faiss-cpu: pip install 'remine[ann]'")
     if cfg.retry:
         raise InputError("retry=: neighbors have no status; overwrite=true searches again")
 
@@ -186,6 +202,24 @@ def _stream(
     stage = flow.Stage("search", SearchQueries, {**known, **_options(cfg, kept)})
     total = sum(task.unit.rows or 0 for task in run.todo)
     flow.process(run, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
+
+
+def _export(
+    cfg: RetrieveConfig, run: TableRun, corpus: Corpus, sources: list[TableSource], excluded: frozenset[str]
+) -> None:
+    """Write the index and say how much of the exact result it finds."""
+    from jobs import faiss_index
+
+    place = locations.absolute(cfg.faiss.out or "")
+    layout, cosine = _options(cfg, None)["layout"], cfg.score == "cosine"
+    index, ids = faiss_index.build(
+        corpus, layout, factory=cfg.faiss.factory, probe=cfg.faiss.probe, cosine=cosine, excluded=excluded
+    )
+    faiss_index.write(index, ids, place)
+    exact = open_table(run.target.out, "neighbors")
+    queries = [read_queries(f.object.uri, excluded) for source in sources for f in source.footers]
+    recall = faiss_index.recall(index, ids, queries, exact, k=cfg.k)
+    say(f"  index {place}: {cfg.faiss.factory}, {index.ntotal:,} vectors, recall@{cfg.k} {recall:.4f}")
 
 
 def _account(out: str, manifest: dict[str, Any], corpus: Corpus) -> None:

@@ -111,7 +111,11 @@ def test_both_sides_and_after_a_kill(
     assert rows_of(out).equals(made)
     assert objects(out)[0].stat().st_mtime_ns == kept
 
-    assert cli.main("retrieve", [*arguments[:3], "resident=corpus", f"out={other}"]) == 0
+    index = [f"faiss.out={tmp_path / 'index'}", "faiss.factory=Flat"]
+    assert cli.main("retrieve", [*arguments[:3], "resident=corpus", f"out={other}", *index]) == 0
+    assert "Flat, 297 vectors, recall@4 " in (said := capsys.readouterr().out)
+    assert float(said.split("recall@4 ")[1]) > 0.9  # ties go another way there
+    assert {path.name for path in (tmp_path / "index").iterdir()} == {"corpus.faiss", "ids.parquet"}
     assert rows_of(other).equals(made)
     assert cli.main("verify", [f"input={other}"]) == 0
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
@@ -139,6 +143,7 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
         **given, corpus__where="language = en"
     )
     assert "corpus.embedder.model=" in refused(**given, corpus="npy")
+    assert "corpus=wit has keys that retrieve does not know" in refused(**given, corpus="wit")
     assert not (tmp_path / "out").exists()
 
 

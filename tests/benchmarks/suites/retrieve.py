@@ -1,0 +1,114 @@
+"""The 8 nearest of a set of float16 vectors for 200 queries, exactly; each contender scans the set several times."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.harness import Benchmark, Contender, Size, Target
+
+ROWS: dict[Size, int] = {"smoke": 20_000, "default": 200_000, "full": 5_000_000}
+SCANS: dict[Size, int] = {"smoke": 1, "default": 10, "full": 1}  # so that imports do not count for much
+FAISS_ROWS = 400_000  # of float32 in memory at a time: 1.2 GB
+DIM, QUERIES, K, THREADS = 768, 200, 8, 2
+AT_A_TIME = 50_000
+CORPUS, ASKED = "corpus.npy", "queries.npy"
+
+
+def prepare(workdir: Path, size: Size) -> None:
+    """Random directions, and queries near some of them."""
+    draw = np.random.default_rng(0)
+    rows = ROWS[size]
+    made = np.lib.format.open_memmap(workdir / CORPUS, "w+", np.float16, (rows, DIM))
+    for first in range(0, rows, AT_A_TIME):
+        some = draw.standard_normal((min(AT_A_TIME, rows - first), DIM), dtype=np.float32)
+        made[first : first + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
+    made.flush()
+    near = made[draw.choice(rows, QUERIES, replace=False)].astype(np.float32)
+    near += 0.02 * draw.standard_normal(near.shape, dtype=np.float32)
+    np.save(workdir / ASKED, (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float16))
+
+
+def remine(workdir: Path, size: Size) -> Result:
+    """The project's reader and search, as a worker of `retrieve` uses them, a unit of 256 MB after the other."""
+    import torch
+
+    from actors.searcher import Queries, Search
+    from jobs.corpora.embeddings import VectorsConfig, find_corpus
+    from jobs.corpora.vectors import Layout, UnitVectors
+    from jobs.embed import EmbedderConfig
+
+    torch.set_num_threads(THREADS)
+    declared = EmbedderConfig(name="declared", model="ViT-B-16-SigLIP-i18n-256", pretrained="webli")
+    corpus = find_corpus(VectorsConfig(layout="npy", path=str(workdir / CORPUS), embedder=declared))
+    queries = Queries(np.load(workdir / ASKED), device="cpu")
+    for _ in range(SCANS[size]):
+        best: list[list[tuple[float, int]]] = [[] for _ in range(QUERIES)]
+        base = 0
+        for unit in corpus.units:
+            opened = UnitVectors(unit, Layout(table=False))
+            search = Search(queries, k=K, ids=lambda places: [f"{place:012d}" for place in places.tolist()])
+            for block in opened.blocks(search.rows_at_a_time):
+                search.add(block.vectors, block.places)
+            hits = search.finish()
+            for query, row, score in zip(hits.query.tolist(), hits.row.tolist(), hits.score.tolist(), strict=True):
+                best[query].append((-score, base + row))
+            base += unit.rows or 0
+        best = [sorted(found)[:K] for found in best]
+    return _result([[row for _, row in found] for found in best])
+
+
+def faiss(workdir: Path, size: Size) -> Result:
+    """IndexFlatIP, fed the same vectors in float32, a part of them at a time if they are many."""
+    try:
+        import faiss
+    except ModuleNotFoundError as error:
+        raise SkippedError("faiss is not installed: pip install remine[bench]") from error
+    faiss.omp_set_num_threads(THREADS)
+    corpus = np.load(workdir / CORPUS, mmap_mode="r")
+    queries = np.load(workdir / ASKED).astype(np.float32)
+    best: list[list[tuple[float, int]]] = [[] for _ in range(QUERIES)]
+    for first in range(0, len(corpus), FAISS_ROWS):
+        index = faiss.IndexFlatIP(DIM)
+        index.add(corpus[first : first + FAISS_ROWS].astype(np.float32))
+        for _ in range(SCANS[size]):
+            scores, rows = index.search(queries, K)
+        for query in range(QUERIES):
+            best[query] += zip((-scores[query]).tolist(), (rows[query] + first).tolist(), strict=True)
+    return _result([[row for _, row in sorted(found)[:K]] for found in best])
+
+
+def reading(workdir: Path, size: Size) -> Result:
+    """Read the file and do nothing with it."""
+    room = bytearray(32 << 20)
+    for _ in range(SCANS[size]):
+        with (workdir / CORPUS).open("rb", buffering=0) as file:
+            while file.readinto(room):
+                pass
+    return Result(rows=0, digest="")
+
+
+def _result(found: list[list[int]]) -> Result:
+    """Which rows, by query; equal neighbours only: the order of two scores within float32's rounding is its own."""
+    told = "\n".join(" ".join(map(str, sorted(rows))) for rows in found)
+    return Result(rows=sum(map(len, found)), digest=hashlib.sha256(told.encode()).hexdigest())
+
+
+BENCHMARK = Benchmark(
+    name="retrieve",
+    about=__doc__,
+    prepare=prepare,
+    contenders=(
+        Contender(name="faiss", function=f"{__name__}:faiss", about="IndexFlatIP on float32"),
+        Contender(name="remine", function=f"{__name__}:remine", about="from float16, exact in float64"),
+        Contender(name="reading", function=f"{__name__}:reading", compared=False, about="the file alone"),
+    ),
+    reference="faiss",
+    targets=(
+        Target(metric="cpu_s", contender="faiss", against="remine", at_least=0.85),
+        Target(metric="wall_s", contender="faiss", against="remine", at_least=0.85),
+        Target(metric="peak_mb", contender="remine", at_most=3000),
+    ),
+    packages=("faiss-cpu", "numpy", "torch"),
+)
