@@ -34,6 +34,8 @@ def check(settings: suite.FigureSettings) -> None:
             raise InputError(f"figures.weights.{name}: not square")
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
             raise InputError(f"figures.weights.{name}: weights are of disagreement, 0 on the diagonal")
+    if wrong := [name for name in settings.ensembles if name in (suite.PEOPLE, suite.MODELS)]:
+        raise InputError(f"figures.ensembles.{wrong[0]}: that group is there already; choose another name")
     for wanted in settings.contrast:
         attribute, colon, values = wanted.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
@@ -157,23 +159,8 @@ def _gold(
 def span_figures(
     sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
 ) -> Iterator[Figure]:
-    """Figures of the tables `spans`, by kind: against gold raters if there are any, and between the others.
-
-    A rater saw a text if a row that is ok names both; one from 0 to 0 says that nothing was marked (jobs.ratings).
-    """
-    marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
-    columns = ["rater", "text_id", "kind", "start", "end", "status"]
-    for source in sources:
-        for batch in source.batches(columns):
-            for row in batch.to_pylist():
-                if row["status"] != Status.OK:
-                    continue
-                start, end = row["start"], row["end"]
-                if start < 0 or end < start:
-                    raise InputError(f"{source.uri}: a span of {row['text_id']} from {start} to {end}")
-                own = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
-                if end > start:
-                    own.append((start, end))
+    """Figures of the tables `spans`, by kind: against gold raters if there are any, and between the others."""
+    marks = _marks(sources)
     wanted = {text for kind in marks.values() for seen in kind.values() for text in seen}
     known = _texts(texts, wanted) if texts else None
     for kind, by_rater in sorted(marks.items()):
@@ -188,6 +175,36 @@ def span_figures(
                     yield figure.at(rater=rater, kind=kind)
         for figure in spans.span_agreement(others, texts=known, overlap=overlap):
             yield figure.at(kind=kind)
+
+
+def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list[spans.Span]]]]:
+    """kind -> rater -> text_id -> spans.
+
+    A rater saw an item that a row of theirs names whose status is ok (one from 0 to 0 says that nothing was marked,
+    jobs.ratings), and with it all texts of the item in which anybody marked something of the kind.
+    """
+    marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
+    seen_items: dict[str, set[str]] = defaultdict(set)
+    texts_of: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    columns = ["item_id", "rater", "text_id", "kind", "start", "end", "status"]
+    for source in sources:
+        for batch in source.batches(columns):
+            for row in batch.to_pylist():
+                if row["status"] != Status.OK:
+                    continue
+                start, end = row["start"], row["end"]
+                if start < 0 or end < start:
+                    raise InputError(f"{source.uri}: a span of {row['text_id']} from {start} to {end}")
+                seen_items[row["rater"]].add(row["item_id"])
+                texts_of[row["kind"]][row["item_id"]].add(row["text_id"])
+                own = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
+                if end > start:
+                    own.append((start, end))
+    for kind, texts_of_kind in texts_of.items():
+        for rater, items in seen_items.items():
+            for text in {t for item in items for t in texts_of_kind.get(item, ())}:
+                marks[kind][rater].setdefault(text, [])
+    return marks
 
 
 def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import STATUSES, Status
-from jobs.metrics.figure import Figure, figures_table, undefined
+from jobs.metrics.figure import Figure, undefined
 from jobs.metrics.intervals import WILSON, Z95, wilson
 
 BY = ("rater", "rubric", "question")
@@ -284,20 +284,12 @@ class _Sums:
         return self.total / self.n - half, self.total / self.n + half, None
 
 
-def metrics_table(distributions: Iterable[Distribution]) -> pa.Table:
-    """The distributions as rows of the table `metrics`: share (one an answer), mean_score, outside_mass_mean, coverage.
+def figures_of(of: Distribution) -> Iterator[Figure]:
+    """The figures of a distribution: share (one an answer), mean_score, outside_mass_mean, coverage.
 
     Dims are the rater, rubric and question, the extra columns, and for a share the answer. A figure that is undefined
     because nothing is ok has status `missing_input`; one that does not apply (the mean of categories), `skipped`.
-
-    Raises:
-        jobs.tables.TableError: a distribution stands twice, so that (metric, dims) is not unique.
     """
-    return figures_table(figure for distribution in distributions for figure in figures_of(distribution))
-
-
-def figures_of(of: Distribution) -> Iterator[Figure]:
-    """The figures of a distribution, with the rater, rubric, question, extra columns and answer as dims."""
     dims = {"rater": of.rater, "rubric": of.rubric, "question": of.question, **dict(of.extra)}
     for share in of.answers:
         if share.share is None:

@@ -38,6 +38,8 @@ def tables(tmp_path_factory):
         {"item_id": "i0", "rater": r, "text_id": "t", "kind": "mistake", "start": a, "end": b, "status": "ok"}
         for r, a, b in (("expert", 2, 7), ("p1", 2, 7), ("p2", 8, 11))
     ]
+    # p3 saw the item and marked an omission only: no mistake in the other text
+    marks.append(marks[0] | {"rater": "p3", "text_id": "u", "kind": "omission"})
     return {
         "ratings": write(folder / "ratings", "ratings", ratings),
         "items": write(folder / "items", "items", items),
@@ -128,8 +130,9 @@ def test_models_against_people(report):
 
 
 def test_spans_and_crowdtruth(report):
-    assert one(report, "span_f1", rater="p1", unit="character")["value"] == 1
-    assert one(report, "span_f1", rater="p2", unit="token")["value"] == 0
+    assert one(report, "span_f1", rater="p1", unit="character", kind="mistake")["value"] == 1
+    assert one(report, "span_f1", rater="p2", unit="token", kind="mistake")["value"] == 0
+    assert one(report, "span_recall", rater="p3", unit="character", kind="mistake")["value"] == 0
     assert one(report, "unit_quality_mean", question="kind")["n"] == 40
     units = {r["dims"]["unit"] for r in report[0] if r["metric"] == "unit_quality"}
     assert units == {f"i{i}" for i in range(40)}
@@ -186,6 +189,7 @@ def test_scene_graphs_from_tables(tmp_path):
         ("figures.by=[target]", "no target; there are condition, method, order"),
         ("figures.contrast=[prompt]", "is not attribute:first-second"),
         ("figures.stop=0", "out of range"),
+        ("figures.ensembles.people=[p1]", "that group is there already"),
         ("figures.groups=[planet]", "no column planet"),
     ],
 )

@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.metrics import distributions as module
-from jobs.metrics.distributions import Distribution, Distributions, metrics_table, wilson
+from jobs.metrics.distributions import Distribution, Distributions, figures_of
+from jobs.metrics.figure import figures_table
+from jobs.metrics.intervals import wilson
 from jobs.tables import TableError, table
 
 SCALE = ["1", "2", "3", "4", "5"]
 SCHEMA = pa.schema([f for f in table("ratings").schema() if f.name in Distributions(extra=module.EXTRA).columns])
+
+
+def metrics_table(distributions):
+    return figures_table(figure for distribution in distributions for figure in figures_of(distribution))
 
 
 def row(**changes):
