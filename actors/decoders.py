@@ -91,8 +91,7 @@ class Decoders:
     async def _ask(self, child: Process, data: bytes) -> Rendered:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(LENGTH.pack(len(data)))
-        child.stdin.write(data)
+        child.stdin.write(LENGTH.pack(len(data)) + data)  # one system call for a small picture
         await child.stdin.drain()
         told, more = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
         said = json.loads(await child.stdout.readexactly(told))

@@ -1,14 +1,17 @@
 """What is done of a unit before the unit is: rows kept as they come, so that a killed worker loses none of them.
 
-Each worker appends to a log of its own; a row is one Arrow record batch, written in one piece, so that a log that was
-cut off is good up to its last whole row. On object storage, where nothing can be appended, a log goes up in pieces
-every few seconds.
+Each worker appends to a log of its own: for each row two lengths (4 and 8 bytes), the row less its bytes as JSON, and
+the bytes, written in one piece, so that a log that was cut off is good up to its last whole row. On object storage,
+where nothing can be appended, a log goes up in pieces every few seconds.
 """
 
 import hashlib
+import json
+import struct
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, cast
@@ -22,6 +25,9 @@ from jobs.tables import TABLES
 
 FOLDER = "parts"
 SCHEMA = pa.schema(TABLES["images"].schema().remove_metadata())
+HEAD = struct.Struct(">IQ")
+NONE = 2**64 - 1  # the length of no bytes
+MOST_BYTES = 2**32  # a longer row is a damaged one
 UPLOAD_EVERY_S = 5.0
 UPLOAD_BYTES = 8 << 20
 
@@ -58,10 +64,13 @@ class Parts:
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep a row of `images`; columns that it lacks are null."""
-        message = pa.RecordBatch.from_pylist([row], schema=SCHEMA).serialize()
-        self._file.write(message)
+        said = json.dumps({name: value for name, value in row.items() if name != "bytes"}).encode()
+        data = row.get("bytes")
+        length = NONE if data is None else len(data)
+        whole = b"".join((HEAD.pack(len(said), length), said, data or b""))
+        self._file.write(whole)
         self._places[row["image_id"]] = (self._log, self._size)
-        self._size += message.size
+        self._size += len(whole)
         if self._remote and (
             time.monotonic() - self._uploaded >= UPLOAD_EVERY_S or self._size - self._sent >= UPLOAD_BYTES
         ):
@@ -77,18 +86,18 @@ class Parts:
         self._pieces += 1
         self._uploaded = time.monotonic()
 
-    def rows(self, image_ids: Sequence[str]) -> Iterator[pa.Table]:
+    def rows(self, image_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
         """The rows of these pictures, in this order, one at a time."""
-        files: dict[Path, Any] = {}
-        try:
+        with ExitStack() as stack:
+            files: dict[Path, BinaryIO] = {}
             for image_id in image_ids:
                 path, offset = self._places[image_id]
-                file = files.setdefault(path, pa.OSFile(str(path))) if path not in files else files[path]
-                file.seek(offset)
-                yield pa.Table.from_batches([pa.ipc.read_record_batch(pa.ipc.read_message(file), SCHEMA)])
-        finally:
-            for file in files.values():
-                file.close()
+                if path not in files:
+                    files[path] = stack.enter_context(path.open("rb"))
+                files[path].seek(offset)
+                row = _read(files[path])
+                assert row is not None
+                yield row
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
@@ -118,13 +127,26 @@ def remove(out: str, task: Task | None = None) -> None:
 
 def _whole_rows(path: Path) -> Iterator[tuple[str, int]]:
     """image_id and offset of each row up to where the log ends or is damaged."""
-    with pa.OSFile(str(path)) as file:
-        size = file.size()
-        while (offset := file.tell()) < size:
-            try:
-                row = pa.ipc.read_record_batch(pa.ipc.read_message(file), SCHEMA).to_pylist()[0]
-            except (pa.ArrowInvalid, OSError, EOFError, IndexError):
-                return
-            if row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]:
+    with path.open("rb") as file:
+        while True:
+            offset = file.tell()
+            row = _read(file)
+            if row is None or (row["bytes"] is not None and hashlib.sha256(row["bytes"]).hexdigest() != row["sha256"]):
                 return
             yield row["image_id"], offset
+
+
+def _read(file: BinaryIO) -> dict[str, Any] | None:
+    """The next row of a log, None if it is not whole."""
+    head = file.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    said, length = HEAD.unpack(head)
+    if length != NONE and length > MOST_BYTES:
+        return None
+    try:
+        row: dict[str, Any] = json.loads(file.read(said))
+    except ValueError:
+        return None
+    row["bytes"] = None if length == NONE else file.read(length)
+    return row if length == NONE or len(row["bytes"]) == length else None

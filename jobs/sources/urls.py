@@ -30,6 +30,7 @@ from jobs.store.reading import read_unit
 from jobs.store.writer import Task, UnitWriter
 
 WRITE_ROWS, WRITE_BYTES = 256, 16 << 20  # of a table that is handed to the writer
+READ_ROWS = 16
 
 
 def settings_of(source: SourceConfig, *, width: int | None, verify_only: bool) -> Settings:
@@ -147,7 +148,7 @@ class FetchUnit:
         with Parts(self._known.out, task) as done:
             credits = self._fetch([one for one in left if one.image_id not in done.done], left, done, report)
             ids = [one.image_id for one in left]
-            made = (_with_credits(row, credits) for row in done.rows(ids))
+            made = (row | _credit(credits.get(row["image_id"])) for row in done.rows(ids))
             rows = _merged(task, self._known.out, made) if kept else made
             for table in _gathered(rows):
                 writer.write(table)
@@ -200,11 +201,9 @@ def _is_written(out: str, task: Task) -> bool:
     return bool(fs.get_file_info(path).is_file)
 
 
-def _with_credits(row: pa.Table, credits: dict[str, tuple[str, str]]) -> pa.Table:
-    author, licence = credits.get(row["image_id"][0].as_py(), (None, None))
-    for name, value in (("author", author), ("licence", licence)):
-        row = row.set_column(row.column_names.index(name), name, pa.array([value], pa.string()))
-    return row
+def _credit(found: tuple[str, str] | None) -> dict[str, str | None]:
+    author, licence = found or (None, None)
+    return {"author": author, "licence": licence}
 
 
 def _kept_ids(out: str, task: Task) -> frozenset[str]:
@@ -216,26 +215,24 @@ def _kept_ids(out: str, task: Task) -> frozenset[str]:
     return frozenset(stays["image_id"].to_pylist())
 
 
-def _merged(task: Task, out: str, made: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _merged(task: Task, out: str, made: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The unit's rows in their order: those of the retried statuses from `made`, which has them in the same order."""
     fs, path = locations.filesystem(locations.join(out, f"{task.unit.name}.parquet"))
     with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-        for batch in file.iter_batches(batch_size=16):
-            table = pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(parts.SCHEMA)
-            for row in range(table.num_rows):
-                again = table["status"][row].as_py() in task.retry
-                yield next(made) if again else table.slice(row, 1)
+        for batch in file.iter_batches(batch_size=READ_ROWS):
+            for row in batch.to_pylist():
+                yield next(made) if row["status"] in task.retry else row
 
 
-def _gathered(rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Single rows as tables worth writing."""
-    held: list[pa.Table] = []
+def _gathered(rows: Iterator[dict[str, Any]]) -> Iterator[pa.Table]:
+    """Rows as tables worth writing."""
+    held: list[dict[str, Any]] = []
     size = 0
     for row in rows:
         held.append(row)
-        size += row.nbytes
+        size += len(row["bytes"] or b"")
         if len(held) >= WRITE_ROWS or size >= WRITE_BYTES:
-            yield pa.concat_tables(held)
+            yield pa.Table.from_pylist(held, schema=parts.SCHEMA)
             held, size = [], 0
     if held:
-        yield pa.concat_tables(held)
+        yield pa.Table.from_pylist(held, schema=parts.SCHEMA)

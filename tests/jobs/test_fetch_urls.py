@@ -1,6 +1,7 @@
 """`fetch source=urls` through Ray, against a real HTTPS server on loopback."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -17,6 +19,7 @@ from jobs.store.reading import open_table
 from tests.actors.test_url_fetcher import Site, jpeg
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.jobs.records import record, write_records
+from tests.jobs.test_resume import Running
 
 ROOT = Path(__file__).parents[2]
 FEW_PROCESSES = ["resources.fetch.threads=1"]
@@ -135,7 +138,7 @@ def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsSer
     write_records(records, [[record(url, image=url) for url in unit] for unit in units])
     arguments = {"records": records, "out": str(out), "port": server.port, "ca_file": str(server.ca_file)}
     arguments |= {"connections": 3, "backoff_s": 0.01}
-    for share in (0.3, 0.6):  # killed twice, in the midst of a unit
+    for share in (0.3, 0.6) if pictures > 1000 else (0.4,):  # in the midst of a unit
         child = start_alone(arguments, tmp_path / "log")
         until = time.monotonic() + 120
         while len(server.seen) < share * pictures:
@@ -157,3 +160,47 @@ def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsSer
     # Only what was on its way to a worker, or before its decoder, when it was killed.
     assert len(again) <= 2 * (3 + 3), again
     assert all(times <= expected[path] + 2 for path, times in counted.items())
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+def test_workers_and_drivers_killed_in_a_real_run(tmp_path: Path, server: HttpsServer, site: Site) -> None:
+    pictures = 5000
+    site.default = flaky(set())
+    urls = [server.url(f"/{number}.jpg") for number in range(pictures)]
+    records, out = str(tmp_path / "records"), tmp_path / "images"
+    units = [urls[first : first + 250] for first in range(0, pictures, 250)]
+    write_records(records, [[record(url, image=url) for url in unit] for unit in units])
+    arguments = [*keys(server, connections=4, backoff_s=0.02), f"input={records}", f"out={out}"]
+    arguments += ["resources.fetch.actors=2", "resources.fetch.num_cpus=0.3"]
+
+    first = Running("fetch", arguments, tmp_path / "first.log")
+    try:
+        first.wait_for(lambda: len(server.seen) > pictures // 4, seconds=300)
+        workers = [
+            process
+            for process in psutil.Process(first.process.pid).children(recursive=True)
+            if "FetchUnit" in " ".join(process.cmdline())
+        ]
+        assert workers
+        workers[0].kill()  # Ray starts another, which goes on with the unit
+        first.wait_for(lambda: len(server.seen) > pictures // 2, seconds=300)
+        first.send(signal.SIGKILL)
+        assert first.left_over() == []
+    finally:
+        first.end()
+    second = Running("fetch", arguments, tmp_path / "second.log")
+    try:
+        assert second.process.wait(600) == 0, second.log.read_text()
+    finally:
+        second.end()
+
+    rows = rows_of(out)
+    assert len(rows) == pictures
+    assert {row["source_url"]: row["status"] for row in rows} == dict.fromkeys(urls, "ok")
+    assert server.most_connections <= 4
+    counted = server.counted()
+    again = [path for number in range(pictures) if counted[path := f"/{number}.jpg"] > 1 + (number % 3 == 0)]
+    # What was on its way, or before a decoder, of one worker and then of both.
+    assert len(again) <= 3 * (4 + 4), again
+    assert cli.main("verify", [f"input={out}"]) == 0
