@@ -143,6 +143,9 @@ KEYS = {
         logit_bias: float | None
         resident: str
         device: str
+        faiss.out: str | None
+        faiss.factory: str
+        faiss.probe: int
     """,
     "link": """
         common
@@ -376,18 +379,18 @@ KEYS = {
         input: str
         out: str
         task: str
-        columns.item: list[str]
-        columns.rater: list[str]
-        columns.value: list[str]
-        columns.question: list[str]
-        columns.parents: list[str]
-        columns.valid: list[str]
+        columns.item: str | None
+        columns.rater: str | None
+        columns.value: str | None
+        columns.question: str | None
+        columns.parents: str | None
+        columns.valid: str | None
         where: dict[str, str]
         separator: str | None
         annotations: list[str]
         people: str | None
-        people_columns.item: list[str]
-        people_columns.value: list[str]
+        people_columns.item: str
+        people_columns.value: str
         figures.by: list[str]
         figures.tolerance: float
         figures.weights: dict[str, list[list[float]]]

@@ -232,7 +232,13 @@ def test_every_option_of_every_group_composes(path: Path) -> None:
     group = path.parent.relative_to(CONF).as_posix()
     owner = {"embedder": "embed", "judge": "judge", "rubric": "judge", "source": "fetch", "prompt": "generate"}
     owner |= {"corpus": "mine" if path.stem.startswith("wit") else "retrieve"}
-    owner |= {"refusals": "generate", "probe": "probe", "knowledge_base": "kb", "welfare": "annotate", "spans": "annotate"}
+    owner |= {
+        "refusals": "generate",
+        "probe": "probe",
+        "knowledge_base": "kb",
+        "welfare": "annotate",
+        "spans": "annotate",
+    }
     job = owner.get(group) or ("run" if group in ("pipeline", "profile") else "curate")
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
     if path == CONF / "pipeline" / "tric.yaml":
