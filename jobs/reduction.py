@@ -1,8 +1,8 @@
 """Ratings of any number as compact codes: one file a question in a temporary folder, read back a question at a time.
 
-Memory holds a batch, the names of raters, targets and answers, and later one question: about 60 bytes a rating of the
-largest question at the peak. Items are told apart by a 64-bit hash of their id (at 50 million items the chance that
-any two collide is 1 in 15,000).
+Memory holds a batch, the names of raters, targets and answers, and later one question: about 240 bytes a rating of the
+largest question at the peak, figures included. Items are told apart by a 64-bit hash of their id (at 50 million items
+the chance that any two collide is 1 in 15,000).
 """
 
 import tempfile
