@@ -10,6 +10,7 @@ from jobs.metrics import ranking
 
 def test_mrr_by_hand() -> None:
     found = ranking.mrr(np.array([1, 2, 0, 4]), asked=5)
+    assert found.value is not None
     assert found.value == pytest.approx((1 + 0.5 + 0 + 0.25) / 4)
     assert (found.n, found.coverage) == (4, 0.8)
     assert found.low is not None
