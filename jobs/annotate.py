@@ -4,7 +4,7 @@
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.annotate input=R/images rubric=culture raters=raters.csv group=country per_group=20 out=R/tasks
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
-        spans=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
+        marks=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
 
 Writes OUT/assignments (who sees what, in which order) and OUT/label_studio or OUT/prodigy: the form, and a file of
 tasks a rater, in that rater's own random order. What people answered is read by `python -m jobs.ratings`. Pictures
@@ -57,7 +57,7 @@ class AnnotateConfig(Common):
     responses: str | None = None  # the responses of items
     rubric: dict[str, Any] = field(default_factory=dict)
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all that people are asked
-    spans: dict[str, Any] = field(default_factory=dict)  # stretches to be marked (conf/spans)
+    marks: dict[str, Any] = field(default_factory=dict)  # stretches to be marked (conf/marks)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)
     about: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that people are told
     tool: str = "label_studio"  # or prodigy
@@ -128,8 +128,8 @@ def _check(cfg: AnnotateConfig) -> None:
     for key, (value, allowed) in choices.items():
         if value not in allowed:
             raise InputError(f"{key}={value}: there are {', '.join(allowed)}")
-    if not cfg.rubric and not cfg.spans:
-        raise InputError("annotate: what are people asked? give rubric=NAME, spans=NAME or both")
+    if not cfg.rubric and not cfg.marks:
+        raise InputError("annotate: what are people asked? give rubric=NAME, marks=NAME or both")
     ways = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     if sum(ways.values()) != 1:
         given = ", ".join(key for key, is_given in ways.items() if is_given) or "none"
@@ -147,7 +147,7 @@ def _check(cfg: AnnotateConfig) -> None:
 def _asked(cfg: AnnotateConfig) -> tuple[Rubric | None, Marks | None]:
     try:
         rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
-        marks = Marks.from_dict(cfg.spans) if cfg.spans else None
+        marks = Marks.from_dict(cfg.marks) if cfg.marks else None
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
@@ -197,7 +197,7 @@ def _form(cfg: AnnotateConfig, rubric: Rubric | None, marks: Marks | None, thing
     for mark in marks.marks if marks else ():
         if mark.text not in thing.texts:
             there = ", ".join(thing.texts) or "none"
-            raise InputError(f"spans: {mark.name} are marked in a text of role {mark.text!r}; the items have {there}")
+            raise InputError(f"marks: {mark.name} are marked in a text of role {mark.text!r}; the items have {there}")
     try:
         return forms.form(
             rubric,
@@ -261,7 +261,7 @@ def _plan(
             "plan": content_id(json.dumps(list(rows), sort_keys=True)),
             "seed": cfg.seed,
             "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
-            "spans": content_id(json.dumps(cfg.spans, sort_keys=True)) if cfg.spans else None,
+            "marks": content_id(json.dumps(cfg.marks, sort_keys=True)) if cfg.marks else None,
             "shown": shown,
             **seen["exclusions"],
         },

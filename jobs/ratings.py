@@ -3,7 +3,7 @@
     python -m jobs.ratings input=people.csv columns.item_id=picture columns.rater=worker columns.value=answer \\
         question=sensitive rubric=century_labels out=R/people
     python -m jobs.ratings input='export/*.json' format=label_studio rubric=century_labels out=R/people
-    python -m jobs.ratings input='export/*.json' format=label_studio spans=mistakes_omissions table=spans out=R/spans
+    python -m jobs.ratings input='export/*.json' format=label_studio marks=mistakes_omissions table=spans out=R/spans
     python -m jobs.ratings input=raters.csv table=raters out=R/raters
 
 CSV and Parquet by a mapping of columns, Label Studio's JSON export, Prodigy's db-out. Words become the rubric's
@@ -58,7 +58,7 @@ class RatingsConfig(Common):
     format: str | None = None  # csv, parquet, label_studio or prodigy; null: by the file's name
     table: str = "ratings"  # what is read: ratings, spans or raters
     rubric: dict[str, Any] = field(default_factory=dict)  # whose questions were answered
-    spans: dict[str, Any] = field(default_factory=dict)  # which kinds of stretches were marked (conf/spans)
+    marks: dict[str, Any] = field(default_factory=dict)  # which kinds of stretches were marked (conf/marks)
     name: str = "people"  # without a rubric: what column `rubric` says …
     answers: list[str] = field(default_factory=list)  # … the allowed answers in their order …
     scale: str = "ordinal"  # … and whether they are numbers on a scale (ordinal) or categories (nominal)
@@ -189,7 +189,7 @@ def _importer(
         asked = answers.of_rubric(Rubric.from_dict(cfg.rubric)) if cfg.rubric else None
         if cfg.answers:
             asked = answers.of_list(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
-        marks = Marks.from_dict(cfg.spans) if cfg.spans else None
+        marks = Marks.from_dict(cfg.marks) if cfg.marks else None
     except ValueError as error:
         raise InputError(f"ratings: {error}") from error
     if cfg.question and asked and asked.names and asked.question(cfg.question) is None:
@@ -211,7 +211,7 @@ def _importer(
         read = lambda uri, reject: reader(uri, reading, reject)  # noqa: E731
     else:
         if cfg.table == "spans" and marks is None:
-            raise InputError(f"table=spans of format={kind} needs spans=NAME, the kinds that were marked (conf/spans)")
+            raise InputError(f"table=spans of format={kind} needs marks=NAME, the kinds that were marked (conf/marks)")
         if cfg.rater:
             raise InputError(f"rater={cfg.rater}: format={kind} names who answered; see rater_from=")
         columns = {k: v for k, v in plain(cfg.columns).items() if isinstance(v, str)}
@@ -248,7 +248,7 @@ def _identity(cfg: RatingsConfig, pseudonyms: Pseudonyms | None, excluded: froze
         "read": {key: getattr(cfg, key) for key in [*keys.split(), "duplicates"]},
         "columns": plain(cfg.columns),
         "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
-        "spans": content_id(json.dumps(cfg.spans, sort_keys=True)) if cfg.spans else None,
+        "marks": content_id(json.dumps(cfg.marks, sort_keys=True)) if cfg.marks else None,
         "anonymised": pseudonyms.fingerprint if pseudonyms else None,
         **exclusions.identity(excluded),
     }

@@ -295,7 +295,7 @@ KEYS = {
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
-        spans: dict[str, typing.Any]
+        marks: dict[str, typing.Any]
         name: str
         answers: list[str]
         scale: str
@@ -345,7 +345,7 @@ KEYS = {
         responses: str | None
         rubric: dict[str, typing.Any]
         questions: list[str]
-        spans: dict[str, typing.Any]
+        marks: dict[str, typing.Any]
         welfare.name: str
         welfare.blur: bool
         welfare.notice: str

@@ -63,7 +63,7 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
     ends = [(row["status"], row["error_kind"]) for row in made[::2]]
     assert ends == [
         ("truncated", "answer_cut"),
-        ("error", "not_an_image"),
+        ("error", "html"),
         ("missing_input", "no_picture"),
         ("reported", "excluded"),
         ("missing_input", "no_picture"),

@@ -68,7 +68,7 @@ def test_a_bad_picture_leaves_its_neighbours(judge: Judge) -> None:
     assert [row | {"item_id": ""} for row in of_item(mixed, "item4")] == [
         row | {"item_id": ""} for row in of_item(clean, "item1")
     ]
-    for item, kind in (("item1", "not_an_image"), ("item2", "truncated"), ("item3", "empty")):
+    for item, kind in (("item1", "html"), ("item2", "truncated"), ("item3", "empty")):
         rows = of_item(mixed, item)
         assert len(rows) == 8
         assert {(row["status"], row["error_kind"]) for row in rows} == {("error", kind)}
