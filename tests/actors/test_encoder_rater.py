@@ -50,7 +50,8 @@ def test_the_nearest_sentence_wins(rater: EncoderRater, probe: dict[str, Any], d
     vectors = embedder(decoded)
     texts = embedder.embed_texts(Probe.from_dict(probe).sentences(TARGETS)).reshape(3, 5, -1)
     # SigLIP's logit scale is stored as a logarithm (Zhai et al. 2023)
-    scale = float(np.exp(embedder._tower._model.logit_scale.item()))
+    stored: Any = embedder._tower
+    scale = float(np.exp(stored._model.logit_scale.item()))
     for place, row in enumerate(ratings.to_pylist()[:6]):
         cosines = texts[place % 3] @ np.array(vectors["embedding"][place // 3].as_py(), np.float32)
         assert row["target"] == TARGETS[place % 3]
