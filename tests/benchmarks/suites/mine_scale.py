@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.child import Result
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 from tests.benchmarks.suites import mine
 
@@ -99,8 +99,6 @@ def plain(workdir: Path, size: Size) -> Result:
 
 def through_ray(workdir: Path, size: Size) -> Result:
     """`python -m jobs.mine` on the same file, less the same command on a file of no rows; peak: the worker's."""
-    if size == "smoke":
-        raise SkippedError("starting Ray takes longer than this size")
     from jobs import cli, session
     from jobs.config import RayConfig
     from jobs.resources import Resources
