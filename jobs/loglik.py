@@ -31,6 +31,7 @@ from jobs.errors import InputError
 from jobs.generate import reading
 from jobs.items import open_sources
 from jobs.judge import JudgeModelConfig
+from jobs.judging import read_targets
 from jobs.store.reading import open_table, read_unit, tables_in
 from jobs.store.run import Plan, TableRun, open_run
 
@@ -45,7 +46,7 @@ class LoglikConfig(Common):
     records: str | None = None
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     prompt: dict[str, Any] = field(default_factory=dict)
-    targets: list[str] = field(default_factory=list)
+    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
     lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])
     thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
     reference: str | None = None  # ratings to compare with, a table or a glob
@@ -59,7 +60,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     from actors.loglik_rater import LoglikRater
     from actors.vlm.loading import rater_name
 
-    instruction, settings = _checked(cfg)
+    instruction, settings, targets = _checked(cfg)
     rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
     fields = instruction.context_fields
     sources = open_sources(
@@ -78,7 +79,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
         identity={
             "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
             "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
-            "targets": content_id(*cfg.targets),
+            "targets": content_id(*targets),
             "settings": [setting.name for setting in settings],
             "max_context_tokens": cfg.max_context_tokens,
             "empty_context": cfg.empty_context,
@@ -91,9 +92,9 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
         derived=True,
         models={cfg.judge.name: rater},
     )
-    rows_out = len(cfg.targets) * len(settings)
+    rows_out = len(targets) * len(settings)
     if cfg.plan:
-        note = f"scores {sources.items.rows * len(cfg.targets):,} labels under {len(settings)} settings"
+        note = f"scores {sources.items.rows * len(targets):,} labels under {len(settings)} settings"
         screen.show_plan("loglik", plan, cfg.resources, ["decode", "judge"], note=note)
         return None
     from jobs import flow, session
@@ -107,7 +108,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
         **model,
         "dtype": cfg.judge.dtype,
         "device_map": cfg.judge.device_map,
-        "targets": cfg.targets,
+        "targets": targets,
         "settings": [tuple(setting) for setting in settings],
         "threads": cfg.resources.judge.threads,
     }
@@ -175,18 +176,19 @@ def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
     return {key: total / n for key, (total, n) in sums.items()}
 
 
-def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting]]:
+def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
     from actors.encoder_rater import check_targets
     from actors.generator import check_context_options
     from actors.loglik_rater import check_start
     from actors.vlm.loading import check_vlm
 
+    targets = list(read_targets(cfg.targets) or ())
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         check_start(instruction)
         if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt {instruction.name!r} uses {sorted(used)[0]!r}; here the label follows its start")
-        check_targets(cfg.targets)
+        check_targets(targets)
         check_context_options(cfg.max_context_tokens, cfg.empty_context)
         settings = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
         check_settings(settings)
@@ -194,7 +196,7 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting]]:
             check_vlm(cfg.judge.model, revision=cfg.judge.revision)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
-    return instruction, settings
+    return instruction, settings, targets
 
 
 JOB = cli.Job("loglik", LoglikConfig, execute)

@@ -19,6 +19,7 @@ from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
+from jobs.judging import read_targets
 from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.run import Plan, open_run
 from jobs.store.writer import Task
@@ -33,7 +34,7 @@ class ProbeConfig(Common):
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
     probe: dict[str, Any] = field(default_factory=dict)
-    targets: list[str] = field(default_factory=list)
+    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
 
 
 def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
@@ -41,9 +42,10 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     from actors.embedder import PictureDecoder
     from actors.encoder_rater import EncoderRater, Probe, check_targets
 
+    targets = list(read_targets(cfg.targets) or ())
     try:
         probe = Probe.from_dict(cfg.probe)
-        check_targets(cfg.targets)
+        check_targets(targets)
     except ValueError as error:
         raise InputError(f"probe: {str(error).splitlines()[0]}") from error
     facts = known(cfg.embedder)
@@ -60,7 +62,7 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
             "preprocessing": facts.preprocessing,
             "dtype": cfg.embedder.dtype,
             "probe": {"name": probe.name, "hash": content_id(repr(probe))},
-            "targets": content_id(*cfg.targets),
+            "targets": content_id(*targets),
             "input": source.identity,
             **exclusions.identity(excluded),
         },
@@ -73,7 +75,7 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     from_images = source.name == "images"
     pools = ["decode", "embed"] if from_images else ["embed"]
     if cfg.plan:
-        rows, labels = source.rows, len(cfg.targets)
+        rows, labels = source.rows, len(targets)
         screen.show_plan("probe", plan, cfg.resources, pools, note=f"rates {rows * labels:,} ({rows:,} x {labels})")
         return None
     from jobs import flow, session
@@ -85,14 +87,14 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     rate = {
         **model,
         "probe": cfg.probe,
-        "targets": cfg.targets,
+        "targets": targets,
         "device": cfg.embedder.device,
         "dtype": cfg.embedder.dtype,
         "batch_size": cfg.resources.embed.batch_size,
         "threads": cfg.resources.embed.threads,
     }
     stages = [flow.Stage("decode", PictureDecoder, model)] if from_images else []
-    stages.append(flow.Stage("embed", EncoderRater, rate, rows_out=len(cfg.targets)))
+    stages.append(flow.Stage("embed", EncoderRater, rate, rows_out=len(targets)))
     read, item = (read_pictures, "image_id") if from_images else (vectors, "item_id")
     flow.stream(
         run,

@@ -216,7 +216,7 @@ KEYS = {
         judge.memory_gb: float | None
         judge.licence: str | None
         prompt: dict[str, typing.Any]
-        targets: list[str]
+        targets: Any
         lambdas: list[float]
         thresholds: list[float]
         reference: str | None
@@ -232,7 +232,7 @@ KEYS = {
         embedder.device: str
         embedder.dtype: str
         probe: dict[str, typing.Any]
-        targets: list[str]
+        targets: Any
     """,
     "generate": """
         common

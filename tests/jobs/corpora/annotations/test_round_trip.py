@@ -33,7 +33,7 @@ def load(group: str, name: str) -> Any:
 
 
 RUBRIC = Rubric.from_dict(load("rubric", "century_labels"))
-MARKS = Marks.from_dict(load("spans", "mistakes_omissions"))
+MARKS = Marks.from_dict(load("marks", "mistakes_omissions"))
 QUESTIONS = {q.name: [answer.value for answer in q.answers] for q in RUBRIC.questions}
 SCORES = {q.name: {answer.value: answer.score for answer in q.answers} for q in RUBRIC.questions}
 LABELS = {mark.name: [label.label for label in mark.labels] for mark in MARKS.marks}
