@@ -38,6 +38,7 @@ from actors.linking import (
 from jobs import cli, exclusions, screen
 from jobs.cli import say
 from jobs.config import Common, plain
+from jobs.corpora.embeddings import check_alike, made_by
 from jobs.errors import InputError
 from jobs.progress import Reporter
 from jobs.store import locations
@@ -160,13 +161,7 @@ def _vectors(cfg: LinkConfig) -> dict[str, TableSource]:
     if cfg.pictures is None or cfg.kb.vectors is None:
         return {}
     found = {"pictures": open_table(cfg.pictures, "embeddings"), "vectors": open_table(cfg.kb.vectors, "embeddings")}
-    for fact in ("encoder", "preprocessing"):
-        told = {name: source.metadata.get(f"remine.{fact}", "") for name, source in found.items()}
-        if told["pictures"] != told["vectors"]:
-            raise InputError(
-                f"{cfg.pictures} and {cfg.kb.vectors} cannot be compared: "
-                f"{fact} {told['pictures']!r} and {told['vectors']!r}"
-            )
+    check_alike((cfg.pictures, made_by(found["pictures"])), (cfg.kb.vectors, made_by(found["vectors"])))
     return found
 
 

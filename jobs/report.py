@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from omegaconf import MISSING
 
-from actors.ids import content_id
 from actors.local_models import is_local
 from jobs import cli, config, exclusions, figuring
 from jobs.cli import say
@@ -35,9 +34,7 @@ from jobs.reduction import Reduction
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
-from jobs.store.run import Plan, open_run
-from jobs.store.units import Unit
-from jobs.store.writer import UnitWriter
+from jobs.store.small import write_small
 
 RULE_LABELS = {  # rules of curate, in its order, as a reader knows them
     "is_main_image": "main image of its page",
@@ -249,22 +246,14 @@ def write_metrics(
     out: str, figures: Iterable[Figure], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the table OUT/metrics, replacing an earlier one, and return its manifest and place."""
-    rows = figures_table(figures)
-    out = locations.join(locations.absolute(out), "metrics")
-    plan = Plan(
-        out=out,
+    return write_small(
+        locations.join(locations.absolute(out), "metrics"),
+        figures_table(figures),
         table="metrics",
         identity=identity,
-        units=[Unit(content_id(*(o.uri for o in inputs)), tuple(inputs), rows=rows.num_rows)],
         config=settings,
-        metadata={},
-        derived=True,
+        inputs=tuple(inputs),
     )
-    run = open_run(plan, resume=False, overwrite=True, retry=[])
-    with UnitWriter(run.target, run.todo[0]) as writer:
-        writer.counts.rows_in = rows.num_rows
-        writer.write(rows)
-    return {**run.finish(), "out": out}
 
 
 def _lede(read: dict[str, TableSource], ratings: Sequence[TableSource]) -> str:

@@ -23,6 +23,7 @@ from actors.local_models import is_local
 from jobs import cli, exclusions
 from jobs.cli import say
 from jobs.config import plain
+from jobs.corpora.embeddings import check_alike, made_by
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
 from jobs.metrics import ranking
@@ -73,7 +74,7 @@ def execute(cfg: TricConfig) -> dict[str, Any]:
         open_table(uri, table)
         for uri, table in ((cfg.pictures, "embeddings"), (cfg.captions, "texts"), (cfg.vectors, "embeddings"))
     )
-    _check_alike(pictures, vectors)
+    check_alike((cfg.pictures, made_by(pictures)), (cfg.vectors, made_by(vectors)))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     names = {content_id(name): name for name in split.pictures if content_id(name) not in excluded}
     seen = _vectors(pictures, set(names))
@@ -134,13 +135,6 @@ def figures(
 def _place(ranking_of: Ranking, worded: Worded, index: str) -> int:
     where = worded.indices.index(index)
     return int(np.flatnonzero(ranking_of.places == where)[0])
-
-
-def _check_alike(pictures: TableSource, vectors: TableSource) -> None:
-    for fact in ("encoder", "preprocessing"):
-        told = [source.metadata.get(f"remine.{fact}", "") for source in (pictures, vectors)]
-        if told[0] != told[1]:
-            raise InputError(f"{pictures.uri} and {vectors.uri} cannot be compared: {fact} {told[0]!r} and {told[1]!r}")
 
 
 def _vectors(source: TableSource, wanted: set[str]) -> dict[str, np.ndarray]:
