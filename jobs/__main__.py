@@ -1,7 +1,8 @@
-"""`python -m jobs`: the jobs, one line each."""
+"""`python -m jobs`: the jobs, one line each; `python -m jobs NAME …` is `python -m jobs.NAME …`."""
 
-from jobs.cli import JOBS, say, summary
+import sys
 
-say("python -m jobs.<name> key=value …   (--help: its keys; --cfg: the composed configuration)\n")
-for name in JOBS:
-    say(f"  {name:8} {summary(name)}")
+from jobs import cli
+
+if __name__ == "__main__":
+    sys.exit(cli.jobs(sys.argv[1:]))

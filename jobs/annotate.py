@@ -55,10 +55,10 @@ class AnnotateConfig(Common):
     records: str | None = None  # what is told about the pictures, and the fields of links
     texts: str | None = None  # the texts of items
     responses: str | None = None  # the responses of items
-    rubric: dict[str, Any] = field(default_factory=dict)
+    rubric: dict[str, Any] = field(default_factory=dict)  # whose questions people are asked
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all that people are asked
     marks: dict[str, Any] = field(default_factory=dict)  # stretches to be marked (conf/marks)
-    welfare: WelfareConfig = field(default_factory=WelfareConfig)
+    welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
     about: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that people are told
     tool: str = "label_studio"  # or prodigy
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
@@ -70,9 +70,9 @@ class AnnotateConfig(Common):
     shared: int = 0  # items that every rater of a group sees
     limit: int | None = None  # most tasks a rater takes; column limit of raters goes before it
     audit: float = 0.0  # share of each rater's tasks that the auditor looks at again
-    auditor: str | None = None
+    auditor: str | None = None  # who looks at them; a name that is no rater's
     size: int | None = None  # items; null: all
-    seed: int = 0
+    seed: int = 0  # the same seed, items and raters give the same plan
     files: str = "rater"  # a file of tasks a rater; or group: a project that a group shares
     pictures: str = "url"  # where they came from; or files: their bytes are written to OUT/pictures
     picture_base: str = "pictures/"  # of pictures=files: put before a file's name, where the tool finds it

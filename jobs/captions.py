@@ -30,9 +30,9 @@ class CaptionsConfig:
     """Keys of `captions`."""
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
-    out: str = MISSING
+    out: str = MISSING  # the table of texts to be written
     templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
-    language: str = "en"
+    language: str = "en"  # BCP 47 tag of the captions
 
 
 def execute(cfg: CaptionsConfig) -> dict[str, Any]:

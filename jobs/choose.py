@@ -43,8 +43,8 @@ SIDE = 200  # pixels of a picture on the page
 class ChooseConfig:
     """Keys of `choose`."""
 
-    out: str = MISSING
-    neighbors: str | None = None
+    out: str = MISSING  # a folder for the page and its CSV; with chosen=, the table items
+    neighbors: str | None = None  # a table of neighbors (jobs.retrieve)
     prompts: str | None = None  # the texts that were searched for
     images: str | None = None  # for the pictures and their addresses; null: a page without pictures
     chosen: str | None = None  # the CSV, filled in: writes items

@@ -1,17 +1,21 @@
 """What `python -m jobs.<name>` does around a job: arguments, exit codes, one sentence for what went wrong.
 
 Exit codes: 0 done; 1 the run failed or does not balance; 2 the input or configuration is wrong and nothing
-was written; 130 interrupted (what is done stays done).
+was written; 130 interrupted, 143 terminated (what is done stays done).
 """
 
+import difflib
 import importlib
 import logging
+import os
+import platform
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
-from jobs import config
+from jobs import config, explain, interrupts
 from jobs.errors import InputError, RunError
 
 JOBS = (
@@ -73,35 +77,72 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     """Run a job from the command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    interrupts.listen()
     try:
         if {"-h", "--help"} & set(arguments):
             return _help(name)
+        if "--version" in arguments:
+            say(version())
+            return 0
         if "--cfg" in arguments:
             rest = [a for a in arguments if a != "--cfg"]
             say(config.shown(name, job(name).schema, rest))
             return 0
         if dashed := [a for a in arguments if a.startswith("-")]:
-            raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help and --cfg)")
+            raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
         execute(name, arguments)
     except (InputError, RunError) as error:
         say(f"error: {error}", err=True)
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        interrupts.settle()
         say("interrupted; what is done stays done, the same command goes on from there", err=True)
-        return 130
+        return interrupts.exit_code(error)
     return 0
 
 
 def _help(name: str) -> int:
     found = job(name)
     say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
-    say("\nKeys and their defaults (??? is required):\n")
-    say(config.shown(name, found.schema, []))
+    say("")
+    say(explain.told(name, found.schema))
+    say("\nkey=value as in Hydra; --cfg key=value … shows the whole configuration that they make.")
+    return 0
+
+
+def version() -> str:
+    """The release, and the Python that runs it."""
+    return f"remine {metadata.version('remine')}, Python {platform.python_version()}"
+
+
+def jobs(arguments: list[str]) -> int:
+    """`python -m jobs`: what jobs there are, or the one that is named."""
+    if arguments and not arguments[0].startswith("-"):
+        name, *rest = arguments
+        if name in JOBS:
+            return main(name, rest)
+        near = difflib.get_close_matches(name, JOBS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        say(f"error: {name}: no such job{hint}; there are {', '.join(JOBS)}", err=True)
+        return InputError.exit_code
+    if arguments and arguments[0] == "--version":
+        say(version())
+        return 0
+    say("python -m jobs.<name> key=value …   (--help: its keys; --cfg: the composed configuration)\n")
+    for name in JOBS:
+        say(f"  {name:8} {summary(name)}")
     return 0
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Write a line for the person at the terminal."""
     stream = sys.stderr if err else sys.stdout
-    stream.write(text.rstrip("\n") + "\n")
-    stream.flush()
+    line = text.rstrip("\n") + "\n"
+    try:
+        try:
+            stream.write(line)
+        except UnicodeEncodeError:  # a terminal that has no letters for a title must not end a run
+            stream.write(line.encode(stream.encoding, "replace").decode(stream.encoding))
+        stream.flush()
+    except BrokenPipeError:  # whoever read along (head, less) has gone; the run has not
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

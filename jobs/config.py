@@ -8,7 +8,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -38,14 +38,14 @@ class RayConfig:
 class Common:
     """Keys of every job that writes a table."""
 
-    out: str = MISSING
-    resume: bool = True
-    overwrite: bool = False
-    retry: list[str] = field(default_factory=list)
-    plan: bool = False
-    exclusions: str | None = None  # file of image_ids or URLs that must not be used (jobs.exclusions)
+    out: str = MISSING  # the table to be written: a folder or s3://bucket/prefix of its own
+    resume: bool = True  # go on with a table that is there; false refuses it
+    overwrite: bool = False  # delete the table that is there first
+    retry: list[str] = field(default_factory=list)  # statuses whose rows are done again: [error], [blocked,missing]
+    plan: bool = False  # say what would be read, written and used, and stop
+    exclusions: str | None = None  # file of image_ids or URLs that must not be used, one a line
     ray: RayConfig = field(default_factory=RayConfig)
-    resources: Resources = field(default_factory=Resources)
+    resources: Resources = field(default_factory=Resources)  # what each stage may use
 
 
 def load(job: str, schema: type, overrides: list[str]) -> Any:
@@ -56,18 +56,33 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     Raises:
         InputError: an unknown or mistyped key or option, or a required key that is not given.
     """
-    composed = _compose(job, schema, _checked(job, schema, overrides))
+    found = composed(job, schema, overrides)
     try:
-        if missing := sorted(OmegaConf.missing_keys(composed)):
-            raise InputError(f"{job}: required and not given: {', '.join(f'{key}=' for key in missing)}")
-        return OmegaConf.to_object(composed)
+        if missing := sorted(OmegaConf.missing_keys(found)):
+            named = ", ".join(f"{key}=" for key in missing)
+            raise InputError(f"{job}: required and not given: {named} (--help explains every key)")
+        return OmegaConf.to_object(found)
     except OmegaConfBaseException as error:
         raise InputError(f"{job}: {_sentence(error)}") from error
 
 
 def shown(job: str, schema: type, overrides: list[str]) -> str:
     """The composed configuration as YAML, required keys as ???."""
-    return OmegaConf.to_yaml(_compose(job, schema, _checked(job, schema, overrides)))
+    return OmegaConf.to_yaml(composed(job, schema, overrides))
+
+
+def composed(job: str, schema: type, overrides: list[str]) -> DictConfig:
+    """The configuration before what is required is asked for; raises InputError as `load` does."""
+    return _compose(job, schema, _checked(job, schema, overrides))
+
+
+def options(group: str, schema: type | None) -> tuple[str, ...]:
+    """The files of `group` whose keys `schema` has; None: of any keys."""
+    files = sorted((CONF / group).glob("*.yaml"))
+    if schema is None:
+        return tuple(path.stem for path in files)
+    known = {"defaults", *(f.name for f in fields(schema))}
+    return tuple(path.stem for path in files if known >= set(OmegaConf.load(path)))
 
 
 def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
@@ -161,10 +176,11 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
     text = "\n".join(str(c) for c in causes if c)
     if found := re.search(r"Could not find '([^']+)'.*?Available options in '([^']+)':\s*(.*)", text, re.S):
         group, option = found.group(2), found.group(1).rsplit("/", 1)[-1]
-        options = [
-            line.strip() for line in found.group(3).partition("Config search path")[0].split("\n") if line.strip()
-        ]
-        return f"{group}={option}: no such option; there are {', '.join(dict.fromkeys(options))}"
+        inner = next((t for t in _alternatives(_type_of(schema, group)) if is_dataclass(t)), None)
+        there = options(group, inner if isinstance(inner, type) else None)
+        near = difflib.get_close_matches(option, there, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return f"{group}={option}: no such option{hint}; there are {', '.join(there)}"
     if found := re.search(r"In '([^'/]+)/([^']+)': ConfigKeyError", text):
         return f"{found.group(1)}={found.group(2)} has keys that {job} does not know: it is for another job"
     if found := re.search(r"Could not override '([^']+)'", text):

@@ -49,7 +49,7 @@ NEAR_FILE = "near_duplicates.jsonl"  # beside the manifest
 class CurateConfig(Common):
     """Keys of `curate`."""
 
-    input: str = MISSING
+    input: str = MISSING  # a table of records (jobs.mine, or an earlier curate)
     unit_rows: int = 256  # rows of a unit: what is fetched, embedded or judged as one piece after a crash
     images: str | None = None  # a table of images (jobs.fetch): which pictures are gone, and their perceptual hashes
     thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (those there), all

@@ -30,9 +30,9 @@ MARK = ".remine-demo"  # a folder with this file is the demo's own and may be re
 class DemoConfig:
     """Keys of `demo`."""
 
-    out: str = "demo-out"
-    rows: int = 6000
-    pictures: int = 80
+    out: str = "demo-out"  # a local folder of its own
+    rows: int = 6000  # of the corpus that it makes
+    pictures: int = 80  # that it draws
     ray: RayConfig = field(default_factory=RayConfig)
 
 

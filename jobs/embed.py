@@ -35,10 +35,10 @@ TEXT_COLUMNS = ["text_id", "text"]
 class EmbedderConfig:
     """Which model; `conf/embedder/` has named ones."""
 
-    name: str = MISSING
+    name: str = MISSING  # what people call it
     model: str = MISSING  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
     pretrained: str | None = None  # of an open_clip name: a tag or a .safetensors file; of transformers: a revision
-    device: str = "auto"
+    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
     dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
 
 
@@ -46,7 +46,7 @@ class EmbedderConfig:
 class EmbedConfig(Common):
     """Keys of `embed`."""
 
-    input: str = MISSING
+    input: str = MISSING  # a table of images, or of texts
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
 
 

@@ -42,7 +42,7 @@ class FetchConfig(Common):
     source: SourceConfig = field(default_factory=SourceConfig)
     input: str | None = None  # a table of records; null: everything in the folder or shards
     width: int | None = None  # pixels; null: the pictures as they are
-    verify_only: bool = False
+    verify_only: bool = False  # ask only whether the original is there; no bytes (source=urls)
     unit_rows: int = 64  # pictures of a unit of source=folder without input: some MB of encoded pictures
 
 

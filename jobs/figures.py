@@ -64,7 +64,7 @@ class Columns:
     """Names of columns; with a comma several, whose texts are joined."""
 
     item: str | None = None  # what was rated; for dsg the picture
-    rater: str | None = None
+    rater: str | None = None  # who answered
     value: str | None = None  # the answer: a number, a category, yes or no
     question: str | None = None  # agreement: figures for each; dsg: the question's id
     parents: str | None = None  # dsg: ids of questions that must be answered yes
@@ -75,16 +75,16 @@ class Columns:
 class PeopleColumns:
     """Names of columns of people's ratings of pictures (dsg)."""
 
-    item: str = "t2i_model,item_id"
-    value: str = "answer"
+    item: str = "t2i_model,item_id"  # the picture
+    value: str = "answer"  # its score
 
 
 @dataclass
 class FiguresConfig:
     """Keys of `figures`."""
 
-    input: str = MISSING
-    out: str = MISSING
+    input: str = MISSING  # a CSV, TSV or Parquet file
+    out: str = MISSING  # a folder: index.html, figures.csv and the table metrics
     task: str = "agreement"  # agreement, crowdtruth or dsg
     columns: Columns = field(default_factory=Columns)
     where: dict[str, str] = field(default_factory=dict)  # column: text; other rows are left out
@@ -93,7 +93,7 @@ class FiguresConfig:
     people: str | None = None  # dsg: a file of people's ratings
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
     figures: FigureSettings = field(default_factory=FigureSettings)
-    title: str = "Figures"
+    title: str = "Figures"  # of the page
 
 
 def execute(cfg: FiguresConfig) -> dict[str, Any]:

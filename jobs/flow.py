@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +92,7 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
         source = _Units(tasks, lambda task: _rows(task, read, run.target, stages))
         data = ray.data.read_datasource(source, override_num_blocks=len(tasks), num_cpus=resources.read.num_cpus)
         for stage in stages:
-            data = _mapped(data, stage, getattr(resources, stage.pool), progress.board)
+            data = _mapped(data, stage, _no_more(getattr(resources, stage.pool), len(tasks)), progress.board)
         sink = _UnitSink(run.target, {t.unit.name: t for t in tasks}, read.output_item)
         data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
@@ -115,7 +115,7 @@ def process(
             data,
             _runner(stage, _UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
-            getattr(resources, stage.pool),
+            _no_more(getattr(resources, stage.pool), len(run.todo)),
             batch_size=1,
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
@@ -130,6 +130,11 @@ def check(resources: res.Resources, pools: list[str], *, write: bool = True) -> 
     """
     asked = res.demands(resources, pools, write=write)
     res.preflight(asked, ray.cluster_resources(), autoscaling=resources.autoscaling)
+
+
+def _no_more(pool: res.StageResources, units: int) -> res.StageResources:
+    """`pool` with no more actors than there are units: a unit is one block, and one actor's at a time."""
+    return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
 
 def _mapped(data: ray.data.Dataset, stage: Stage, pool: res.StageResources, board: Any) -> ray.data.Dataset:

@@ -39,14 +39,14 @@ class GenerateConfig(Common):
     texts: str | None = None  # beside a table of items: their texts
     records: str | None = None  # what is known about pictures, for the prompt's context
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
-    prompt: dict[str, Any] = field(default_factory=dict)
+    prompt: dict[str, Any] = field(default_factory=dict)  # what the model is asked
     rubric: dict[str, Any] = field(default_factory=dict)  # for prompts that ask a rubric's questions
-    refusals: dict[str, Any] = field(default_factory=dict)
-    samples: int = 3
+    refusals: dict[str, Any] = field(default_factory=dict)  # the rules that tell refusals apart, by language
+    samples: int = 3  # texts an item
     temperature: float = 1.0  # 0: the likeliest token each time
-    top_p: float = 1.0
-    max_tokens: int = 1024
-    seed: int = 0
+    top_p: float = 1.0  # share of the likeliest tokens that is drawn from
+    max_tokens: int = 1024  # of an answer; a longer one is truncated
+    seed: int = 0  # every sample's own seed is derived from it
     max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
     empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
     cache_gb: float | None = None  # memory for caches; null: half of what is free

@@ -40,11 +40,11 @@ class JudgeModelConfig:
 
     name: str = MISSING
     model: str = MISSING  # hub name, folder or local:NAME
-    revision: str | None = None
-    dtype: str = "auto"
+    revision: str | None = None  # of the hub's repository: a branch, tag or commit
+    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
     device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
     memory_gb: float | None = None  # what the weights need, for the plan
-    licence: str | None = None
+    licence: str | None = None  # of the weights; told, not checked
 
 
 @dataclass
@@ -55,7 +55,7 @@ class JudgeConfig(Common):
     records: str | None = None  # the records that the images were fetched for: the prompt's context
     images: str | None = None  # with a table of items: its pictures
     texts: str | None = None  # with a table of items: its texts, the prompt's context by their role
-    rubric: dict[str, Any] = field(default_factory=dict)
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/labels
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     judges: list[str] = field(default_factory=list)  # several of conf/judge, one after another, each into out/NAME
@@ -256,7 +256,7 @@ def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         say(f"  {whole:,} tokens of whole prompts, {tokens['passed']:,} passed ({fewer:.1f} times fewer)")
     spent = tallies.get("milliseconds", {})
     if spent.get("all"):
-        busy = spent["device"] / spent["all"]
+        busy = spent.get("device", 0) / spent["all"]  # none if every picture was missing
         say(f"  device at work {busy:.0%} of {spent['all'] / 1000:,.1f} s since the first batch")
     if noise := tallies.get("noise"):
         largest = max(map(float, tallies.get("noise difference", {"0": 1})))

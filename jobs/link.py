@@ -58,7 +58,7 @@ SHORT = "queries with fewer than k nodes"
 class LinkedConfig:
     """The knowledge base, as jobs.kb wrote it."""
 
-    path: str = MISSING
+    path: str = MISSING  # the folder that jobs.kb wrote
     vectors: str | None = None  # its lemmas or glosses embedded, for lemma_vision and gloss_vision
     hold_gb: float = 2.0  # a table of it up to this size is kept in a worker's memory, a larger one read once a unit
 
@@ -67,9 +67,9 @@ class LinkedConfig:
 class LinkConfig(Common):
     """Keys of `link`."""
 
-    neighbors: str = MISSING
+    neighbors: str = MISSING  # a table of neighbors (jobs.retrieve): of pictures, or of the knowledge base's texts
     kb: LinkedConfig = field(default_factory=LinkedConfig)
-    method: str = "lemma_vision"
+    method: str = "lemma_vision"  # lemma_vision, gloss_vision, frequency_vision, lemma, gloss or article
     pictures: str | None = None  # the queries' embeddings, for lemma_vision and gloss_vision
     k: int = 20  # nodes a picture
     nearest: int = 20  # pictures of the knowledge base that the vision methods look at (CAIRE: 20)

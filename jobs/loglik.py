@@ -43,15 +43,15 @@ class LoglikConfig(Common):
     input: str = MISSING  # a table of images, or of items
     images: str | None = None  # beside a table of items: their pictures
     texts: str | None = None  # beside a table of items: their texts
-    records: str | None = None
+    records: str | None = None  # what is known about pictures, for the prompt's context
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
-    prompt: dict[str, Any] = field(default_factory=dict)
+    prompt: dict[str, Any] = field(default_factory=dict)  # what comes before the label
     targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
-    lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])
+    lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
     thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
     reference: str | None = None  # ratings to compare with, a table or a glob
-    max_context_tokens: int = 8192
-    empty_context: str = "answer"
+    max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
+    empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
 
 
 def execute(cfg: LoglikConfig) -> dict[str, Any] | None:

@@ -129,6 +129,7 @@ class MineUnit:
         self._excluded = exclusions.kept(excluded)
         self._matcher, self._in_words = TitleMatcher(self._sources, match=match, fold=fold), match == "substring"
         self._scan, self._language, self._step = CORPORA[corpus].scan_file, language, step
+        self._bytes_left = 0  # read and not yet told, less than a step
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
@@ -136,11 +137,9 @@ class MineUnit:
         hits: Counter[str] = Counter()
         inside: Counter[str] = Counter()
         held: list[dict[str, Any]] = []
-        bytes_left = 0
 
         def progress(read: int, rows: int) -> None:
-            nonlocal bytes_left
-            steps, bytes_left = divmod(read + bytes_left, self._step)
+            steps, self._bytes_left = divmod(read + self._bytes_left, self._step)
             report.add(steps, rows=rows)
 
         scanned = self._scan(

@@ -29,8 +29,8 @@ COLUMNS = ["item_id", "model", "prompt", "sample", "text", "status", "error_kind
 class ParseConfig(Common):
     """Keys of `parse`."""
 
-    input: str = MISSING
-    rubric: dict[str, Any] = field(default_factory=dict)
+    input: str = MISSING  # a table of responses
+    rubric: dict[str, Any] = field(default_factory=dict)  # whose questions were asked
 
 
 def execute(cfg: ParseConfig) -> dict[str, Any] | None:

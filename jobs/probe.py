@@ -33,7 +33,7 @@ class ProbeConfig(Common):
 
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
-    probe: dict[str, Any] = field(default_factory=dict)
+    probe: dict[str, Any] = field(default_factory=dict)  # the sentences of each level
     targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
 
 

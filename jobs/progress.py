@@ -4,6 +4,7 @@ Workers report to one small Ray actor; a thread of the driver draws what it says
 every ten seconds otherwise.
 """
 
+import math
 import sys
 import threading
 import time
@@ -131,6 +132,8 @@ class Progress:
 def line(stage: StageProgress, seconds: float, *, job: str) -> str:
     """A stage's line `seconds` after its first rows could have come."""
     rate = stage.done / max(seconds, 1e-9)
+    if not stage.done:
+        seconds = math.inf  # nothing is known of speed yet
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = ""
     if stage.total is not None and 0 < stage.done < stage.total:

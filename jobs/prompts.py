@@ -34,10 +34,10 @@ MOST = 1_000_000  # prompts; more is a mistake in the axes
 class PromptsConfig:
     """Keys of `prompts`."""
 
-    out: str = MISSING
+    out: str = MISSING  # the table of texts to be written
     template: str = MISSING  # names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
-    language: str = "en"
+    language: str = "en"  # BCP 47 tag of the texts
 
 
 def execute(cfg: PromptsConfig) -> dict[str, Any]:

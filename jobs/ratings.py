@@ -73,7 +73,7 @@ class RatingsConfig(Common):
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
     duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
     anonymise: bool = False  # raters become pseudonyms under a key from $REMINE_RATER_KEY or key_file
-    key_file: str | None = None
+    key_file: str | None = None  # file with the key of the pseudonyms, at least 16 bytes
     reports: str | None = None  # exclusions list to which reported pictures are added
     reports_min: int = 1  # people who must have reported a picture
 

@@ -57,12 +57,12 @@ RULE_LABELS = {  # rules of curate, in its order, as a reader knows them
 class ReportConfig:
     """Keys of `report`; everything but `out` may be left out."""
 
-    out: str = MISSING
+    out: str = MISSING  # a folder: index.html and the table metrics
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
-    images: str | None = None
-    records: str | None = None
-    matches: str | None = None
-    embeddings: str | None = None
+    images: str | None = None  # a table of images: pictures and their fate
+    records: str | None = None  # the records that they were fetched for
+    matches: str | None = None  # what jobs.mine wrote, for the funnel of counts
+    embeddings: str | None = None  # a table of embeddings, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
     items: str | None = None  # attributes to disaggregate by, targets, right values
     responses: str | None = None  # whose model, prompt and length the ratings are about
@@ -72,7 +72,7 @@ class ReportConfig:
     questions_rubric: str = "dsg"  # the rubric of those answers
     likert: str | None = None  # rubric/question of people's ratings that scene graphs are correlated with
     figures: FigureSettings = field(default_factory=FigureSettings)
-    title: str = "Report"
+    title: str = "Report"  # of the page
     gallery: int = 48  # pictures shown: a sample that depends on their ids alone
     exclusions: str | None = None  # file of pictures that must not be used (jobs.exclusions)
     rubric_dir: str | None = None  # more rubrics, for the words of questions; conf/rubric is always read

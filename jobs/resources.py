@@ -21,9 +21,9 @@ class StageResources:
     """A pool of actors: how many, what each asks for, and how much it is given at a time."""
 
     actors: int = 1  # size of the pool at the start; the size always, unless max_actors is larger
-    max_actors: int | None = None
-    num_cpus: float = 0.3
-    num_gpus: float = 0.0
+    max_actors: int | None = None  # the pool grows up to here as Ray finds work for it; null: it does not
+    num_cpus: float = 0.3  # logical CPUs each
+    num_gpus: float = 0.0  # GPUs each; 0.5 puts two on one
     memory_gb: float | None = None  # reserved for scheduling, null: not reserved
     batch_size: int = 64  # rows an actor works on at a time
     max_in_flight: int = 2  # units queued for one actor; more hides latency, costs object store memory

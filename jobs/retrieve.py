@@ -47,10 +47,10 @@ class RetrieveConfig(Common):
 
     queries: str = MISSING  # a table of embeddings, or a glob of several
     corpus: VectorsConfig = field(default_factory=VectorsConfig)
-    k: int = 10
+    k: int = 10  # neighbours of each query
     score: str = "inner_product"  # or cosine: the vectors' lengths divided out
     logit_scale: float | None = None  # SigLIP's, as stored (before exp); null: what the queries' table says
-    logit_bias: float | None = None
+    logit_bias: float | None = None  # SigLIP's; null: what the queries' table says
     resident: str = "auto"  # queries or corpus: the side kept in memory; auto: the smaller one
     device: str = "auto"  # cuda if there is one, else cpu
     faiss: FaissConfig = field(default_factory=FaissConfig)

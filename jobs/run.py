@@ -34,8 +34,8 @@ class PipelineConfig:
     """What comes in, and the steps; `inputs` are the pipeline's own keys."""
 
     name: str = MISSING
-    inputs: dict[str, Any] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    inputs: dict[str, Any] = field(default_factory=dict)  # what comes in
+    steps: list[Step] = field(default_factory=list)  # its jobs and their keys
 
 
 @dataclass
@@ -43,19 +43,19 @@ class ProfileConfig:
     """Keys to change, by job."""
 
     name: str = MISSING
-    set: dict[str, dict[str, Any]] = field(default_factory=dict)
+    set: dict[str, dict[str, Any]] = field(default_factory=dict)  # job -> its keys
 
 
 @dataclass
 class RunConfig:
     """Keys of `run`."""
 
-    out: str = MISSING
-    pipeline: PipelineConfig = field(default_factory=PipelineConfig)
-    profile: ProfileConfig = field(default_factory=ProfileConfig)
-    resources: Resources = field(default_factory=Resources)
-    resume: bool = True
-    overwrite: bool = False
+    out: str = MISSING  # the folder below which each step writes its table
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
+    profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
+    resources: Resources = field(default_factory=Resources)  # what each stage may use
+    resume: bool = True  # go on with tables that are there; false refuses them
+    overwrite: bool = False  # delete the tables that are there first
     ray: RayConfig = field(default_factory=RayConfig)
 
 

@@ -36,17 +36,17 @@ RANKED = {"links": ("image_id", "node_id"), "neighbors": ("query_id", "item_id")
 class GoldColumns:
     """The columns of `gold`."""
 
-    query: str = "image_id"
-    answer: str = "node_id"
+    query: str = "image_id"  # what was searched for
+    answer: str = "node_id"  # what is right for it
 
 
 @dataclass
 class ScoreConfig:
     """Keys of `score`."""
 
-    ranked: str = MISSING
+    ranked: str = MISSING  # a table of links, or of neighbors
     gold: str = MISSING  # a .csv or .tsv file
-    out: str = MISSING
+    out: str = MISSING  # the table of metrics to be written
     columns: GoldColumns = field(default_factory=GoldColumns)
     by: str | None = None  # a column of gold: the figures of each of its values, too
     at: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # k of accuracy and recall

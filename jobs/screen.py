@@ -13,7 +13,7 @@ TALLY_LINES = 10
 
 def show_plan(name: str, plan: Plan, resources: res.Resources, stages: list[str], *, note: str = "") -> None:
     """plan=true: what would be read, written and used. Writes nothing."""
-    found = survey(plan)
+    found = survey(plan, overwrite=bool(plan.config.get("overwrite")))
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
     rows = f", {found['rows_in']:,} rows" if found["rows_in"] else ""
     extra = f"; {note}" if note else ""

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from jobs import interrupts
 from jobs.config import RayConfig
 from jobs.errors import InputError, RunError
 from jobs.resources import Resources
@@ -36,6 +37,8 @@ def start(settings: RayConfig, resources: Resources) -> None:
             try:
                 with quiet:
                     ray.init(address=address, **common)
+            except SystemExit as error:  # Ray's own answer to a SIGTERM while it starts
+                raise interrupts.Terminated from error
             except (ConnectionError, ValueError) as error:
                 raise InputError(f"ray.address={address}: no cluster there ({_first_line(error)})") from error
         else:
@@ -49,10 +52,13 @@ def start(settings: RayConfig, resources: Resources) -> None:
                         object_store_memory=int(memory * 2**30) if memory else None,
                         **common,
                     )
+            except SystemExit as error:
+                raise interrupts.Terminated from error
             except Exception as error:  # Ray raises bare Exceptions when its processes do not come up in time
                 raise RunError(f"Ray did not start here: {_first_line(error)} (is the machine busy?)") from error
         if not settings.verbose:
             _silence_error_messages()
+        interrupts.listen()
     context = DataContext.get_current()
     context.enable_progress_bars = settings.verbose
     context.print_on_execution_start = settings.verbose

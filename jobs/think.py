@@ -30,18 +30,18 @@ class ThinkConfig(Common):
     input: str = MISSING  # a table of images, or of items
     images: str | None = None  # beside a table of items: their pictures
     texts: str | None = None  # beside a table of items: their texts
-    records: str | None = None
-    rubric: dict[str, Any] = field(default_factory=dict)
+    records: str | None = None  # what is known about pictures, for the prompt's context
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     layout: str | None = None  # of the rubric; null: its default
-    samples: int = 1
-    temperature: float = 1.0
-    top_p: float = 1.0
+    samples: int = 1  # thoughts an item and question
+    temperature: float = 1.0  # 0: the likeliest token each time
+    top_p: float = 1.0  # share of the likeliest tokens that is drawn from
     max_tokens: int = 1024  # of a thought
-    seed: int = 0
-    max_context_tokens: int = 8192
-    cache_gb: float | None = None
-    group_rows: int | None = None
+    seed: int = 0  # every sample's own seed is derived from it
+    max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
+    cache_gb: float | None = None  # memory for caches; null: half of what is free
+    group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
 
 
 SAMPLING = ("samples", "temperature", "top_p", "max_tokens", "seed")

@@ -46,7 +46,7 @@ class TricConfig:
     pictures: str = MISSING  # embeddings of the split's pictures
     captions: str = MISSING  # texts (jobs.captions)
     vectors: str = MISSING  # their embeddings
-    out: str = MISSING
+    out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
     answer: str = "none"  # the template whose ranking out.tsv has
     seed: int = 0  # of the bootstrap
     exclusions: str | None = None  # pictures that must not be used (jobs.exclusions)

@@ -33,7 +33,7 @@ FAULTS_SHOWN = 20
 class VerifyConfig:
     """Keys of `verify`."""
 
-    input: str = MISSING
+    input: str = MISSING  # a table, or s3://bucket/prefix of one
 
 
 def execute(cfg: VerifyConfig) -> dict[str, int]:

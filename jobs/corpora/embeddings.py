@@ -37,7 +37,7 @@ class VectorsConfig:
     """A set of vectors; `conf/corpus/` has one file a layout."""
 
     name: str = "embeddings"
-    layout: str = "table"
+    layout: str = "table"  # how it lies on disk, by the file that corpus= names
     path: str = MISSING  # a table or a glob of tables; files or a folder for the other layouts
     array: str | None = None  # which vectors: a member of the .npz files (l14_img), or img_emb or text_emb
     id: str | None = None  # column of the .parquet files that is the item_id; null: a hash of the vector

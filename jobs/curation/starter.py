@@ -33,16 +33,16 @@ class StarterConfig:
     """How the starter set is chosen."""
 
     rubric: str | None = "century_labels"  # whose ratings count; null: any rubric's
-    question: str = "sensitive"
+    question: str = "sensitive"  # whose scores choose
     above: float = 3.0  # the mean must be greater
     mean: str = "pooled"  # pooled: of all ratings; of_means: of the people's mean and the models' mean
-    region_question: str = "sub_region"
+    region_question: str = "sub_region"  # whose label is the picture's sub-region
     # Whose label counts, the first that gives one: a rater's name, people, models or everyone.
     region_by: list[str] = field(default_factory=lambda: [EVERYONE])
     region_majority: str = "half"  # half: a label that more than half of them chose; most: the most frequent, no tie
     unsure: str = "abstain"  # abstain: not counted; region: a region like others; drop: counted, and the picture goes
     unlabelled: str = "drop"  # pictures without a label. drop: they go; region: they are a region of their own
-    per_region: int = 6
+    per_region: int = 6  # most pictures of a sub-region
 
     def check(self) -> None:
         """Raises InputError for a value that is not allowed."""

@@ -34,7 +34,7 @@ class SourceConfig:
     attempts: int = 5  # requests for a picture, until 429, 503, lost connections and the like become an error
     backoff_s: float = 1.0  # the first pause of a host that does not say how long; doubles each time
     max_wait_s: float = 900.0  # a host that asks for a longer pause than this gives error rows instead
-    connect_s: float = 10.0
+    connect_s: float = 10.0  # to a host
     read_s: float = 30.0  # between two pieces of an answer
     total_s: float = 180.0  # of an answer
     credits: bool = True  # author and licence from the files' pages (Wikimedia)

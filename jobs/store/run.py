@@ -3,6 +3,7 @@
 import json
 import platform
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,8 @@ from typing import Any
 from actors.ids import content_id
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import locations
+from jobs.store import locations, lock
+from jobs.store.locations import Object
 from jobs.store.reading import Footer, data_objects, read_footers
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Counts, Target, Task
@@ -44,6 +46,7 @@ class TableRun:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
         self.done_before = done
         self._begun = time.time()
+        self._unlock = weakref.finalize(self, lock.release, target.out)  # of a run that failed, once nobody has it
 
     def keep(self, name: str, data: bytes) -> str:
         """Store `data` beside the manifest, as what this run was started with; returns its uri."""
@@ -58,7 +61,7 @@ class TableRun:
             RunError: a unit is missing or the counts do not balance.
         """
         footers = _footers_by_unit(self.target.out)
-        missing = [u.name for u in self.units if not _is_current(u, footers.get(u.name))]
+        missing = [u.name for u in self.units if not _is_current(u, footers.get(u.name), self.target.identity)]
         mine = [footers[u.name] for u in self.units if u.name in footers]
         total = Counts()
         for footer in mine:
@@ -67,6 +70,7 @@ class TableRun:
         manifest["complete"] = not missing
         locations.replace(_run_uri(self.target.out, "manifest.json"), _json(manifest))
         _sweep(self.target.out, before=self._begun)
+        self._unlock()
         if missing:
             raise RunError(f"{self.target.out}: {len(missing)} of {len(self.units)} units were not written")
         if not total.balances():
@@ -85,32 +89,59 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
         raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
-    identity = content_id(_json(plan.identity).decode())
-    target = Target(out, plan.table, plan.metadata, identity, versions(), plan.dim)
+    target = Target(out, plan.table, plan.metadata, _hash(plan), versions(), plan.dim)
+    listed, ours = _look(out, plan)
+    if ours and not (resume or overwrite):
+        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
+    locked = ours and lock.hold(out)
+    try:
+        if overwrite and ours:
+            identity_uri = _run_uri(out, "identity.json")
+            locations.remove([o.uri for o in listed if _is_own(out, o.uri) and o.uri != identity_uri])
+            locations.remove([identity_uri])  # last: an interrupted overwrite is still ours
+            ours = False
+        _claim(out, plan, there=ours)
+        locked = lock.hold(out) or locked
+        units = _freeze(out, plan, there=ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed))
+        footers = _footers_by_unit(out) if ours else {}
+        todo = [task for unit in units if (task := _task(unit, footers.get(unit.name), target, retry))]
+    except BaseException:
+        if locked:
+            lock.release(out)
+        raise
+    return TableRun(plan, units, todo, target, len(units) - len(todo))
+
+
+def _look(out: str, plan: Plan) -> tuple[list[Object], bool]:
+    """What lies at `out`, and whether it is a table of ours.
+
+    Raises:
+        InputError: something else, or what the plan reads.
+    """
+    if inside := next((o.uri for u in plan.units for o in u.inputs if o.uri.startswith(f"{out}/")), None):
+        raise InputError(f"{out}: this is where the input lies ({inside}); use another out=")
     listed = [o for o in locations.listing(out) if not _left_over(o.uri)]
     ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
     if listed and not ours:
         raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
-    if overwrite and ours:
-        identity_uri = _run_uri(out, "identity.json")
-        locations.remove([o.uri for o in listed if _is_own(out, o.uri) and o.uri != identity_uri])
-        locations.remove([identity_uri])  # last: an interrupted overwrite is still ours
-        ours = False
-    if ours and not resume:
-        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
-    _claim(out, plan, there=ours)
-    frozen = ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed)
-    units = _freeze(out, plan, there=frozen)
-    footers = _footers_by_unit(out) if ours else {}
-    todo = [task for unit in units if (task := _task(unit, footers.get(unit.name), retry))]
-    return TableRun(plan, units, todo, target, len(units) - len(todo))
+    return listed, ours
 
 
-def survey(plan: Plan) -> dict[str, int]:
-    """How much of `plan` is there already, without writing anything: units, done, rows, bytes in."""
+def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
+    """How much of `plan` is there already, without writing anything: units, done, rows, bytes in.
+
+    Raises:
+        InputError: `open_run` would refuse the place.
+    """
     out = locations.absolute(plan.out)
-    footers = _footers_by_unit(out)
-    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name)))
+    listed, ours = _look(out, plan)
+    ours = ours and not overwrite
+    if ours:
+        _compare(out, plan)
+        if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
+            _still(out, plan)
+    footers = _footers_by_unit(out) if ours else {}
+    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name), _hash(plan)))
     sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
     return {
         "units": len(plan.units),
@@ -120,8 +151,15 @@ def survey(plan: Plan) -> dict[str, int]:
     }
 
 
-def _is_current(unit: Unit, footer: Footer | None) -> bool:
-    return footer is not None and footer.record is not None and footer.record["version"] == unit.version
+def _hash(plan: Plan) -> str:
+    return content_id(_json(plan.identity).decode())
+
+
+def _is_current(unit: Unit, footer: Footer | None, identity: str) -> bool:
+    """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
+    if footer is None or footer.record is None:
+        return False
+    return bool(footer.record["version"] == unit.version and footer.record["identity"] == identity)
 
 
 def _is_own(out: str, uri: str) -> bool:
@@ -136,14 +174,14 @@ def _left_over(uri: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
-def _task(unit: Unit, footer: Footer | None, retry: Sequence[str]) -> Task | None:
+def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> Task | None:
     if footer is None or footer.record is None:
         return Task(unit)
     record = footer.record
     summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
     retired = (*record["retired"], summary)
     following = record["generation"] + 1
-    if record["version"] != unit.version:
+    if not _is_current(unit, footer, target.identity):
         return Task(unit, following, retired)
     if any(record["counts"]["status"].get(word) for word in retry):
         return Task(unit, following, retired, tuple(retry))
@@ -151,13 +189,18 @@ def _task(unit: Unit, footer: Footer | None, retry: Sequence[str]) -> Task | Non
 
 
 def _claim(out: str, plan: Plan, *, there: bool) -> None:
-    uri = _run_uri(out, "identity.json")
-    mine = json.loads(_json({"table": plan.table, **plan.identity}))
     with locations.named_errors(out):
         if not there:
-            locations.create(uri, _json(mine))
-        # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
-        theirs = json.loads(locations.read_bytes(uri))
+            locations.create(_run_uri(out, "identity.json"), _json({"table": plan.table, **plan.identity}))
+    # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
+    _compare(out, plan)
+
+
+def _compare(out: str, plan: Plan) -> None:
+    """Refuse a table that was written with another configuration."""
+    mine = json.loads(_json({"table": plan.table, **plan.identity}))
+    with locations.named_errors(out):
+        theirs = json.loads(locations.read_bytes(_run_uri(out, "identity.json")))
     flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
     differing = sorted(
         k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
@@ -174,6 +217,16 @@ def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
     uri = _run_uri(out, "inputs.json")
     if not there:
         locations.create(uri, _json({"units": [u.to_json() for u in plan.units]}))
+    frozen, now = _still(out, plan), {u.name: u for u in plan.units}
+    current = [now[u.name] for u in frozen]
+    if plan.derived and [u.version for u in current] != [u.version for u in frozen]:
+        locations.replace(uri, _json({"units": [u.to_json() for u in current]}))
+    return current
+
+
+def _still(out: str, plan: Plan) -> list[Unit]:
+    """The units that were frozen; refuses a plan that has others."""
+    uri = _run_uri(out, "inputs.json")
     frozen = [Unit.from_json(u) for u in json.loads(locations.read_bytes(uri))["units"]]
     now = {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
@@ -185,10 +238,7 @@ def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
             f"{out}: the inputs are not those this run was started with: {names[0]} {what} "
             f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
         )
-    current = [now[u.name] for u in frozen]
-    if plan.derived and [u.version for u in current] != [u.version for u in frozen]:
-        locations.replace(uri, _json({"units": [u.to_json() for u in current]}))
-    return current
+    return frozen
 
 
 def _footers_by_unit(out: str) -> dict[str, Footer]:

@@ -1,16 +1,20 @@
 """Exit codes, and one sentence for a person where something is wrong; nothing is written then."""
 
+import ast
 import gzip
+import os
+import platform
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import cli
+from jobs import cli, explain, interrupts
 from jobs.errors import InputError, RunError
 from tests.jobs.records import record, write_records
 
@@ -90,6 +94,7 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
         (RunError("it broke"), 1, "error: it broke\n"),
         (InputError("no input"), 2, "error: no input\n"),
         (KeyboardInterrupt(), 130, "interrupted; what is done stays done, the same command goes on from there\n"),
+        (interrupts.Terminated(), 143, "interrupted; what is done stays done, the same command goes on from there\n"),
     ],
 )
 def test_exit_codes(
@@ -104,6 +109,7 @@ def test_exit_codes(
             raise raised
 
     monkeypatch.setattr(cli, "execute", execute)
+    monkeypatch.setattr(interrupts, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
     assert cli.main("verify", ["input=x"]) == code
     assert capsys.readouterr().err == said
 
@@ -122,7 +128,8 @@ def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]
     assert cli.main(name, ["--help"]) == 0
     told = capsys.readouterr().out
     assert f"python -m jobs.{name}" in told
-    assert "Keys and their defaults" in told
+    for key in explain.keys(name, cli.job(name).schema):
+        assert f"  {key.name}" in told
     assert cli.main(name, ["--cfg", "out=somewhere" if name != "verify" else "input=somewhere"]) == 0
     assert "somewhere" in capsys.readouterr().out
 
@@ -134,6 +141,92 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
     listed = python("jobs")
     assert listed.returncode == 0
     assert re.findall(r"^  (\w+) +\S", listed.stdout, re.M) == list(cli.JOBS)
-    failed = python("jobs.verify", f"input={tmp_path}")
-    assert (failed.returncode, failed.stdout) == (2, "")
-    assert failed.stderr == f"error: {tmp_path}: no table here (no .parquet objects)\n"
+    for module in (["jobs.verify"], ["jobs", "verify"]):
+        failed = python(*module, f"input={tmp_path}")
+        assert (failed.returncode, failed.stdout) == (2, "")
+        assert failed.stderr == f"error: {tmp_path}: no table here (no .parquet objects)\n"
+
+
+def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.jobs(["jugde", "input=x"]) == 2
+    assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?); there are demo, mine")
+
+
+def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.jobs(["--version"]) == 0
+    assert cli.main("verify", ["--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"remine {metadata.version('remine')}, Python {platform.python_version()}"
+
+
+LIGHT = """
+import sys
+from jobs import cli
+
+code = cli.main({name!r}, {arguments!r})
+print(sorted(sys.modules))
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"), [("judge", ["--help"], 0), ("embed", ["nokey=1"], 2), ("run", [], 2)]
+)
+def test_help_and_refusals_import_neither_ray_nor_torch(name: str, arguments: list[str], code: int) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", LIGHT.format(name=name, arguments=arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == code
+    imported = set(ast.literal_eval(said.stdout.splitlines()[-1]))
+    assert not imported & {"ray", "torch", "transformers", "open_clip"}
+
+
+def test_a_reader_that_goes_away_ends_no_run() -> None:
+    talkative = "from jobs import cli; [cli.say('x' * 100_000) for _ in range(20)]; cli.say('done', err=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", talkative], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == "done\n"
+    assert process.returncode == 0
+
+
+def test_a_terminal_without_the_letters_gets_a_mark_instead() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "from jobs import cli; cli.say('Łódź')"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout == b"??d?\n"
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from jobs import cli
+
+def run(name, overrides):
+    os.kill(os.getpid(), signal.{first})
+    time.sleep(10)
+
+cli.execute = run
+code = cli.main("verify", [])
+os.kill(os.getpid(), signal.SIGINT)  # a second Ctrl-C, while the process is ending
+os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("first", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_ends_a_run_with_one_line_and_a_second_one_disturbs_nothing(first: str, code: int) -> None:
+    program = INTERRUPTED.format(first=first)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert ended.stderr == "interrupted; what is done stays done, the same command goes on from there\n"

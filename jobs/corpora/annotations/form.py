@@ -24,14 +24,14 @@ class WelfareConfig:
 
     name: str = "none"
     blur: bool = True  # pictures are blurred until the person asks to see them
-    notice: str = ""
-    show: str = "Show the picture"
+    notice: str = ""  # what people read before they begin
+    show: str = "Show the picture"  # on the button over a blurred picture
     report: str = "Report this picture"  # empty: no such box
-    report_help: str = ""
+    report_help: str = ""  # below the box
     issue: str = "Something is wrong with this response"  # empty: no such box; only where there is a response
-    issue_help: str = ""
+    issue_help: str = ""  # below the box
     comment: str = "Comment"  # empty: no such field
-    skip_help: str = ""
+    skip_help: str = ""  # what is said of skipping
     links: list[dict[str, str]] = field(default_factory=list)  # label and url with {field}s
 
 

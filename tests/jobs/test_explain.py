@@ -1,0 +1,80 @@
+"""`--help` explains every key of every job, with its default and what it can be."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from jobs import cli, config, explain
+from jobs.explain import Key
+
+
+@pytest.mark.parametrize("name", cli.JOBS)
+def test_every_key_of_every_job_is_explained(name: str) -> None:
+    silent = [
+        key.name for key in explain.keys(name, cli.job(name).schema) if not key.text and "columns." not in key.name
+    ]
+    assert silent == []
+
+
+def test_every_key_of_resources_is_explained() -> None:
+    keys = list(explain.stage_keys())
+    assert [key.name for key in keys if not key.text] == []
+    assert "resources.STAGE.batch_size" in [key.name for key in keys]
+    assert {"mine", "judge"} <= set(explain.stages())
+
+
+def test_groups_show_what_there_is() -> None:
+    keys = {key.name: key for key in explain.keys("judge", cli.job("judge").schema)}
+    assert keys["judge"].options == config.options("judge", None)
+    assert "local-tiny" in keys["judge"].options
+    assert keys["rubric"].default == "century_labels"
+    assert keys["input"] == Key("input", "???", "text", "a table of images, or of items")
+    assert "judge.name" not in keys
+
+
+def test_a_group_shows_only_what_the_job_can_take() -> None:
+    keys = {key.name: key for key in explain.keys("mine", cli.job("mine").schema)}
+    assert keys["corpus"].options == ("wit", "wit_base")
+
+
+def test_keys_without_a_default_inside_a_pipeline_are_required() -> None:
+    keys = {key.name: key.default for key in explain.keys("run", cli.job("run").schema)}
+    assert keys["pipeline.inputs.corpus"] == explain.REQUIRED
+
+
+@dataclass
+class Base:
+    """Keys of a base."""
+
+    kept: int = 1  # from the base
+    changed: str = "a"  # what the base says
+
+
+@dataclass
+class Derived(Base):
+    """Keys of a job."""
+
+    changed: str = "b"  # what the job says
+    # On a line of its own.
+    above: bool = False
+    several: list[str] = field(  # the first half
+        default_factory=list,
+    )  # and the second
+    silent: float = 0.5
+
+
+def test_comments_are_found_beside_above_and_in_a_base() -> None:
+    assert explain.explanations(Derived) == {
+        "kept": "from the base",
+        "changed": "what the job says",
+        "above": "On a line of its own.",
+        "several": "the first half and the second",
+        "silent": "",
+    }
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_fit_the_terminal(width: int) -> None:
+    for name in ("judge", "mine", "retrieve"):
+        lines = explain.told(name, cli.job(name).schema, width=width).splitlines()
+        assert [line for line in lines if len(line) > width and " " in line.strip()] == []
