@@ -6,7 +6,6 @@ Reads footers, keys and statuses, writes nothing; exits 1 and names each fault i
 compared by 64-bit hashes a part at a time, so memory is bounded; suspects are then compared themselves.
 """
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,11 @@ from omegaconf import MISSING
 
 from jobs import cli, screen, tables
 from jobs.cli import say
-from jobs.errors import RunError
+from jobs.errors import InputError, RunError
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, data_objects, open_table, read_footer, read_unit, run_json
+from jobs.store.run import identity_hash
+from jobs.store.units import Unit
 from jobs.store.writer import Counts
 
 HASHES_AT_A_TIME = 50_000_000  # 400 MB of hashes
@@ -42,19 +43,55 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     Raises:
         RunError: the table has a fault.
     """
-    source = open_table(cfg.input)
+    uri = locations.absolute(cfg.input)
+    _refuse(uri, list(damage(uri)))
+    source = open_table(uri)
     faults = [*footer_faults(source), *run_faults(source)]
     try:
         faults += row_faults(source)
     except (pa.ArrowException, OSError) as error:
         faults.append(f"{source.uri}: its rows cannot be read ({str(error).splitlines()[0]})")
-    for fault in faults[:FAULTS_SHOWN]:
-        say(f"  fault: {fault}", err=True)
-    if faults:
-        raise RunError(f"{source.uri}: {len(faults)} faults")
+    _refuse(uri, faults)
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no fault")
     say(screen.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
+
+
+def _refuse(uri: str, faults: Sequence[str]) -> None:
+    for fault in faults[:FAULTS_SHOWN]:
+        say(f"  fault: {fault}", err=True)
+    if len(faults) > FAULTS_SHOWN:
+        say(f"  … and {len(faults) - FAULTS_SHOWN:,} more", err=True)
+    if faults:
+        raise RunError(f"{uri}: {len(faults):,} fault{'s' * (len(faults) > 1)}")
+
+
+def damage(uri: str) -> Iterator[str]:
+    """Objects that cannot be read, objects of others, units that are not there: with these it opens for no job."""
+    listed = locations.listing(uri)
+    frozen = locations.join(uri, "_run", "inputs.json")
+    if not any(o.uri == frozen for o in listed):
+        return  # no run of ours; what it is instead, `open_table` says
+    there = {}
+    for found, footer in ((o, read_footer(o)) for o in data_objects(uri, listed)):
+        if footer is None:
+            yield f"{found.uri}: cut off or overwritten, not a readable Parquet file"
+        elif footer.record is None:
+            yield f"{found.uri}: not written by remine"
+        else:
+            there[footer.record["unit"]["name"]] = footer.record["version"]
+    try:
+        asked = [Unit.from_json(entry) for entry in run_json(frozen)["units"]]
+    except InputError as error:
+        yield str(error)
+        return
+    if missing := [unit for unit in asked if there.get(unit.name) != unit.version]:
+        first = missing[0]
+        of = f" (of {first.inputs[0].uri})" if first.inputs else ""
+        yield (
+            f"{uri}: {len(missing):,} of {len(asked):,} units are not there, the first is {first.name}{of}; "
+            "the command that writes the table makes them"
+        )
 
 
 def footer_faults(source: TableSource) -> Iterator[str]:
@@ -90,12 +127,19 @@ def _rejects(table: str, unit: str, generation: int) -> int:
 
 def run_faults(source: TableSource) -> Iterator[str]:
     """A manifest or list of inputs that does not fit the objects."""
-    try:
-        frozen = json.loads(locations.read_bytes(locations.join(source.uri, "_run", "inputs.json")))
-        manifest = json.loads(locations.read_bytes(locations.join(source.uri, "_run", "manifest.json")))
-    except FileNotFoundError as error:
-        yield f"{source.uri}: no _run/inputs.json or manifest.json ({error})"
+    kept = {}
+    for name in ("identity.json", "inputs.json", "manifest.json"):
+        try:
+            kept[name] = run_json(locations.join(source.uri, "_run", name))
+        except FileNotFoundError:
+            yield f"{source.uri}: no _run/{name}"
+        except InputError as error:
+            yield str(error)
+    if len(kept) < 3:
         return
+    identity, frozen, manifest = kept.values()
+    if identity_hash({k: v for k, v in identity.items() if k != "table"}) != source.identity:
+        yield f"{source.uri}: _run/identity.json does not say what its objects were written with"
     asked, there = {u["name"] for u in frozen["units"]}, {f.unit.name for f in source.footers}
     for name in sorted(there - asked):
         yield f"{source.uri}: unit {name} is not on the list of inputs"

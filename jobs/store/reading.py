@@ -76,6 +76,18 @@ def data_objects(folder: str, listed: Sequence[Object] | None = None) -> list[Ob
     ]
 
 
+def run_json(uri: str) -> Any:
+    """What a run keeps at `uri`, below the table's `_run`. FileNotFoundError if there is nothing.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        return json.loads(locations.read_bytes(uri))
+    except ValueError as error:
+        raise InputError(f"{uri}: damaged, it is not JSON any more ({error})") from error
+
+
 @dataclass(frozen=True)
 class TableSource:
     """One table to read: its place, name, metadata and footers in order of unit name."""
@@ -140,6 +152,8 @@ def open_table(uri: str, *expected: str) -> TableSource:
     uri = locations.absolute(uri)
     listed = locations.listing(uri)
     objects = data_objects(uri, listed)
+    if below := _tables_below(uri, listed):
+        raise InputError(f"{uri}: not a table but a folder of some: {', '.join(below)}; name one of them")
     if not objects:
         raise InputError(f"{uri}: no table here (no .parquet objects)")
     footers = read_footers(objects)
@@ -167,6 +181,13 @@ def open_table(uri: str, *expected: str) -> TableSource:
     return TableSource(uri, name, metadata, ordered, identity)
 
 
+def _tables_below(uri: str, listed: Sequence[Object]) -> list[str]:
+    """The tables in folders of `uri`, if it is none itself: those of two judges are not one."""
+    mark = "/_run/identity.json"
+    runs = [o.uri.removeprefix(uri).removesuffix(mark).lstrip("/") for o in listed if o.uri.endswith(mark)]
+    return [] if "" in runs else [name for name in runs if not name.startswith("_") and "/_" not in name]
+
+
 def _check_version(uri: str, name: str, footers: Sequence[Footer]) -> None:
     current = str(tables.table(name).version)
     for footer in footers:
@@ -179,7 +200,7 @@ def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer
     frozen = locations.join(uri, "_run", "inputs.json")
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
-    asked = [Unit.from_json(u) for u in json.loads(locations.read_bytes(frozen))["units"]]
+    asked = [Unit.from_json(u) for u in run_json(frozen)["units"]]
     there = {(f.record["unit"]["name"], f.record["version"]) for f in footers if f.record}
     if missing := [u.name for u in asked if (u.name, u.version) not in there]:  # of another version: to be redone
         raise InputError(

@@ -4,7 +4,7 @@ import json
 import platform
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -16,7 +16,7 @@ from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import locations, lock
 from jobs.store.locations import Object
-from jobs.store.reading import Footer, data_objects, read_footers
+from jobs.store.reading import Footer, data_objects, read_footers, run_json
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Counts, Target, Task
 
@@ -89,7 +89,7 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
         raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
-    target = Target(out, plan.table, plan.metadata, _hash(plan), versions(), plan.dim)
+    target = Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
     listed, ours = _look(out, plan)
     if ours and not (resume or overwrite):
         raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
@@ -141,7 +141,7 @@ def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
         if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
             _still(out, plan)
     footers = _footers_by_unit(out) if ours else {}
-    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name), _hash(plan)))
+    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name), identity_hash(plan.identity)))
     sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
     return {
         "units": len(plan.units),
@@ -151,8 +151,9 @@ def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
     }
 
 
-def _hash(plan: Plan) -> str:
-    return content_id(_json(plan.identity).decode())
+def identity_hash(identity: Mapping[str, Any]) -> str:
+    """What footers say of the configuration that they were written with."""
+    return content_id(_json(identity).decode())
 
 
 def _is_current(unit: Unit, footer: Footer | None, identity: str) -> bool:
@@ -200,7 +201,7 @@ def _compare(out: str, plan: Plan) -> None:
     """Refuse a table that was written with another configuration."""
     mine = json.loads(_json({"table": plan.table, **plan.identity}))
     with locations.named_errors(out):
-        theirs = json.loads(locations.read_bytes(_run_uri(out, "identity.json")))
+        theirs = run_json(_run_uri(out, "identity.json"))
     flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
     differing = sorted(
         k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
@@ -227,7 +228,7 @@ def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
 def _still(out: str, plan: Plan) -> list[Unit]:
     """The units that were frozen; refuses a plan that has others."""
     uri = _run_uri(out, "inputs.json")
-    frozen = [Unit.from_json(u) for u in json.loads(locations.read_bytes(uri))["units"]]
+    frozen = [Unit.from_json(u) for u in run_json(uri)["units"]]
     now = {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
     new = sorted(set(now) - {u.name for u in frozen})

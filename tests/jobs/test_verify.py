@@ -31,7 +31,7 @@ def check(table: Path) -> Any:
 
 
 def faults(table: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(RunError, match=r"records: \d+ faults"):
+    with pytest.raises(RunError, match=r"records: \d+ fault"):
         check(table)
     return capsys.readouterr().err
 
@@ -87,16 +87,52 @@ def test_deleted_rejects_are_found(table: Path, capsys: pytest.CaptureFixture[st
     assert "unit1.parquet: 1 rejected, 0 kept in _rejects" in faults(table, capsys)
 
 
-def test_a_missing_unit_is_refused(table: Path) -> None:
+def test_missing_units_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "unit1.parquet").unlink()
-    with pytest.raises(InputError, match="1 of 3 units are not done yet"):
-        check(table)
+    assert "1 of 3 units are not there, the first is unit1; the command" in faults(table, capsys)
+    (table / "unit0.parquet").unlink()
+    (table / "unit2.parquet").unlink()
+    assert "3 of 3 units are not there" in faults(table, capsys)
 
 
-def test_an_object_of_others_is_named(table: Path) -> None:
+def test_an_object_of_others_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"x": [1]}), table / "stranger.parquet")
-    with pytest.raises(InputError, match=r"stranger\.parquet: does not belong to the table"):
-        check(table)
+    assert "stranger.parquet: not written by remine" in faults(table, capsys)
+
+
+def test_an_object_that_is_cut_off_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "unit0.parquet"
+    victim.write_bytes(victim.read_bytes()[:-20])
+    said = faults(table, capsys)
+    assert "unit0.parquet: cut off or overwritten" in said
+    assert "1 of 3 units are not there, the first is unit0" in said
+
+
+def test_a_unit_that_is_there_twice_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (table / "copy.parquet").write_bytes((table / "unit1.parquet").read_bytes())
+    said = faults(table, capsys)
+    assert "copy.parquet: holds unit unit1" in said
+    assert "occurs 2 times" in said
+
+
+@pytest.mark.parametrize("name", ["identity.json", "inputs.json", "manifest.json"])
+def test_a_file_of_the_run_that_is_damaged_is_named(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "_run" / name
+    victim.write_bytes(victim.read_bytes()[:-9])
+    assert f"_run/{name}: damaged, it is not JSON any more" in faults(table, capsys)
+
+
+def test_an_identity_that_was_edited_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = table / "_run" / "identity.json"
+    victim.write_text(json.dumps(json.loads(victim.read_text()) | {"model": "a better one"}))
+    assert "identity.json does not say what its objects were written with" in faults(table, capsys)
+
+
+def test_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_records(str(tmp_path / "ratings" / name), [[record(name)]])
+    with pytest.raises(InputError, match=r"not a table but a folder of some: one, two; name one of them"):
+        check(tmp_path / "ratings")
 
 
 def test_a_unit_under_another_name_or_from_another_run_is_found(
@@ -125,7 +161,7 @@ def test_another_schema_is_found(table: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_lost_manifest_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "_run" / "manifest.json").unlink()
-    assert "no _run/inputs.json or manifest.json" in faults(table, capsys)
+    assert "no _run/manifest.json" in faults(table, capsys)
 
 
 def test_damaged_pages_are_a_fault_and_no_traceback(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

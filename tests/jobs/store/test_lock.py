@@ -1,0 +1,95 @@
+"""Two processes do not write one table; what one process does twice is its own affair."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store import lock
+from jobs.store.locations import find
+from jobs.store.run import Plan, open_run, survey
+from jobs.store.units import Unit
+from tests.jobs.store.test_run import begin, complete, contents, plan, write
+
+ROOT = Path(__file__).resolve().parents[3]
+HOLDER = "import sys; from jobs.store import lock; lock.hold(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "out")
+
+
+def test_a_table_that_another_process_writes_is_refused_until_that_ends(out: str) -> None:
+    complete(plan(out))
+    before = contents(out)
+    arguments = [sys.executable, "-c", HOLDER, out]
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        for overwrite in (False, True):
+            with pytest.raises(InputError, match="another process is writing this table"):
+                begin(plan(out), overwrite=overwrite)
+        assert contents(out) == before
+        holder.kill()
+    assert begin(plan(out)).todo == []
+
+
+def test_a_run_that_failed_leaves_no_lock_once_nobody_has_it(out: str) -> None:
+    run = begin(plan(out))
+    assert not lock.hold(out)  # it is this process's already
+    assert begin(plan(out)).todo  # which may open its own table again
+    del run
+    complete(plan(out))
+    assert lock.hold(out)
+    lock.release(out)
+
+
+def test_a_refusal_leaves_no_lock(out: str) -> None:
+    complete(plan(out))
+    with pytest.raises(InputError, match="another configuration"):
+        begin(plan(out, identity={"rules": {"x": 2}}))
+    assert lock.hold(out)
+    lock.release(out)
+
+
+def test_units_that_another_configuration_wrote_over_are_not_done(out: str) -> None:
+    """On S3, where no lock is: the other run's overwrite=true and this one's units in one place."""
+    first = begin(plan(out))
+    for task in first.todo:
+        write(first, task)
+    second = plan(out, identity={"rules": {"x": 2}})
+    replaced = begin(second, overwrite=True)
+    for task in first.todo:
+        write(first, task)  # the first run has not noticed
+    again = begin(second)
+    assert [task.unit.name for task in again.todo] == [task.unit.name for task in replaced.todo]
+    for task in again.todo:
+        write(again, task)
+    again.finish()
+
+
+def test_a_plan_is_refused_where_the_run_would_be(out: str, tmp_path: Path) -> None:
+    complete(plan(out))
+    assert survey(plan(out))["done"] == 3
+    other = plan(out, identity={"rules": {"x": 2}})
+    with pytest.raises(InputError, match=r"another configuration: rules\.x is 1 there and 2 here"):
+        survey(other)
+    assert survey(other, overwrite=True)["done"] == 0
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.tex").touch()
+    with pytest.raises(InputError, match="not a table of remine"):
+        survey(plan(str(tmp_path / "foreign")))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_table_is_not_written_where_its_input_lies(out: str, overwrite: bool) -> None:
+    complete(plan(out))
+    before = contents(out)
+    source = next(Path(out).glob("*.parquet"))
+    derived = Plan(out, "node_images", {"rules": 1}, [Unit("a", tuple(find(str(source))))], {}, {}, derived=True)
+    with pytest.raises(InputError, match="this is where the input lies"):
+        open_run(derived, resume=True, overwrite=overwrite, retry=[])
+    assert contents(out) == before
