@@ -65,21 +65,35 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
     near, prompts = open_table(cfg.neighbors, "neighbors"), open_table(cfg.prompts, "texts")
     if near.rows > MOST:
         raise InputError(f"{cfg.neighbors}: {near.rows:,} rows; at most {MOST:,} can be chosen from by hand")
+    out = locations.absolute(cfg.out)
+    _refuse_filled(out)
     rows = _rows(near, prompts, excluded)
     pictures = _pictures(open_table(cfg.images, "images"), {row["item_id"] for row in rows}) if cfg.images else {}
     for row in rows:
         row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
-    out = locations.absolute(cfg.out)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
     writer.writerows(rows)
-    locations.replace(locations.join(out, "choose.csv"), text.getvalue().encode())
-    locations.replace(locations.join(out, "index.html"), _page(rows, pictures).encode())
+    with locations.named_errors(out):
+        locations.replace(locations.join(out, "choose.csv"), text.getvalue().encode())
+        locations.replace(locations.join(out, "index.html"), _page(rows, pictures).encode())
     say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
     say(f"  {locations.join(out, 'choose.csv')}: put an x into `chosen`, then jobs.choose chosen=…")
     say(f"  {locations.join(out, 'index.html')}: the same with {len(pictures):,} pictures")
     return None
+
+
+def _refuse_filled(out: str) -> None:
+    """Refuse to write over a person's work, or over a page that is not of this job."""
+    filled, page = locations.join(out, "choose.csv"), locations.join(out, "index.html")
+    if not locations.exists(filled):
+        if locations.exists(page):
+            raise InputError(f"{page}: is there, and not of this job; nothing is written over it")
+        return
+    rows = csv.DictReader(io.StringIO(locations.read_bytes(filled).decode("utf-8-sig", "replace"), newline=""))
+    if tuple(rows.fieldnames or ()) != COLUMNS or any(row["chosen"].strip() for row in rows):
+        raise InputError(f"{filled}: somebody has filled it in; nothing is written over it, use another out=")
 
 
 def _rows(near: TableSource, prompts: TableSource, excluded: frozenset[str]) -> list[dict[str, Any]]:

@@ -107,8 +107,13 @@ def _checked(job: str, schema: type, overrides: list[str]) -> list[str]:
             raise InputError(f"{job}: {_unknown_key(job, schema, [], key.lstrip('+'), '')}")
         if get_origin(_type_of(schema, key)) is list and override[len(key) + 1 :][:1] != "[":
             raise InputError(f"{job}: {override}: a list is needed, as in {key}=[a,b]")
-        if is_dataclass(_type_of(schema, key)) and override == f"{key}=null":
+        kind = _type_of(schema, key)
+        if override == f"{key}=null" and is_dataclass(kind):
             raise InputError(f"{job}: {override}: it cannot be left out")
+        if override == f"{key}=" and set(_alternatives(kind)) == {str, type(None)}:
+            raise InputError(
+                f"{job}: {override}: nothing is given; {override}null says so"
+            )  # an unset variable, mostly
     return [_open(schema, _quoted(o, _type_of(schema, o.partition("=")[0].lstrip("+")))) for o in overrides]
 
 

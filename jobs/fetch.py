@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -93,6 +94,9 @@ def _check(cfg: FetchConfig) -> None:
             raise InputError(f"width={cfg.width}: source=wit_base has its pictures 300 wide and gives them as they are")
     if cfg.source.name in ("webdataset", "parquet") and cfg.input is not None:
         raise InputError(f"source={cfg.source.name} takes no input=: every picture in the files becomes a row")
+    path = cfg.source.path or ""
+    if cfg.source.name == "folder" and cfg.input and not locations.is_s3(path) and Path(path).expanduser().is_file():
+        raise InputError(f"source.path={path}: a file; with input= it is the folder that holds the records' pictures")
     if cfg.verify_only and (cfg.source.name != "urls" or cfg.width is not None):
         raise InputError("verify_only=true is for source=urls, without width=")
     if cfg.unit_rows < 1:

@@ -36,7 +36,7 @@ from jobs.metrics.suite import MAX_LINES, FigureSettings
 from jobs.page.model import Page
 from jobs.page.render import render
 from jobs.reduction import Reduction
-from jobs.report import write_metrics
+from jobs.report import refuse_foreign, write_metrics
 from jobs.store import locations
 
 TASKS = ("agreement", "crowdtruth", "dsg")
@@ -103,6 +103,7 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
     if cfg.people and cfg.task != "dsg":
         raise InputError("people= goes with task=dsg")
     figuring.check(cfg.figures)
+    refuse_foreign(cfg.out, "index.html", "figures.csv")
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
     columns = _columns(cfg, files[0].uri)
     made = {"agreement": _agreement, "crowdtruth": _crowdtruth, "dsg": _dsg}[cfg.task]

@@ -47,7 +47,11 @@ def _lines(given: str) -> list[str]:
         known = ", ".join(sorted(path.stem for path in TARGET_LISTS.glob("*.txt")))
         raise InputError(f"targets={given}: no such file, and no such list of conf/labels ({known})") from error
     with locations.named_errors(given):
-        return locations.read_bytes(file.uri).decode("utf-8-sig", "replace").splitlines()
+        data = locations.read_bytes(file.uri)
+    try:
+        return data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"targets={given}: not a text file in UTF-8") from error
 
 
 def joined(images: TableSource, records: TableSource | None) -> list[Unit]:

@@ -90,6 +90,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     if not (read or ratings or beside["spans"]):
         raise InputError("report: nothing to report on; give ratings=, images=, records=, matches= or spans=")
     figuring.check(cfg.figures)
+    refuse_foreign(cfg.out, "index.html")
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     chosen = sample(read["images"], cfg.gallery, excluded) if "images" in read else set()
@@ -240,6 +241,14 @@ def wording(
             if scores := [answer.score for answer in question.answers if answer.score is not None]:
                 scales[rubric.name, question.name] = min(scores), max(scores)
     return words, scales
+
+
+def refuse_foreign(out: str, *names: str) -> None:
+    """Refuse a folder that has files of these `names` and not our table of metrics: somebody else wrote them."""
+    out = locations.absolute(out)
+    there = [name for name in names if locations.exists(locations.join(out, name))]
+    if there and not locations.exists(locations.join(out, "metrics", "_run", "identity.json")):
+        raise InputError(f"{out}: {there[0]} is there, and not of this job; nothing is written over it")
 
 
 def write_metrics(

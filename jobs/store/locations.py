@@ -159,6 +159,8 @@ def named_errors(uri: str) -> Any:
     except FileNotFoundError as error:
         what = f"bucket {_bucket(uri)!r} or the key does not exist" if is_s3(uri) else "does not exist"
         raise InputError(f"{uri}: {what}") from error
+    except (NotADirectoryError, FileExistsError) as error:
+        raise InputError(f"{uri}: a file stands where a folder is needed") from error
     except PermissionError as error:
         raise InputError(f"{uri}: access denied ({_first_line(error)})") from error
     except boto.NoCredentialsError as error:
@@ -257,6 +259,12 @@ def _local_object(path: Path) -> Object:
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path} is not readable")
     return Object(str(path), stat.st_size, f"{stat.st_size:x}-{stat.st_mtime_ns:x}")
+
+
+def exists(uri: str) -> bool:
+    """Whether a file or an object is at `uri`. Raises InputError where that cannot be told."""
+    with named_errors(uri):
+        return bool(_s3fs().exists(uri.removeprefix("s3://"))) if is_s3(uri) else Path(uri).is_file()
 
 
 def read_bytes(uri: str) -> bytes:

@@ -120,11 +120,26 @@ def _look(out: str, plan: Plan) -> tuple[list[Object], bool]:
     """
     if inside := next((o.uri for u in plan.units for o in u.inputs if o.uri.startswith(f"{out}/")), None):
         raise InputError(f"{out}: this is where the input lies ({inside}); use another out=")
+    if table := _table_around(out):
+        raise InputError(f"{out}: lies inside the table {table}, which would be none any more; use another out=")
     listed = [o for o in locations.listing(out) if not _left_over(o.uri)]
     ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
     if listed and not ours:
         raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
     return listed, ours
+
+
+def _table_around(out: str) -> str | None:
+    """The table in whose folder `out` lies, its own folders (`_partial`) apart."""
+    bucket = out.find("/", len("s3://")) if locations.is_s3(out) else 0
+    outer = out
+    while (cut := outer.rfind("/")) > max(bucket, 0):
+        outer, name = outer[:cut], outer[cut + 1 :]
+        if name.startswith("_"):
+            return None
+        if locations.exists(_run_uri(outer, "identity.json")):
+            return outer
+    return None
 
 
 def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
@@ -207,10 +222,15 @@ def _compare(out: str, plan: Plan) -> None:
         k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
     )
     if differing:
+        if "table" in differing:
+            raise InputError(
+                f"{out}: a table {theirs.get('table')!r} is there, this would be {plan.table!r}; use another out="
+            )
         first = differing[0]
+        there, here = (repr(flat[first]) if first in flat else "not set" for flat in (flat_theirs, flat_mine))
         raise InputError(
-            f"{out}: written with another configuration: {first} is {flat_theirs.get(first)!r} there and "
-            f"{flat_mine.get(first)!r} here (differing: {', '.join(differing)}); use another out= or overwrite=true"
+            f"{out}: written with another configuration: {first} is {there} there and {here} here "
+            f"(differing: {', '.join(differing)}); use another out= or overwrite=true"
         )
 
 

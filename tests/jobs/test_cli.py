@@ -35,6 +35,10 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "x.parquet").write_bytes(b"half a file")
     (tmp_path / "bare").mkdir()
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").write_text("my thesis")
+    (tmp_path / "raters.csv").write_text("rater,item,value\nada,x,1\n")
+    (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
     write_records(str(tmp_path / "matches"), [[record("a")]])
     return tmp_path
 
@@ -64,6 +68,28 @@ BAD = {
     ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
+    "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "{f}/matches: this is where the input"),
+    "out inside a table": (
+        ["curate", "input={f}/matches", "out={f}/matches/chosen"],
+        "{f}/matches/chosen: lies inside the table {f}/matches",
+    ),
+    "another table": (["ratings", "input={f}/raters.csv", "table=raters", "out={f}/matches"], "a table 'records' is"),
+    "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: not a table but a folder of some: matches"),
+    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: nothing is given; input=null says so"),
+    "plan for a foreign out": (
+        ["curate", "input={f}/matches", "out={f}/foreign", "plan=true"],
+        "{f}/foreign: not empty",
+    ),
+    "a file for a folder": (
+        ["fetch", "source.path={f}/terms.csv", "input={f}/matches", "out={f}/out"],
+        "source.path={f}/terms.csv: a file; with input= it is the folder",
+    ),
+    "a page of others": (["figures", "input={f}/raters.csv", "out={f}/page"], "{f}/page: index.html is there, and not"),
+    "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),
+    "labels that are no text": (
+        ["judge", "input={f}/matches", "judge=local-tiny", "targets={f}/binary", "out={f}/out"],
+        "targets={f}/binary: not a text file in UTF-8",
+    ),
     "empty out": (["curate", "input={f}/matches", "out="], "a path is empty"),
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),

@@ -58,6 +58,7 @@ def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: py
     assert "<b>bread" not in page
     assert "&lt;b&gt;bread" in page
     filled = tmp_path / "choose" / "choose.csv"
+    assert cli.main("choose", keys) == 0  # nobody has filled it in
     with filled.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["rank"], row["chosen"]) for row in rows] == [("1", ""), ("2", ""), ("3", "")] * 2
@@ -68,6 +69,9 @@ def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: py
         writer = csv.DictWriter(stream, rows[0])
         writer.writeheader()
         writer.writerows(rows)
+    capsys.readouterr()
+    assert cli.main("choose", keys) == 2
+    assert "somebody has filled it in; nothing is written over it" in capsys.readouterr().err
     assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/items"]) == 0
     items = rows_of(f"{tmp_path}/items")
     assert [(item["image_ids"], dict(item["attributes"])["country"]) for item in items] == [
