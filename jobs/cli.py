@@ -5,6 +5,7 @@ was written; 130 interrupted, 143 terminated (what is done stays done).
 """
 
 import difflib
+import errno
 import importlib
 import logging
 import os
@@ -45,6 +46,10 @@ JOBS = (
     "verify",
     "run",
 )
+
+
+# What a disk or a quota does in the middle of a run: nobody's bug, and told in a sentence.
+STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,12 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     except (InputError, RunError) as error:
         say(f"error: {error}", err=True)
         return error.exit_code
+    except OSError as error:
+        if error.errno not in STORAGE:
+            raise
+        place = f" ({error.filename})" if error.filename else ""
+        say(f"error: {os.strerror(error.errno)}{place}; what is done stays done, the same command goes on", err=True)
+        return RunError.exit_code
     except KeyboardInterrupt as error:
         interrupts.settle()
         say("interrupted; what is done stays done, the same command goes on from there", err=True)

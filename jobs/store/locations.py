@@ -341,6 +341,9 @@ def publish(source: Path, uri: str) -> None:
                 writer.flush()
                 os.fsync(writer.fileno())
             aside.replace(target)
+        except OSError as error:
+            error.filename = error.filename or str(target)  # a full disk does not say where
+            raise
         finally:
             aside.unlink(missing_ok=True)
         return

@@ -1,6 +1,7 @@
 """Exit codes, and one sentence for a person where something is wrong; nothing is written then."""
 
 import ast
+import errno
 import gzip
 import os
 import platform
@@ -120,6 +121,11 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
         (RunError("it broke"), 1, "error: it broke\n"),
         (InputError("no input"), 2, "error: no input\n"),
         (KeyboardInterrupt(), 130, "interrupted; what is done stays done, the same command goes on from there\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/full/x"),
+            1,
+            "error: No space left on device (/full/x); what is done stays done, the same command goes on\n",
+        ),
         (interrupts.Terminated(), 143, "interrupted; what is done stays done, the same command goes on from there\n"),
     ],
 )
