@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -19,8 +20,10 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.resources import Resources
+from jobs.store import locations
 
 CONF = Path(__file__).resolve().parents[1] / "conf"  # beside `jobs`, in a checkout and when installed
 
@@ -73,7 +76,15 @@ def shown(job: str, schema: type, overrides: list[str]) -> str:
 
 def composed(job: str, schema: type, overrides: list[str]) -> DictConfig:
     """The configuration before what is required is asked for; raises InputError as `load` does."""
-    return _compose(job, schema, _checked(job, schema, overrides))
+    return _compose(job, schema, _from_files(job, _checked(job, schema, overrides)))
+
+
+def groups(job: str) -> dict[str, str]:
+    """The keys of `job` that choose a file of conf/ -> what they choose by default."""
+    file = OmegaConf.to_container(OmegaConf.load(CONF / f"{job}.yaml"))
+    entries = [entry for entry in file["defaults"] if isinstance(entry, dict)]  # type: ignore[call-overload,index]
+    chosen = [(str(key), value) for entry in entries for key, value in entry.items()]
+    return {key: "null" if value is None else str(value) for key, value in chosen}
 
 
 def options(group: str, schema: type | None) -> tuple[str, ...]:
@@ -82,7 +93,49 @@ def options(group: str, schema: type | None) -> tuple[str, ...]:
     if schema is None:
         return tuple(path.stem for path in files)
     known = {"defaults", *(f.name for f in fields(schema))}
-    return tuple(path.stem for path in files if known >= set(OmegaConf.load(path)))
+    return tuple(path.stem for path in files if known >= set(_read(path.as_posix(), path.read_bytes())))
+
+
+def _read(name: str, text: bytes) -> DictConfig:
+    """A file of conf/, or one of the user's.
+
+    Raises:
+        InputError: it is no YAML, or no mapping of keys.
+    """
+    try:
+        read = OmegaConf.create(text.decode("utf-8-sig"))
+    except yaml.YAMLError as error:
+        raise InputError(_misspelt(error, name)) from error
+    except (UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise InputError(f"{name}: not a configuration ({_sentence(error)})") from error
+    if not isinstance(read, DictConfig):
+        raise InputError(f"{name}: not a configuration: a mapping of keys is needed")
+    return read
+
+
+def _misspelt(error: yaml.YAMLError, name: str) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f", line {mark.line + 1}" if mark else ""
+    return f"{name}{place}: not YAML ({getattr(error, 'problem', None) or error})"
+
+
+def _from_files(job: str, overrides: list[str]) -> list[str]:
+    """`overrides`, with group=FILE.yaml made an option of the group by the file's contents."""
+    chosen = groups(job)
+
+    def option(override: str) -> str:
+        group, _, value = override.partition("=")
+        path = value.strip("'\"")
+        if group not in chosen or not path.endswith(".yaml"):
+            return override
+        with locations.named_errors(path):
+            text = locations.read_bytes(locations.absolute(path))
+        name = f"given_{content_id(path, text.decode('utf-8', 'replace'))}"
+        ConfigStore.instance().store(group=group, name=name, node=_read(path, text))
+        _given[name] = path
+        return f"{group}={name}"
+
+    return [option(override) for override in overrides]
 
 
 def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
@@ -90,11 +143,15 @@ def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:
     try:
         with initialize_config_dir(str(CONF), version_base="1.3", job_name=job):
             return compose(job, overrides=overrides)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InputError(f"{job}: {_misspelt(error, mark.name if mark else 'conf')}") from error
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise InputError(f"{job}: {_explain(job, schema, overrides, error)}") from error
 
 
 _UNKNOWN = object()
+_given: dict[str, str] = {}  # option made of a user's file -> that file
 
 
 def _checked(job: str, schema: type, overrides: list[str]) -> list[str]:
@@ -187,7 +244,8 @@ def _explain(job: str, schema: type, overrides: list[str], error: Exception) -> 
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{group}={option}: no such option{hint}; there are {', '.join(there)}"
     if found := re.search(r"In '([^'/]+)/([^']+)': ConfigKeyError", text):
-        return f"{found.group(1)}={found.group(2)} has keys that {job} does not know: it is for another job"
+        option = _given.get(found.group(2), found.group(2))
+        return f"{found.group(1)}={option} has keys that {job} does not know: it is for another job"
     if found := re.search(r"Could not override '([^']+)'", text):
         return _unknown_key(job, schema, overrides, found.group(1), text)
     return _sentence(error)

@@ -41,7 +41,7 @@ class Key:
 
 def keys(job: str, schema: type) -> Iterator[Key]:
     """The keys of `job` in their order, those of `resources` apart (`stage_keys`)."""
-    yield from _below(schema, config.composed(job, schema, []), groups(job), "")
+    yield from _below(schema, config.composed(job, schema, []), config.groups(job), "")
 
 
 def stage_keys() -> Iterator[Key]:
@@ -60,13 +60,6 @@ def stages() -> list[str]:
     return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
 
 
-def groups(job: str) -> dict[str, str]:
-    """The keys of `job` that choose a file of conf/ -> what they choose by default."""
-    defaults = OmegaConf.to_container(OmegaConf.load(config.CONF / f"{job}.yaml")).get("defaults", [])  # type: ignore[union-attr]
-    chosen = [(str(k), v) for entry in defaults if isinstance(entry, dict) for k, v in entry.items()]
-    return {key: "null" if value is None else str(value) for key, value in chosen}
-
-
 def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> Iterator[Key]:
     texts = explanations(schema)
     hints = get_type_hints(schema)
@@ -75,7 +68,7 @@ def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> It
         if field.name == "name" and prefix.rstrip(".") in chosen:
             continue  # a file's own name: another one is chosen, not renamed
         group = not prefix and field.name in chosen
-        inner = next((t for t in _alternatives(kind) if is_dataclass(t)), None)
+        inner = next((t for t in _alternatives(kind) if isinstance(t, type) and is_dataclass(t)), None)
         missing = OmegaConf.is_missing(values, field.name)
         value = REQUIRED if missing else values[field.name]
         text = texts.get(field.name, "") or (_first_line(inner) if inner else "")
@@ -91,7 +84,7 @@ def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> It
         elif inner is not None and not missing:
             yield from _below(inner, value, chosen, f"{name}.")
         elif isinstance(value, DictConfig) and value and not group:
-            for entry in value:
+            for entry in map(str, value):
                 own = REQUIRED if OmegaConf.is_missing(value, entry) else _shown(value[entry])
                 yield Key(f"{name}.{entry}", own, "", text)
         elif not group:
@@ -163,7 +156,7 @@ def told(job: str, schema: type, *, width: int | None = None) -> str:
         ("Required:", [key for key in mine if key.default == REQUIRED]),
         ("Keys and their defaults:", [key for key in mine if key.default != REQUIRED]),
     ]
-    if "resources" in groups(job):
+    if "resources" in config.groups(job):
         parts.append((f"STAGE: {', '.join(stages())}; resources= sets:", list(stage_keys())))
     return "\n\n".join("\n".join([title, *(_lines(key, width) for key in some)]) for title, some in parts if some)
 
@@ -173,7 +166,7 @@ def _lines(key: Key, width: int) -> str:
     kind = f"({key.kind})" if key.kind else ""
     said = " ".join(part for part in (kind, key.text) if part)
     if key.options:
-        said += f"{'; ' if said else ''}one of {', '.join(key.options)}"
+        said += f"{'; ' if said else ''}one of {', '.join(key.options)}, or a .yaml file of yours"
     gap = " " * KEY_COLUMN
     wrapped = textwrap.wrap(said, width, initial_indent=gap, subsequent_indent=gap, break_on_hyphens=False)
     if len(head) < KEY_COLUMN and wrapped:

@@ -9,6 +9,9 @@ class Terminated(KeyboardInterrupt):
     """A scheduler, or `kill`, asked this process to end."""
 
 
+_received: list[int] = []  # SIGTERMs: Ray's core turns whatever a handler raises into a plain KeyboardInterrupt
+
+
 def listen() -> None:
     """Let SIGTERM raise `Terminated` in the main thread, as Ctrl-C raises KeyboardInterrupt.
 
@@ -19,7 +22,8 @@ def listen() -> None:
         signal.signal(signal.SIGTERM, _terminated)
 
 
-def _terminated(_number: int, _frame: FrameType | None) -> None:
+def _terminated(number: int, _frame: FrameType | None) -> None:
+    _received.append(number)
     raise Terminated
 
 
@@ -32,4 +36,4 @@ def settle() -> None:
 
 def exit_code(error: KeyboardInterrupt) -> int:
     """128 and the signal's number, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
-    return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    return 128 + (signal.SIGTERM if _received or isinstance(error, Terminated) else signal.SIGINT)

@@ -121,6 +121,36 @@ def test_an_unknown_option_is_refused_with_the_options() -> None:
     assert refused("corpus=npy") == "mine: corpus=npy has keys that mine does not know: it is for another job"
 
 
+def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> None:
+    own = tmp_path / "my corpus, 1.yaml"
+    own.write_text("name: wit\npath: of/the/file\nlanguage: de\n")
+    needed = ["terms.path=t", "out=o"]
+    corpus = config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus
+    assert (corpus.path, corpus.language) == ("of/the/file", "de")
+    assert config.load("mine", MineConfig, [f"corpus='{own}'", *needed, "corpus.language=fr"]).corpus.language == "fr"
+    own.write_text("name: wit\npath: p\nlanguage: null\n")
+    assert config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus.language is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "own.yaml, line 1: not YAML (expected the node content, but found '<stream end>')"),
+        ("- a", "own.yaml: not a configuration: a mapping of keys is needed"),
+        ("nmae: wit", "own.yaml has keys that mine does not know"),
+        (None, "own.yaml: does not exist"),
+    ],
+)
+def test_a_file_of_the_users_that_is_wrong_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "own.yaml").write_text(text)
+    assert said in refused(f"corpus={tmp_path}/own.yaml")
+
+
+def test_an_empty_value_is_not_taken_for_none() -> None:
+    assert refused("exclusions=") == "mine: exclusions=: nothing is given; exclusions=null says so"
+
+
 def test_required_keys_that_are_not_given_are_all_named() -> None:
     with pytest.raises(
         InputError,
