@@ -84,18 +84,7 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     interrupts.listen()
     try:
-        if {"-h", "--help"} & set(arguments):
-            return _help(name)
-        if "--version" in arguments:
-            say(version())
-            return 0
-        if "--cfg" in arguments:
-            rest = [a for a in arguments if a != "--cfg"]
-            say(config.shown(name, job(name).schema, rest))
-            return 0
-        if dashed := [a for a in arguments if a.startswith("-")]:
-            raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
-        execute(name, arguments)
+        _main(name, arguments)
     except (InputError, RunError) as error:
         say(f"error: {error}", err=True)
         return error.exit_code
@@ -112,13 +101,19 @@ def main(name: str, arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _help(name: str) -> int:
-    found = job(name)
-    say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
-    say("")
-    say(explain.told(name, found.schema))
-    say("\nkey=value as in Hydra; --cfg key=value … shows the whole configuration that they make.")
-    return 0
+def _main(name: str, arguments: list[str]) -> None:
+    if {"-h", "--help"} & set(arguments):
+        say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
+        say("\n" + explain.told(name, job(name).schema))
+        say("\nkey=value as in Hydra; --cfg key=value … shows the whole configuration that they make.")
+    elif "--version" in arguments:
+        say(version())
+    elif "--cfg" in arguments:
+        say(config.shown(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
+    elif dashed := [a for a in arguments if a.startswith("-")]:
+        raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
+    else:
+        execute(name, arguments)
 
 
 def version() -> str:

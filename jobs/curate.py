@@ -2,7 +2,7 @@
 
     python -m jobs.curate input=R/matches out=R/records
     python -m jobs.curate input=R/matches images=R/images size=1500 out=R/century
-    python -m jobs.curate input=R/century select=starter ratings=[R/ratings/*,R/people] out=R/starter
+    python -m jobs.curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
 
 In the paper's order (Century, appendix E.1), each method's records alone: main images; pages with one image URL;
 pictures that are not gone (`images=`); https; URLs that Wikimedia can resize. Then the methods together: one record

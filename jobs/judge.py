@@ -2,7 +2,7 @@
 
     python -m jobs.judge input=R/images records=R/records rubric=century_labels judge=qwen2.5-vl-7b out=R/ratings/qwen
     python -m jobs.judge input=R/images rubric=cultural_relevance targets=cultures.txt \\
-        judges=[qwen2.5-vl-7b,pangea-7b] out=R/ratings
+        'judges=[qwen2.5-vl-7b,pangea-7b]' out=R/ratings
 
 Answers are scored, not generated: the likelihood of each allowed answer, the whole distribution, the mass
 outside. One row a picture, target and question. With `records`, what the rubric's prompt says about a picture

@@ -1,6 +1,7 @@
 """Rate labels by how likely a model is to name them, debiased -> table `ratings`.
 
-    python -m jobs.loglik input=R/images records=R/records judge=qwen2.5-vl-7b targets=[Japan,Peru] out=R/ratings/loglik
+    python -m jobs.loglik input=R/images records=R/records judge=qwen2.5-vl-7b \\
+        'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
 relevant. Every pair of `lambdas` and `thresholds` is stored, as its own `condition`. With `reference=` (ratings by

@@ -1,6 +1,6 @@
 """Let an image encoder rate pictures by the nearest of five sentences a label -> table `ratings`.
 
-    python -m jobs.probe input=R/embeddings embedder=siglip-i18n-base targets=[Japan,Brazil] out=R/ratings/siglip
+    python -m jobs.probe input=R/embeddings embedder=siglip-i18n-base 'targets=[Japan,Brazil]' out=R/ratings/siglip
 
 The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (another one's is
 refused), or of images, which are then encoded on the way.

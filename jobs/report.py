@@ -1,6 +1,6 @@
 """Reduce ratings to figures and write one self-contained page -> table `metrics` and `index.html`.
 
-    python -m jobs.report ratings=[R/ratings/*,R/people] images=R/images records=R/records out=R/report
+    python -m jobs.report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
 
 Counts after each step, distributions of the answers by rater and question, agreement among raters, scores of models,
 models against people and gold, spans and scene graphs as far as the tables allow (docs/metrics.md), a gallery. The

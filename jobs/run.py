@@ -7,6 +7,7 @@ A pipeline (`conf/pipeline/`) names the jobs and how one's output is the next on
 where it was interrupted.
 """
 
+import shlex
 import sys
 import time
 from dataclasses import asdict, dataclass, field, fields
@@ -54,6 +55,7 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
+    plan: bool = False  # say which commands the steps are, and stop
     resume: bool = True  # go on with tables that are there; false refuses them
     overwrite: bool = False  # delete the tables that are there first
     ray: RayConfig = field(default_factory=RayConfig)
@@ -81,6 +83,9 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         raise InputError(f"profile {cfg.profile.name}: no job {strangers[0]}; there are {', '.join(cli.JOBS)}")
     for name, overrides in prepared:
         config.load(name, cli.job(name).schema, overrides)
+    if cfg.plan:
+        _show(cfg)
+        return []
     results = []
     for number, (name, overrides) in enumerate(prepared, 1):
         say(f"[{number}/{len(prepared)}] {name}")
@@ -93,8 +98,27 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     return results
 
 
+def _own(cfg: RunConfig, step: Step) -> dict[str, Any]:
+    """The step's keys, those that the profile changes changed."""
+    return {**step.set, **cfg.profile.set.get(step.job, {})}
+
+
+def _show(cfg: RunConfig) -> None:
+    """The steps as commands of their own, to be read or run one by one."""
+    for step in cfg.pipeline.steps:
+        keys = [f"{key}={_typed(value)}" for key, value in _own(cfg, step).items()]
+        say(f"python -m jobs.{step.job} {shlex.join(keys)}")
+
+
+def _typed(value: Any) -> str:
+    """`value` as a person types it."""
+    if isinstance(value, list):
+        return f"[{','.join(_typed(entry) for entry in value)}]"
+    return value if isinstance(value, str) else _literal(value)
+
+
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
-    keys = {**step.set, **cfg.profile.set.get(step.job, {})}
+    keys = _own(cfg, step)
     schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}

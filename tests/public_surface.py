@@ -475,6 +475,7 @@ KEYS = {
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
         resources: resources
+        plan: bool
         resume: bool
         overwrite: bool
         ray.address: str | None

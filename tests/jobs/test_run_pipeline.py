@@ -1,5 +1,6 @@
 """What `run` hands on to its steps, without running them."""
 
+import shlex
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from jobs import cli, config
 from jobs.errors import InputError
 from jobs.run import RunConfig
 
+CENTURY = ("mine", "curate", "fetch", "embed", "judge", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
 
 
@@ -61,3 +63,19 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         config.load("run", RunConfig, ["pipeline=century", "out=/r"])
     with pytest.raises(InputError, match=r"resources=nope: no such option; there are cluster, gpu-node, laptop"):
         config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, "resources=nope"])
+
+
+def test_a_plan_is_the_steps_as_commands_and_runs_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]
+    assert steps(monkeypatch, *keys) == {}
+    told = capsys.readouterr().out.splitlines()
+    first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=my terms.csv' out=/r/matches"
+    assert told[0] == first
+    assert told[3] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
+    assert [line.split()[2] for line in told] == [f"jobs.{name}" for name in CENTURY]
+    mine = shlex.split(told[0])[3:]
+    assert config.load("mine", cli.job("mine").schema, mine).terms.path == "my terms.csv"
+    report = shlex.split(told[-1])[3:]
+    assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/*"]
