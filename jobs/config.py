@@ -5,6 +5,7 @@ that names the key and what is allowed.
 """
 
 import difflib
+import math
 import re
 import types
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.resources import Resources
+from jobs.resources import Resources, check
 from jobs.store import locations
 
 CONF = Path(__file__).resolve().parents[1] / "conf"  # beside `jobs`, in a checkout and when installed
@@ -64,9 +65,24 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         if missing := sorted(OmegaConf.missing_keys(found)):
             named = ", ".join(f"{key}=" for key in missing)
             raise InputError(f"{job}: required and not given: {named} (--help explains every key)")
-        return OmegaConf.to_object(found)
+        if undefined := next(_not_numbers(OmegaConf.to_container(found, resolve=True), ""), None):
+            raise InputError(f"{job}: {undefined}=nan: a number is needed")
+        made = OmegaConf.to_object(found)
     except OmegaConfBaseException as error:
         raise InputError(f"{job}: {_sentence(error)}") from error
+    if (resources := getattr(made, "resources", None)) is not None:
+        check(resources)
+    return made
+
+
+def _not_numbers(values: Any, key: str) -> Iterator[str]:
+    """The keys below `key` whose value is NaN, which passes every comparison with a limit."""
+    if isinstance(values, dict | list):
+        entries = values.items() if isinstance(values, dict) else enumerate(values)
+        for name, value in entries:
+            yield from _not_numbers(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(values, float) and math.isnan(values):
+        yield key
 
 
 def shown(job: str, schema: type, overrides: list[str]) -> str:

@@ -186,6 +186,8 @@ def _check(cfg: JudgeConfig) -> tuple[Rubric, tuple[str, ...] | None]:
                 raise ValueError(f"{key}={given}: one of {', '.join(allowed)}")
         if not 0 <= cfg.noise <= 1:
             raise ValueError(f"noise={cfg.noise:g}: a share, from 0 to 1")
+        if cfg.max_context_tokens < 1:
+            raise ValueError(f"max_context_tokens={cfg.max_context_tokens}: at least 1")
         if cfg.budget_gb is not None and not cfg.budget_gb > 0:
             raise ValueError(f"budget_gb={cfg.budget_gb:g}: more than 0")
         if not cfg.plan:

@@ -4,9 +4,11 @@ Resources come from the config (`resources=laptop|gpu-node|cluster`), never from
 CPUs are Ray's logical ones: they decide what runs at the same time, `threads` what a process really uses.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from jobs.errors import InputError
+
+LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size": 1, "max_in_flight": 1, "threads": 1}
 
 
 @dataclass
@@ -47,6 +49,22 @@ class Resources:
     object_store_memory_gb: float | None = 1.0  # of a Ray started here; null: Ray's default, a third of the memory
     wait_s: int = 60  # longest wait for the first actors of a pool
     autoscaling: bool = False  # the cluster may grow: what is missing now is waited for, up to wait_s
+
+
+def check(resources: Resources) -> None:
+    """Refuse what no stage could work with.
+
+    Raises:
+        InputError: with the key and the least that it can be.
+    """
+    for name in (each.name for each in fields(resources)):
+        stage = getattr(resources, name)
+        if not isinstance(stage, StageResources | TaskResources):
+            continue
+        for key, least in LEAST.items():
+            value = getattr(stage, key, None)
+            if value is not None and value < least:
+                raise InputError(f"resources.{name}.{key}={value}: at least {least}")
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,9 @@ def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
         ("resources.mine=1", "resources.mine: "),
         ("retry=ok", "retry=ok: a list is needed, as in retry=[a,b]"),
         ("corpus=null", "corpus=null: it cannot be left out"),
+        ("resources.mine.memory_gb=nan", "resources.mine.memory_gb=nan: a number is needed"),
+        ("resources.judge.batch_size=0", "resources.judge.batch_size=0: at least 1"),
+        ("resources.read.num_cpus=-1", "resources.read.num_cpus=-1.0: at least 0"),
         ("resources.mine.actors=1,2", "resources.mine.actors: "),
     ],
 )
