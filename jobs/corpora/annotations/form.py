@@ -3,15 +3,15 @@
 import html
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from actors.vlm.rubric import Question, Rubric
 from jobs.corpora.annotations.spans import Marks
 
-# One row of the keyboard a question; letters that tools use for themselves are left out where a row is long enough.
-KEYBOARD = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
+# Keys along the rows of the keyboard, without h and v, by which Label Studio pans and moves pictures.
+KEYBOARD = ("1234567890", "qwertyuiop", "asdfgjk", "zxcbnm")
 # From light to dark (viridis), so that a scale reads as one without saying that an end of it is bad.
 SCALE_COLOURS = ("#fde725", "#90d743", "#35b779", "#21918c", "#31688e", "#443983", "#440154")
 RESPONSE = "generated"  # the role of a text that a model wrote
@@ -111,11 +111,11 @@ def form(
         if unknown := [name for name in questions if name not in offered]:
             raise ValueError(f"question {unknown[0]!r}: people are asked {', '.join(offered)} (rubric {rubric.name})")
         chosen = [name for name in offered if not questions or name in questions]
-        asked = tuple(_asked(rubric, name, row) for row, name in enumerate(chosen))
+        asked = tuple(_asked(rubric, name) for name in chosen)
     return Form(
         rubric=rubric.name if rubric else "",
         instructions=rubric.people.instructions if rubric and rubric.people else "",
-        questions=_distinct_keys(asked),
+        questions=_with_keys(asked, {label.hotkey for mark in (marks.marks if marks else ()) for label in mark.labels}),
         marks=marks,
         welfare=welfare,
         pictures=pictures,
@@ -128,7 +128,7 @@ def _offered(rubric: Rubric) -> list[str]:
     return [question.name for question in rubric.questions if not people or question.name in people]
 
 
-def _asked(rubric: Rubric, name: str, row: int) -> Asked:
+def _asked(rubric: Rubric, name: str) -> Asked:
     question = next(q for q in rubric.questions if q.name == name)
     people = rubric.people.questions.get(name) if rubric.people else None
     guidance = " ".join(filter(None, [question.note, people.guidance if people else ""]))
@@ -139,14 +139,9 @@ def _asked(rubric: Rubric, name: str, row: int) -> Asked:
     labels = {answer.value: answer.label for answer in question.answers}
     examples = [f"{e.picture}: {labels[e.value]}. {e.why}" for e in (people.examples if people else ())]
     options = [
-        Option(value, label, key or _key(row, place), colour or _colour(question, value))
-        for place, (value, label, key, colour) in enumerate(chosen)
+        Option(value, label, key, colour or _colour(question, value)) for value, label, key, colour in chosen
     ]
     return Asked(name, question.text, guidance, tuple(options), tuple(examples))
-
-
-def _key(row: int, place: int) -> str:
-    return KEYBOARD[row][place] if row < len(KEYBOARD) and place < len(KEYBOARD[row]) else ""
 
 
 def _colour(question: Question, value: str) -> str:
@@ -157,17 +152,25 @@ def _colour(question: Question, value: str) -> str:
     return SCALE_COLOURS[round(place * (len(SCALE_COLOURS) - 1))]
 
 
-def _distinct_keys(asked: Sequence[Asked]) -> tuple[Asked, ...]:
-    """`asked` with each key given to one option only, the first that wants it."""
-    taken: set[str] = set()
-    made = []
+def _with_keys(asked: Sequence[Asked], taken: set[str]) -> tuple[Asked, ...]:
+    """`asked` with each key given to one option only: the rubric's own first, then what a row of the keyboard has left.
+
+    A question whose options do not fit into a row has no keys.
+    """
+    own: list[list[str]] = []
     for question in asked:
-        options = []
+        own.append([])
         for option in question.options:
-            free = option.hotkey not in taken
+            own[-1].append("" if option.hotkey in taken else option.hotkey)
             taken.add(option.hotkey)
-            options.append(option if free else option._replace(hotkey=""))
-        made.append(Asked(question.name, question.text, question.guidance, tuple(options), question.examples))
+    made = []
+    for question, keys in zip(asked, own, strict=True):
+        rows = ([key for key in row if key not in taken] for row in KEYBOARD)
+        free = iter(next((row for row in rows if len(row) >= keys.count("")), ()))
+        keys = [key or next(free, "") for key in keys]  # noqa: PLW2901
+        taken |= set(keys)
+        options = tuple(option._replace(hotkey=key) for option, key in zip(question.options, keys, strict=True))
+        made.append(replace(question, options=options))
     return tuple(made)
 
 

@@ -10,22 +10,38 @@ from jobs.corpora.annotations.spans import Mark
 from jobs.corpora.annotations.tools import COMMENT, REPORT, SHOW
 
 TOLD = "task"  # the object that every control but a mark's refers to; it is always in sight
-STYLE = ".remine-blurred {filter: blur(28px); pointer-events: none;} .remine-note {opacity: 0.8; font-size: 90%;}"
+# A picture is one object whatever its state: one that is shown only when a box is ticked is measured while hidden, and
+# then drawn as small as a stamp. So the box unblurs it by style alone; a browser that cannot do that leaves it blurred.
+# No `>` in it: Label Studio takes a style as it stands in the XML, where that is escaped.
+STYLE = """
+.remine-note * {font-size: 14px !important; font-weight: 400 !important; line-height: 1.4 !important;
+  margin: 4px 0 !important;}
+.remine-blurred {filter: blur(28px); pointer-events: none;}
+.remine-sheet:has(.remine-show input:checked) .remine-blurred {filter: none; pointer-events: auto;}
+@media (min-width: 1200px) {
+  .remine-columns {display: flex; gap: 24px; align-items: flex-start;}
+  .remine-look {flex: 1 1 50%; min-width: 0; position: sticky; top: 0; max-height: 85vh; overflow: hidden auto;}
+  .remine-ask {flex: 1 1 50%; min-width: 0;}
+}
+"""
+BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # none of KEYBOARD's
 
 
 def config_xml(form: Form) -> str:
     """The labelling configuration. Texts of people's are escaped; `$` begins a variable there and is written wide."""
-    view = Xml.Element("View")
+    view = Xml.Element("View", className="remine-sheet")
     _add(view, "Style").text = STYLE
     for text in filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help]):
         _note(view, text)
-    _add(view, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
+    columns = _add(view, "View", className="remine-columns")
+    look = _add(columns, "View", className="remine-look")
+    _add(look, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
     if form.asks_report:
-        _box(view, REPORT, form.welfare.report, form.welfare.report_help)
+        _box(look, REPORT, form.welfare.report, form.welfare.report_help)
     if form.pictures:
-        _pictures(view, form)
+        _pictures(look, form)
     # Who reports a picture is asked nothing more.
-    asked = _add(view, "View", **_when_not_reported(form))
+    asked = _add(columns, "View", className="remine-ask", **_when_not_reported(form))
     for role in form.texts:
         if not form.marks or role not in [mark.text for mark in form.marks.marks]:
             _header(asked, role, size="5")
@@ -50,18 +66,13 @@ def _when_not_reported(form: Form) -> dict[str, str]:
 
 
 def _pictures(view: Xml.Element, form: Form) -> None:
-    names = [field_of(number) for number in range(form.pictures)]
-    if not form.welfare.blur:
-        for name in names:
-            _add(view, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
-        return
-    _box(view, SHOW, form.welfare.show, "")
-    when = {"whenTagName": SHOW, "whenChoiceValue": _word(form.welfare.show)}
-    hidden = _add(view, "View", visibleWhen="choice-unselected", className="remine-blurred", **when)
-    clear = _add(view, "View", visibleWhen="choice-selected", **when)
-    for name in names:
-        _add(hidden, "Image", name=f"{name}_blurred", value=f"${name}")
-        _add(clear, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
+    blurred = {"className": "remine-blurred"} if form.welfare.blur else {}
+    if blurred:
+        _box(_add(view, "View", className="remine-show"), SHOW, form.welfare.show, "")
+    sheet = _add(view, "View", **blurred)
+    for number in range(form.pictures):
+        name = field_of(number)
+        _add(sheet, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
 
 
 def field_of(number: int) -> str:
@@ -72,8 +83,9 @@ def field_of(number: int) -> str:
 def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
     """A box to be ticked; it has no alias, because conditions compare with a choice's own value."""
     choices = _add(view, "Choices", name=name, toName=TOLD, choice="multiple", showInline="true")
-    hint = {"hint": _plain(help_)} if help_ else {}
-    _add(choices, "Choice", value=_word(label), **hint)
+    _add(choices, "Choice", value=_word(label), hotkey=BOX_KEYS[name])
+    if help_:
+        _note(view, help_)
 
 
 def _question(view: Xml.Element, question: Asked) -> None:
@@ -84,8 +96,9 @@ def _question(view: Xml.Element, question: Asked) -> None:
         panel = _add(_add(view, "Collapse"), "Panel", value="Examples")
         for example in question.examples:
             _note(panel, example)
+    missing = {"required": "true", "requiredMessage": f"Not answered yet: {_plain(question.text)}"}
     choices = _add(
-        view, "Choices", name=question.name, toName=TOLD, choice="single-radio", required="true", showInline="false"
+        view, "Choices", name=question.name, toName=TOLD, choice="single-radio", showInline="false", **missing
     )
     for option in question.options:
         extra = {"hotkey": option.hotkey} if option.hotkey else {}

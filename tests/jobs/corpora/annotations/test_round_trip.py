@@ -216,12 +216,15 @@ def test_the_form_says_what_the_rubric_and_the_welfare_texts_say() -> None:
     objects = {e.get("name") for e in view.iter() if e.tag in ("Image", "Text", "HyperText")}
     assert all(control.get("toName") in objects for control in controls.values())
     sensitive = [(e.get("value"), e.get("alias"), bool(e.get("hotkey"))) for e in controls["sensitive"]]
-    assert sensitive[0] == ("(1) Not at all sensitive", "1", False)  # the sixth question: no keys are left
-    keys = [e.get("hotkey") for e in view.iter() if e.tag == "Choice" and e.get("hotkey")]
+    assert sensitive[0] == ("(1) Not at all sensitive", "1", True)
+    assert not any(e.get("hotkey") for e in controls["sub_region"])  # more answers than a row has keys
+    keys = [e.get("hotkey") for e in view.iter() if e.tag in ("Choice", "Label") and e.get("hotkey")]
     assert len(keys) == len(set(keys))
     blurred = next(e for e in view.iter("View") if e.get("className") == "remine-blurred")
-    assert blurred.get("visibleWhen") == "choice-unselected"
-    assert blurred.get("whenChoiceValue") == controls["show_picture"][0].get("value")
+    assert [e.get("name") for e in blurred] == ["image"]
+    style = next(view.iter("Style")).text or ""
+    assert ".remine-sheet:has(.remine-show input:checked) .remine-blurred {filter: none" in style
+    assert ">" not in style  # Label Studio would read &gt;
     assert form.welfare.notice.split()[0] in next(view.iter("Header")).get("value", "")
 
 

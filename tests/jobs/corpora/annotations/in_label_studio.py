@@ -1,0 +1,151 @@
+"""Work on two studies in Label Studio's own interface, in chromium: run by another Python, that of Label Studio.
+
+    python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER EXPORTS_FOLDER
+
+It needs `label-studio`, `playwright` and a chromium. What is clicked, pressed and marked here is what
+test_label_studio_itself.py finds again.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import requests
+from playwright.sync_api import Page, sync_playwright
+
+USER, PASSWORD = "anna@example.org", "only-in-this-test"
+STEP = 2500  # ms until the next task has come
+# The place of a word in the text that is being marked.
+PLACE = """word => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const start = node.data.indexOf(word);
+        if (start < 0 || !node.parentElement.closest("[class*=richtext]")) continue;
+        const range = document.createRange();
+        range.setStart(node, start);
+        range.setEnd(node, start + word.length);
+        node.parentElement.scrollIntoView({block: "center"});
+        const box = range.getBoundingClientRect();
+        return [box.left, box.right, (box.top + box.bottom) / 2];
+    }
+}"""
+
+
+def session(address: str) -> requests.Session:
+    made = requests.Session()
+    made.get(f"{address}/user/login/")
+    token = made.cookies["csrftoken"]
+    form = {"csrfmiddlewaretoken": token, "email": USER, "password": PASSWORD}
+    made.post(f"{address}/user/login/", data=form, headers={"Referer": address}).raise_for_status()
+    made.headers.update({"X-CSRFToken": made.cookies["csrftoken"], "Referer": address})
+    return made
+
+
+def project(of: requests.Session, address: str, folder: Path) -> int:
+    """A project of the study's configuration, its pictures and the tasks of the one rater."""
+    config = (folder / "label_studio" / "config.xml").read_text("utf-8")
+    about = {"title": f"study {folder.name}", "label_config": config, "sampling": "Sequential sampling"}
+    number: int = done(of.post(f"{address}/api/projects/", json=about))["id"]
+    pictures = {"project": number, "path": str(folder / "pictures"), "use_blob_urls": True, "title": "pictures"}
+    done(of.post(f"{address}/api/storages/localfiles", json=pictures))
+    tasks = (folder / "label_studio" / f"{USER}.json").read_bytes()
+    done(of.post(f"{address}/api/projects/{number}/import", files={"tasks.json": tasks}))
+    return number
+
+
+def done(answer: requests.Response) -> dict:
+    assert answer.ok, answer.text[:500]
+    return answer.json()
+
+
+def submit(page: Page) -> None:
+    page.get_by_role("button", name="Submit current annotation").click()
+    page.wait_for_timeout(STEP)
+
+
+def mark(page: Page, key: str, word: str) -> None:
+    page.keyboard.press(key)
+    page.evaluate(PLACE, word)  # scrolls there
+    page.wait_for_timeout(300)
+    left, right, y = page.evaluate(PLACE, word)
+    page.mouse.move(left + 1, y)
+    page.mouse.down()
+    page.mouse.move((left + right) / 2, y, steps=4)
+    page.mouse.move(right - 0.5, y, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(500)
+    page.keyboard.press("Escape")
+
+
+def width_of_picture(page: Page) -> float:
+    return float(page.locator(".remine-blurred img").first.evaluate("e => e.getBoundingClientRect().width"))
+
+
+def is_blurred(page: Page) -> bool:
+    return bool(page.locator(".remine-blurred").evaluate("e => getComputedStyle(e).filter") != "none")
+
+
+def answer_questions(page: Page) -> None:
+    """Task 1 by clicks and a comment that is only typed, 2 reported, 3 skipped, 4 by keys, 5 left as a draft."""
+    assert is_blurred(page)
+    page.get_by_text("Show me the picture").click()
+    page.wait_for_timeout(500)
+    assert not is_blurred(page)
+    assert width_of_picture(page) > 200, "the picture is drawn as small as a stamp"
+    chosen = ["Photograph", "Person", "Conflict", "Eastern Europe", "Yes", "(3) Somewhat sensitive"]
+    for label in [*chosen, "(1) Not at all controversial", "(5) Very commemorative"]:
+        page.get_by_text(label).first.click()
+    page.locator("textarea").first.fill("a comment – ünï 🚢")
+    submit(page)
+    page.get_by_text("Report this picture").click()
+    page.wait_for_timeout(500)
+    assert not page.get_by_text("What kind of picture is this?").first.is_visible(), "who reports is asked more"
+    submit(page)
+    page.get_by_role("button", name="skip-task").click()
+    page.wait_for_timeout(STEP)
+    for key in "2wu7dc":  # a key a question; regions and the last scale have none
+        page.keyboard.press(key)
+    submit(page)
+    assert page.get_by_text("Not answered yet: Which of these regions").count() == 1
+    page.keyboard.press("Escape")
+    for label in ("Polynesia", "(2) Not commemorative"):
+        page.get_by_text(label).first.click()
+    submit(page)
+    page.get_by_text("Photograph").first.click()
+    page.wait_for_timeout(STEP)
+
+
+def mark_spans(page: Page) -> None:
+    """Task 1 with stretches behind characters of two UTF-16 units, 2 with none and a faulty response."""
+    for key, word in (("2", "five"), ("4", "swimming"), ("5", "Two men")):
+        mark(page, key, word)
+    page.keyboard.press("8")  # the labels' keys are 1 to 5
+    submit(page)
+    page.keyboard.press("l")
+    page.keyboard.press("6")
+    submit(page)
+
+
+def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
+    of = session(address)
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.goto(f"{address}/user/login/")
+        page.fill("input[name=email]", USER)
+        page.fill("input[name=password]", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_load_state("networkidle")
+        for folder, work in ((questions, answer_questions), (spans, mark_spans)):
+            number = project(of, address, folder)
+            page.goto(f"{address}/projects/{number}/data?labeling=1")
+            page.get_by_role("button", name="Submit current annotation").wait_for(timeout=60_000)
+            page.wait_for_timeout(STEP)
+            work(page)
+            export = of.get(f"{address}/api/projects/{number}/export?exportType=JSON&download_all_tasks=true")
+            (exports / f"{folder.name}.json").write_bytes(export.content)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(Path, sys.argv[2:5]))
