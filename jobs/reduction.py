@@ -1,13 +1,13 @@
 """Ratings of any number as compact codes: one file a question in a temporary folder, read back a question at a time.
 
-Memory holds a batch, the names of raters, targets and answers, and later one question: about 240 bytes a rating of the
-largest question at the peak, figures included. Items are told apart by a 64-bit hash of their id (at 50 million items
+Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes a rating and 20 an
+item, and as much again for what is made of them. A large question is put in order a part of its items at a time. Items are told apart by a 64-bit hash of their id (at 50 million items
 the chance that any two collide is 1 in 15,000).
 """
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +34,7 @@ ROW = np.dtype(
         ("score", "f8"),
     ]
 )
+PART = 1 << 21  # rows of a question that are put in order at once
 OPEN = 256  # files kept open; a table of more questions is a mistake, and slower
 _CODES = {status: place for place, status in enumerate(STATUSES)}
 _OK = _CODES[Status.OK]
@@ -191,49 +192,92 @@ class Reduction:
         """
         if key in self._files:
             self._files[key].flush()
-        rows = np.fromfile(self._path(key), ROW)
-        counted = zip(STATUSES, np.bincount(rows["status"], minlength=len(STATUSES)), strict=True)
-        statuses = Counter({status: int(n) for status, n in counted if n})
-        if countries:
-            self._place(rows, countries)
-        present, rater = np.unique(rows["rater"], return_inverse=True)
-        names = self.raters
-        unit, first = _units(rows)
-        asked = np.bincount(rater, minlength=len(present))
-        double = int((np.bincount(unit) > 1).sum()) if len(unit) else 0
-        item, target = rows["item"][first], rows["target"][first]
-        ok = rows["status"] == _OK
-        parts = _once(unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok])
+        present, n = self._present(key)
+        names, statuses, double = self.raters, np.zeros(len(STATUSES), np.int64), 0
+        answers = _Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
+        units = _Growing(n, item="u8", target="i4")
+        asked = np.zeros(len(present), np.int64)
         values, recode = self._ordered(key, order)
+        for rows in self._parts(key, n, countries or {}):
+            statuses += np.bincount(rows["status"], minlength=len(STATUSES))
+            rater = np.searchsorted(present, rows["rater"])
+            unit, first = _units(rows)
+            asked += _distinct(unit, rater, len(present))
+            double += int((np.bincount(unit) > 1).sum())
+            ok = rows["status"] == _OK
+            item, who, value, score = _once(
+                unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
+            )
+            answers.add(item=item + units.n, rater=who, value=recode[value], score=score)
+            units.add(item=rows["item"][first], target=rows["target"][first])
         return Reduced(
             key=key,
             answers=Answers(
-                item=parts[0],
-                rater=parts[1],
-                value=recode[parts[2]],
-                score=parts[3],
-                items=len(first),
+                **answers.arrays,
+                items=units.n,
                 raters=tuple(names[code] for code in present),
                 values=values,
-                asked=np.minimum(asked, _distinct(unit, rater, len(present))),
+                asked=asked,
             ),
-            item=item,
-            target=target,
+            item=units.arrays["item"],
+            target=units.arrays["target"],
             targets=tuple(self._targets),
-            statuses=statuses,
+            statuses=Counter({status: int(k) for status, k in zip(STATUSES, statuses, strict=True) if k}),
             double=double,
         )
 
-    def _place(self, rows: NDArray[Any], countries: Mapping[str, str]) -> None:
-        none = self._targets.get("")
-        if none is None or (rows["target"] == none).all():
+    def _present(self, key: Key) -> tuple[NDArray[np.int32], int]:
+        """The codes of the raters that have ratings of the question, ascending, and how many ratings there are."""
+        if key in self._files:
+            self._files[key].flush()
+        present, n = np.zeros(0, np.int32), 0
+        for rows in self._read(self._path(key)):
+            present, n = np.union1d(present, rows["rater"]), n + len(rows)
+        return present, n
+
+    def _read(self, path: Path) -> Iterator[NDArray[Any]]:
+        with path.open("rb") as file:
+            while len(rows := np.fromfile(file, ROW, PART)):
+                yield rows
+
+    def _parts(self, key: Key, n: int, countries: Mapping[str, str]) -> Iterator[NDArray[Any]]:
+        """The rows of a question in parts of some `PART` rows: whole pairs of item and target, ascending by hash."""
+        place = self._placing(key, countries)
+        bits = (n // PART).bit_length()
+        if not bits:
+            yield from map(place, self._read(self._path(key)))
             return
+        paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
+        for rows in map(place, self._read(self._path(key))):
+            part = _mixed(rows) >> np.uint64(64 - bits)
+            order = np.argsort(part, kind="stable")
+            ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
+            for path, mine in zip(paths, np.split(order, ends[:-1]), strict=True):
+                with path.open("ab") as file:
+                    rows[mine].tofile(file)
+        for path in paths:
+            rows = np.fromfile(path, ROW)
+            path.unlink()
+            if len(rows):
+                yield rows
+
+    def _placing(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """What puts the rater's country in place of no target, if there are ratings with a target beside them."""
+        none = self._targets.get("")
+        told = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
+        if none is None or not told:
+            return lambda rows: rows
         own = np.full(len(self._raters), none, np.int64)
         for rater, country in countries.items():
             if rater in self._raters and country:
                 own[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
-        bare = rows["target"] == none
-        rows["target"][bare] = own[rows["rater"][bare]]
+
+        def placed(rows: NDArray[Any]) -> NDArray[Any]:
+            bare = rows["target"] == none
+            rows["target"][bare] = own[rows["rater"][bare]]
+            return rows
+
+        return placed
 
     def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
         """The answers in their order, and codes as written -> places in it (-1 stays -1; all are -1 if not closed)."""
@@ -271,9 +315,34 @@ def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
 
 def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row's pair of item and target, numbered in the order of their hash, and a row of each."""
-    mixed = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    _, first, unit = np.unique(mixed, return_index=True, return_inverse=True)
+    _, first, unit = np.unique(_mixed(rows), return_index=True, return_inverse=True)
     return unit, first
+
+
+def _mixed(rows: NDArray[Any]) -> Hashes:
+    """The hash of each row's pair of item and target."""
+    mixed: Hashes = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
+
+
+class _Growing:
+    """Arrays of a known greatest length that are filled from the front; what is never filled needs no memory."""
+
+    def __init__(self, most: int, **kinds: str) -> None:
+        self._made = {name: np.empty(most, kind) for name, kind in kinds.items()}
+        self.n = 0
+
+    def add(self, **parts: NDArray[Any]) -> None:
+        """Append to every array a part of the same length."""
+        length = {len(part) for part in parts.values()}.pop()
+        for name, part in parts.items():
+            self._made[name][self.n : self.n + length] = part
+        self.n += length
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What was added."""
+        return {name: made[: self.n] for name, made in self._made.items()}
 
 
 def _distinct(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:

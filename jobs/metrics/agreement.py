@@ -127,19 +127,15 @@ def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "valu
     dims = {"weights": weights or "none"}
     if len(answers.raters) != 2:
         return undefined("kappa", definition, f"{len(answers.raters)} raters: kappa is of two", dims=dims)
-    given = answers.matrix(of=by)
-    both = given[~np.isnan(given).any(1)]
-    if not len(both):
+    code, levels = _both(answers, by)
+    if not len(code):
         return _no_pairs("kappa", definition, answers, dims=dims)
-    levels = np.unique(both)
+    coverage = len(code) / answers.items
     if len(levels) < 2:
-        return undefined("kappa", definition, _EQUAL, n=len(both), coverage=len(both) / answers.items, dims=dims)
-    place = np.searchsorted(levels, both)
-    cells = np.eye(len(levels) ** 2)[place[:, 0] * len(levels) + place[:, 1]] if len(both) <= BLOCKS else None
-    if cells is None:
-        code = shuffled(place.astype(np.float64)) @ np.array([len(levels), 1.0])
-        parts = np.array_split(code.astype(np.int64), BLOCKS)
-        cells = np.stack([np.bincount(part, minlength=len(levels) ** 2) for part in parts]).astype(np.float64)
+        return undefined("kappa", definition, _EQUAL, n=len(code), coverage=coverage, dims=dims)
+    size = len(levels) ** 2
+    parts = np.array_split(shuffled(code[:, None])[:, 0], min(len(code), BLOCKS))
+    cells = np.stack([np.bincount(part, minlength=size) for part in parts]).astype(np.float64)
     apart = np.abs(np.subtract.outer(np.arange(len(levels)), np.arange(len(levels)))).astype(np.float64)
     cost = {None: (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}[weights]
 
@@ -149,17 +145,22 @@ def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "valu
         return 1 - (tables * cost).sum((1, 2)) / (chance * cost).sum((1, 2))
 
     value = float(kappa(cells.sum(0)[None])[0])
-    rows = cells[np.lexsort(cells.T)] if len(both) <= BLOCKS else cells
+    interval = bootstrap(cells[np.lexsort(cells.T)] if len(code) <= BLOCKS else cells, kappa)
     return estimated(
-        "kappa",
-        definition,
-        value,
-        len(both),
-        coverage=len(both) / answers.items,
-        interval=bootstrap(rows, kappa),
-        method=BOOTSTRAP,
-        dims=dims,
+        "kappa", definition, value, len(code), coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
     )
+
+
+def _both(answers: Answers, by: str) -> tuple[NDArray[np.int32], Floats]:
+    """Of the items that both raters answered the pair of answers: int32[n], first x levels + second; the levels."""
+    one, other = (answers.where(answers.rater == code) for code in (0, 1))
+    _, at, there = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
+    given = [(part.score if by == "score" else part.value)[rows] for part, rows in ((one, at), (other, there))]
+    known = ~np.isnan(given[0]) & ~np.isnan(given[1]) if by == "score" else (given[0] >= 0) & (given[1] >= 0)
+    first, second = given[0][known], given[1][known]
+    levels = np.union1d(first, second)
+    code = np.searchsorted(levels, first) * len(levels) + np.searchsorted(levels, second)
+    return code.astype(np.int32), levels
 
 
 def pairwise_kappas(answers: Answers, *, weights: str | None = None, by: str = "value") -> list[Figure]:
@@ -224,12 +225,17 @@ def _blocks(counts: NDArray[Any], *, weighed: bool) -> Floats:
     Returns:
         float64[blocks, levels, levels], in an order that names do not change.
     """
-    rows = shuffled(counts.astype(np.float64))
-    other = rows / (rows.sum(1) - 1)[:, None] if weighed else rows
+    rows = shuffled(counts)
     if len(rows) <= BLOCKS:  # every item is a block
-        return rows[:, :, None] * other[:, None, :] - other[:, :, None] * np.eye(rows.shape[1])
-    parts = zip(np.array_split(rows, BLOCKS), np.array_split(other, BLOCKS), strict=True)
-    return np.stack([one.T @ two - np.diag(two.sum(0)) for one, two in parts])
+        one, other = _weighed(rows, weighed=weighed)
+        return one[:, :, None] * other[:, None, :] - other[:, :, None] * np.eye(rows.shape[1])
+    parts = (_weighed(part, weighed=weighed) for part in np.array_split(rows, BLOCKS))
+    return np.stack([one.T @ other - np.diag(other.sum(0)) for one, other in parts])
+
+
+def _weighed(counts: NDArray[Any], *, weighed: bool) -> tuple[Floats, Floats]:
+    rows = counts.astype(np.float64)
+    return rows, rows / (rows.sum(1) - 1)[:, None] if weighed else rows
 
 
 def _differences(level: Level | ArrayLike, numbers: Floats) -> Callable[[Floats], Floats]:

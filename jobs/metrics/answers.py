@@ -3,7 +3,7 @@
 One row an answer, so that three of five hundred raters an item cost three rows and not five hundred cells.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
+ROWS_AT_A_TIME = 1 << 20  # what is counted by item is counted in parts of the rows, so that only results need memory
 MAX_LEVELS = 512  # more different answers than this are no closed set: see distributions.MAX_ANSWERS
 
 
@@ -74,8 +75,11 @@ class Answers:
 
     def of_raters(self, names: Sequence[str]) -> "Answers":
         """The answers of some raters, all items kept. Names that are not there are left out."""
-        kept = [i for i, name in enumerate(self.raters) if name in set(names)]
-        code = np.full(len(self.raters) + 1, -1, np.int64)
+        wanted = set(names)
+        kept = [i for i, name in enumerate(self.raters) if name in wanted]
+        if len(kept) == len(self.raters):
+            return self
+        code = np.full(len(self.raters) + 1, -1, self.rater.dtype)
         code[kept] = np.arange(len(kept))
         chosen = self.where(code[self.rater] >= 0)
         return replace(
@@ -87,6 +91,11 @@ class Answers:
         return replace(
             self, item=self.item[rows], rater=self.rater[rows], value=self.value[rows], score=self.score[rows]
         )
+
+    def with_scores(self) -> "Answers":
+        """The answers that have a score."""
+        known = ~np.isnan(self.score)
+        return self if known.all() else self.where(known)
 
     def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
         """The answers about the items where bool[items] is true, renumbered; asked in the same proportion."""
@@ -101,13 +110,30 @@ class Answers:
         """The answers with other scores."""
         return replace(self, score=change(self.score))
 
+    def stretches(self) -> Iterator[tuple[int, int, slice]]:
+        """Stretches of items with their rows: first item, the item after the last, rows."""
+        first = 0
+        while first < self.items:
+            start = int(np.searchsorted(self.item, first))
+            end = start + ROWS_AT_A_TIME
+            after = self.items if end >= self.n else max(int(self.item[end]), first + 1)
+            yield first, after, slice(start, int(np.searchsorted(self.item, after)))
+            first = after
+
     def per_item(self) -> Ints:
         """int64[items]: answers about each item."""
-        return np.bincount(self.item, minlength=self.items)
+        made = np.zeros(self.items, np.int64)
+        for first, after, rows in self.stretches():
+            made[first:after] = np.bincount(self.item[rows] - first, minlength=after - first)
+        return made
 
     def levels(self) -> Floats:
         """The different scores, ascending."""
-        return np.unique(self.score[~np.isnan(self.score)])
+        found = np.zeros(0)
+        for start in range(0, self.n, ROWS_AT_A_TIME):
+            part = self.score[start : start + ROWS_AT_A_TIME]
+            found = np.union1d(found, part[~np.isnan(part)])
+        return found
 
     def counts(self, *, by: str = "score") -> tuple[Ints, Floats]:
         """How many raters gave each answer to each item.
@@ -116,29 +142,36 @@ class Answers:
             by: "score" (levels ascending; answers without a score are left out) or "value" (the values' order).
 
         Returns:
-            int64[items, levels], and the levels' numbers (for values: 0, 1, …).
+            int16 or int64[items, levels], and the levels' numbers (for values: 0, 1, …).
 
         Raises:
             ValueError: more than `MAX_LEVELS` levels.
         """
-        if by == "value":
-            rows = self.value >= 0
-            code, numbers = self.value[rows], np.arange(len(self.values), dtype=np.float64)
-        else:
-            rows = ~np.isnan(self.score)
-            numbers = self.levels()
-            code = np.searchsorted(numbers, self.score[rows])
-        if len(numbers) > MAX_LEVELS:
-            raise ValueError(f"{len(numbers)} different answers: not a closed set")
-        flat = np.bincount(self.item[rows].astype(np.int64) * len(numbers) + code, minlength=self.items * len(numbers))
-        return flat.reshape(self.items, len(numbers)), numbers
+        numbers = np.arange(len(self.values), dtype=np.float64) if by == "value" else self.levels()
+        if (width := len(numbers)) > MAX_LEVELS:
+            raise ValueError(f"{width} different answers: not a closed set")
+        # twice a count must fit too
+        small = self.per_item().max(initial=0) < np.iinfo(np.int16).max // 2
+        made = np.zeros((self.items, width), np.int16 if small else np.int64)
+        for first, after, rows in self.stretches():
+            given = self.value[rows] if by == "value" else self.score[rows]
+            kept = given >= 0 if by == "value" else ~np.isnan(given)
+            code = given[kept] if by == "value" else np.searchsorted(numbers, given[kept])
+            cell = (self.item[rows][kept].astype(np.int64) - first) * width + code
+            made[first:after] = np.bincount(cell, minlength=(after - first) * width).reshape(after - first, width)
+        return made, numbers
 
     def means(self) -> tuple[Floats, Ints]:
         """The mean score of each item, NaN where nobody scored it, and the number of scores: float64, int64[items]."""
-        rows = ~np.isnan(self.score)
-        n = np.bincount(self.item[rows], minlength=self.items)
-        total = np.bincount(self.item[rows], self.score[rows], minlength=self.items)
-        return np.divide(total, n, out=np.full(self.items, np.nan), where=n > 0), n
+        made, counted = np.full(self.items, np.nan), np.zeros(self.items, np.int64)
+        for first, after, rows in self.stretches():
+            score, item = self.score[rows], self.item[rows] - first
+            known = ~np.isnan(score)
+            n = np.bincount(item[known], minlength=after - first)
+            total = np.bincount(item[known], score[known], minlength=after - first)
+            np.divide(total, n, out=made[first:after], where=n > 0)
+            counted[first:after] = n
+        return made, counted
 
     def matrix(self, *, of: str = "score") -> Floats:
         """float64[items, raters] of scores or value codes, NaN where there is none. For few raters only."""

@@ -8,10 +8,12 @@ is drawn, so that neither the order nor the names of items and raters change an 
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Number = TypeVar("Number", bound=np.number[Any])
 Floats = NDArray[np.float64]
 Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 BLOCKS = 1000
@@ -62,12 +64,12 @@ def fisher(r: float, n: int, *, kind: str = "pearson") -> tuple[float, float] | 
     return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
 
 
-def ordered(rows: Floats) -> Floats:
+def ordered(rows: NDArray[Number]) -> NDArray[Number]:
     """The rows in an order that depends on their contents alone (lexicographic)."""
     return rows[np.lexsort(rows.T[::-1])] if len(rows) and rows.shape[1] else rows
 
 
-def shuffled(rows: Floats) -> Floats:
+def shuffled(rows: NDArray[Number]) -> NDArray[Number]:
     """The rows in an arbitrary order that depends on their contents alone: see the module's docstring."""
     return ordered(rows)[np.random.default_rng(SEED).permutation(len(rows))]
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import MAX_LEVELS, Answers
 from jobs.metrics.figure import Figure, estimated, undefined
 from jobs.metrics.intervals import SEED, Z95, ordered
 
 Floats = NDArray[np.float64]
 MIN_COMMON = 3  # items that two raters must share for their correlation to count
+MANY = 100_000  # cells of a table past which pingouin's data frames would need 200 bytes a cell and seconds
 MAX_RATERS = 2000  # pairs are held as raters x raters
 F_INTERVAL = "F distribution 95% (pingouin)"
 JACKKNIFE = "jackknife over raters, normal 95%"
@@ -65,7 +66,7 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
             undefined(name, text.format(how=how), reason, n=len(table), coverage=coverage, dims=dims)
             for name, text in _ICC.items()
         ]
-    found = _pingouin_icc(table)
+    found = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
     figures = []
     for name, text in _ICC.items():
         value, (low, high) = found[KINDS[name]]
@@ -92,12 +93,12 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
 
 def _slots(answers: Answers, k: int | None) -> tuple[Floats, bool, int]:
     """float64[items, k] of scores, whether its columns are raters, and k."""
-    scored = answers.where(~np.isnan(answers.score))
+    scored = answers.with_scores()
     per_item = scored.per_item()
     raters = len(np.unique(scored.rater))
     rated, complete = int((per_item > 0).sum()), int((per_item == raters).sum())
     if k in (None, raters) and raters > 1 and 2 * complete >= rated:
-        kept = scored.where(per_item[scored.item] == raters)
+        kept = scored if complete == rated else scored.where(per_item[scored.item] == raters)
         return ordered(kept.score.reshape(complete, raters)), True, raters
     if k is None:
         sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
@@ -105,6 +106,42 @@ def _slots(answers: Answers, k: int | None) -> tuple[Floats, bool, int]:
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
     return np.random.default_rng(SEED).permuted(ordered(table), axis=1), False, k
+
+
+def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
+    """What pingouin gives (McGraw and Wong 1996), from sums alone: of a table of any size.
+
+    Args:
+        table: float64[items, k], no NaN.
+    """
+    from scipy.stats import f
+
+    (n, k), mean = table.shape, table.mean()
+    rows = k * float(((table.mean(1) - mean) ** 2).sum())
+    columns = n * float(((table.mean(0) - mean) ** 2).sum())
+    total = sum(float(((part - mean) ** 2).sum()) for part in np.array_split(table, max(1, n // MANY)))
+    between, within = rows / (n - 1), (total - rows) / (n * (k - 1))
+    judges, error = columns / (k - 1), (total - rows - columns) / ((n - 1) * (k - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio_one = np.float64(between) / within
+        low = ratio_one / f.ppf(0.975, n - 1, n * (k - 1))
+        high = ratio_one * f.ppf(0.975, n * (k - 1), n - 1)
+        one = (between - within) / (between + (k - 1) * within)
+        two = (between - error) / (between + (k - 1) * error + k * (judges - error) / n)
+        mean_of_k = (between - error) / (between + (judges - error) / n)
+        own, f_judges = n * (1 + (k - 1) * two) - k * two, np.float64(judges) / error
+        freedom = (k - 1) * (n - 1) * (k * two * f_judges + own) ** 2
+        freedom /= (n - 1) * k**2 * two**2 * f_judges**2 + own**2
+        upper, lower = f.ppf(0.975, n - 1, freedom), f.ppf(0.975, freedom, n - 1)
+        other = k * judges + (k * n - k - n) * error
+        low2 = n * (between - upper * error) / (upper * other + n * between)
+        high2 = n * (lower * between - error) / (other + n * lower * between)
+        of_k = [float(edge * k / (1 + edge * (k - 1))) for edge in (low2, high2)]
+    return {
+        "ICC(1,1)": (float(one), (float((low - 1) / (low + k - 1)), float((high - 1) / (high + k - 1)))),
+        "ICC(A,1)": (float(two), (float(low2), float(high2))),
+        "ICC(A,k)": (float(mean_of_k), (of_k[0], of_k[1])),
+    }
 
 
 def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
@@ -168,22 +205,24 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
 
 def _pairs(answers: Answers, kind: str) -> Floats:
     """float64[raters, raters] of correlations, NaN where undefined."""
-    rows = answers.where(~np.isnan(answers.score))
+    rows = answers.with_scores()
     return _pearson_pairs(rows) if kind == "pearson" else _spearman_pairs(rows)
 
 
 def _pearson_pairs(rows: Answers) -> Floats:
-    """All pairs at once from sparse products: what is summed over common items."""
+    """All pairs at once from sparse products: what is summed over common items, a stretch of them at a time."""
     from scipy import sparse
 
     centre = float(rows.score.mean()) if rows.n else 0.0  # against cancellation
-
-    def filled(data: Floats) -> Any:
-        return sparse.csr_array((data, (rows.item, rows.rater)), shape=(rows.items, len(rows.raters)))
-
-    here, x, xx = filled(np.ones(rows.n)), filled(rows.score - centre), filled((rows.score - centre) ** 2)
-    n = (here.T @ here).toarray()
-    sums, squares, products = (x.T @ here).toarray(), (xx.T @ here).toarray(), (x.T @ x).toarray()
+    n, sums, squares, products = (np.zeros((len(rows.raters), len(rows.raters))) for _ in range(4))
+    for first, after, part in rows.stretches():
+        place, score = (rows.item[part] - first, rows.rater[part]), rows.score[part] - centre
+        shape = (after - first, len(rows.raters))
+        here, x, xx = (sparse.csr_array((data, place), shape=shape) for data in (np.ones(len(score)), score, score**2))
+        n += (here.T @ here).toarray()
+        sums += (x.T @ here).toarray()
+        squares += (xx.T @ here).toarray()
+        products += (x.T @ x).toarray()
     with np.errstate(divide="ignore", invalid="ignore"):
         covariance = products - sums * sums.T / n
         variance = squares - sums * sums / n
@@ -195,19 +234,27 @@ def _pearson_pairs(rows: Answers) -> Floats:
 
 def _spearman_pairs(rows: Answers) -> Floats:
     """Ranks are taken among a pair's common items, so each pair is computed by itself."""
-    from scipy.stats import rankdata
-
     pairs = np.full((len(rows.raters), len(rows.raters)), np.nan)
-    order = np.lexsort((rows.item, rows.rater))
+    levels = rows.levels()
+    code = np.searchsorted(levels, rows.score).astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)
+    order = np.argsort(rows.rater, kind="stable")
     ends = np.searchsorted(rows.rater[order], np.arange(len(rows.raters) + 1))
-    own = [(rows.item[order[a:b]], rows.score[order[a:b]]) for a, b in pairwise(ends)]
-    for i, (items_i, scores_i) in enumerate(own):
+    own = [(rows.item[order[a:b]], code[order[a:b]]) for a, b in pairwise(ends)]
+    for i, (items_i, codes_i) in enumerate(own):
         for j in range(i + 1, len(own)):
             _, at_i, at_j = np.intersect1d(items_i, own[j][0], assume_unique=True, return_indices=True)
-            if len(at_i) < MIN_COMMON:
-                continue
-            a, b = rankdata(scores_i[at_i]), rankdata(own[j][1][at_j])
-            a, b = a - a.mean(), b - b.mean()
-            if (scale := float(np.sqrt((a @ a) * (b @ b)))) > 0:
-                pairs[i, j] = pairs[j, i] = float(np.clip((a @ b) / scale, -1, 1))
+            if len(at_i) >= MIN_COMMON:
+                found = _spearman(codes_i[at_i], own[j][1][at_j])
+                pairs[i, j] = pairs[j, i] = found
     return pairs
+
+
+def _spearman(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """Spearman's correlation of two arrays of codes; NaN without variance."""
+    from scipy.stats import rankdata
+
+    a, b = rankdata(one), rankdata(other)
+    a -= a.mean()
+    b -= b.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return float(np.clip((a @ b) / scale, -1, 1)) if scale > 0 else np.nan

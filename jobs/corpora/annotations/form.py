@@ -138,9 +138,7 @@ def _asked(rubric: Rubric, name: str) -> Asked:
         chosen = [(o.label if o.value is None else o.value, o.label, o.hotkey, o.colour) for o in people.options]
     labels = {answer.value: answer.label for answer in question.answers}
     examples = [f"{e.picture}: {labels[e.value]}. {e.why}" for e in (people.examples if people else ())]
-    options = [
-        Option(value, label, key, colour or _colour(question, value)) for value, label, key, colour in chosen
-    ]
+    options = [Option(value, label, key, colour or _colour(question, value)) for value, label, key, colour in chosen]
     return Asked(name, question.text, guidance, tuple(options), tuple(examples))
 
 
