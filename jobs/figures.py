@@ -13,7 +13,7 @@ the names of the released data sets.
 import csv
 import io
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -41,15 +41,16 @@ from jobs.store import locations
 
 TASKS = ("agreement", "crowdtruth", "dsg")
 RUBRIC, QUESTION = "file", "value"
-# What columns are called in the released files: CrowdTruth's relation task, DSG's answers and ratings.
-USUAL: dict[str, dict[str, tuple[str, ...]]] = {
+# What columns are called in released files: of CrowdTruth those of its two platforms (Figure Eight, Mechanical Turk),
+# of DSG its answers and ratings. The first that is there is taken.
+USUAL: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
     "agreement": {},
-    "crowdtruth": {"item": ("_unit_id",), "rater": ("_worker_id",)},
+    "crowdtruth": {"item": (("_unit_id",), ("HITId",)), "rater": (("_worker_id",), ("WorkerId",))},
     "dsg": {
-        "item": ("t2i_model", "item_id"),
-        "question": ("question_id",),
-        "parents": ("dependency_id",),
-        "value": ("answer",),
+        "item": (("t2i_model", "item_id"),),
+        "question": (("question_id",),),
+        "parents": (("dependency_id",),),
+        "value": (("answer",),),
     },
 }
 NEEDED = {
@@ -87,9 +88,14 @@ class FiguresConfig:
     out: str = MISSING  # a folder: index.html, figures.csv and the table metrics
     task: str = "agreement"  # agreement, crowdtruth or dsg
     columns: Columns = field(default_factory=Columns)
+    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
+    missing: list[str] = field(
+        default_factory=list
+    )  # agreement: words in columns.value that are no answer: [n/a, unsure]
     where: dict[str, str] = field(default_factory=dict)  # column: text; other rows are left out
     separator: str | None = None  # crowdtruth: what parts several annotations in a cell
     annotations: list[str] = field(default_factory=list)  # crowdtruth: the closed set; empty: those that occur
+    empty: str | None = None  # crowdtruth: the annotation that an empty cell stands for; null: it does not count
     people: str | None = None  # dsg: a file of people's ratings
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
     figures: FigureSettings = field(default_factory=FigureSettings)
@@ -100,8 +106,15 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if cfg.task not in TASKS:
         raise InputError(f"task={cfg.task}: there are {', '.join(TASKS)}")
-    if cfg.people and cfg.task != "dsg":
-        raise InputError("people= goes with task=dsg")
+    for key, task in (
+        ("people", "dsg"),
+        ("missing", "agreement"),
+        ("separator", "crowdtruth"),
+        ("annotations", "crowdtruth"),
+        ("empty", "crowdtruth"),
+    ):
+        if getattr(cfg, key) and cfg.task != task:
+            raise InputError(f"{key}= goes with task={task}")
     figuring.check(cfg.figures)
     refuse_foreign(cfg.out, "index.html", "figures.csv")
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
@@ -127,13 +140,13 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
 
 def _columns(cfg: FiguresConfig, uri: str) -> dict[str, list[str]]:
     """Field -> columns of the file: as configured, else under their usual names."""
-    there = next(batches(uri), pa.table({})).column_names
+    there = next(batches(uri, encoding=cfg.encoding), pa.table({})).column_names
     found = {}
     for each in fields(Columns):
         names = _names(getattr(cfg.columns, each.name), there)
         usual = USUAL[cfg.task].get(each.name, ())
-        if not names and usual and all(name in there for name in usual):
-            names = list(usual)
+        if not names:
+            names = next((list(columns) for columns in usual if all(name in there for name in columns)), [])
         if not names and each.name in NEEDED[cfg.task]:
             raise InputError(f"columns.{each.name}= is needed; {uri} has the columns {', '.join(there) or 'none'}")
         if names:
@@ -149,13 +162,18 @@ def _names(given: str | None, there: Sequence[str]) -> list[str]:
 
 
 def _rows(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
-    for batch in batches(uri):
-        yield chosen(uri, batch, columns, cfg.where)
+    for batch in batches(uri, encoding=cfg.encoding):
+        rows = chosen(uri, batch, columns, cfg.where)
+        if cfg.missing:
+            none = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
+            place = rows.column_names.index("value")
+            rows = rows.set_column(place, "value", pc.if_else(none, None, rows["value"]))
+        yield rows
 
 
 def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Figure]:
     """Through the same codes as the table `ratings`: memory does not grow with the file."""
-    numeric = all(_is_number(batch["value"]) for batch in _rows(cfg, uri, columns))
+    numeric = _is_scale(cfg, uri, columns)
     place = 0
     with Reduction(keep_ids=cfg.figures.crowdtruth) as reduction:
         for batch in _rows(cfg, uri, columns):
@@ -168,12 +186,30 @@ def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> I
         yield from figuring.question_figures(reduction, raters, Items(), cfg.figures, orders={}, scales={})
 
 
-def _is_number(column: pa.ChunkedArray) -> bool:
-    try:
-        column.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _is_scale(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> bool:
+    """Whether all answers are numbers; where only some are not, they are told, since one word makes categories."""
+    numbers, words = 0, Counter[str]()
+    for batch in _rows(cfg, uri, columns):
+        given = batch["value"].drop_null()
+        word = given.filter(pc.is_null(_numbers(given)))
+        numbers += len(given) - len(word)
+        words.update(word.to_pylist())
+    if words and numbers:
+        least = words.total()
+        example = words.most_common(1)[0][0]
+        say(
+            f"{least:,} of {numbers + least:,} answers are no numbers, as {example!r}, so that all are categories; "
+            f"if such words are no answers: missing=[{example}]"
+        )
+    return not words
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column as numbers, 3,5 being 3.5 as spreadsheets of many countries write it; null for what is none."""
+    comma = pc.match_substring_regex(column, r"^\s*-?\d+,\d+\s*$")
+    text = pc.utf8_trim_whitespace(pc.if_else(comma, pc.replace_substring(column, ",", "."), column))
+    number = pc.match_substring_regex(text, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    return pc.if_else(number, text, None).cast(pa.float64())
 
 
 def _check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
@@ -196,7 +232,7 @@ def _as_ratings(batch: pa.Table, *, numeric: bool, first: int) -> pa.Table:
         "method": pa.array(["human"] * n),
         "sample": pa.array(range(first, first + n), pa.int32()),
         "value": value,
-        "score": value.cast(pa.float64()) if numeric else pa.nulls(n, pa.float64()),
+        "score": _numbers(value) if numeric else pa.nulls(n, pa.float64()),
         "status": status,
     })  # fmt: skip
 
@@ -211,8 +247,9 @@ def _crowdtruth(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> 
         for unit, worker, cell in cells:
             asked += 1
             parts = cell.split(cfg.separator) if cell and cfg.separator else [cell or ""]
-            if picked := frozenset(part.strip() for part in parts if part.strip()):
-                given[unit, worker] = picked
+            picked = frozenset(part.strip() for part in parts if part.strip())
+            if picked or cfg.empty:
+                given[unit, worker] = picked or frozenset([cfg.empty or ""])
     occur = sorted({annotation for picked in given.values() for annotation in picked})
     closed = cfg.annotations or occur
     if strange := [annotation for annotation in occur if annotation not in closed]:
@@ -239,34 +276,41 @@ def _crowdtruth(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> 
 
 
 def _dsg(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Figure]:
-    pictures: dict[str, list[dsg.Question]] = defaultdict(list)
+    pictures: dict[str, dict[str, dsg.Question]] = defaultdict(dict)
     for batch in _rows(cfg, uri, columns):
         _check_named(uri, batch, ("item", "question"))
         for line in batch.to_pylist():
-            pictures[line["item"]].append(
-                dsg.Question(
-                    question=line["question"],
-                    parents=dsg.parents_of(line.get("parents")),
-                    valid=(line.get("valid") or "").strip().lower() not in ("no", "false", "0"),
-                    answer=line["value"],
+            name = dsg.id_of(line["question"])
+            if name in pictures[line["item"]]:
+                raise InputError(
+                    f"{uri}: picture {line['item']!r} has question {name!r} twice; "
+                    "name one model's rows with where.COLUMN=, or more columns with columns.item="
                 )
+            pictures[line["item"]][name] = dsg.Question(
+                question=name,
+                parents=dsg.parents_of(line.get("parents")),
+                valid=(line.get("valid") or "").strip().lower() not in ("no", "false", "0"),
+                answer=line["value"],
             )
     if not pictures:
         raise InputError(f"{uri}: no question" + (" (where= leaves none)" if cfg.where else ""))
+    strange = sorted({p for own in pictures.values() for q in own.values() for p in q.parents if p not in own})
+    if strange:
+        say(f"{len(strange)} parents are no question of their picture and ask for nothing, as {strange[0]!r}")
     people = _people(cfg) if cfg.people else {}
     if people:
         if not people.keys() & pictures.keys():
             example = next(iter(people)), next(iter(pictures))
             raise InputError(f"people= and input= share no picture, as in {example[0]!r} and {example[1]!r}")
         pictures = {name: own for name, own in pictures.items() if name in people}
-    yield from dsg.dsg_figures(pictures, people)
+    yield from dsg.dsg_figures({name: list(own.values()) for name, own in pictures.items()}, people)
 
 
 def _people(cfg: FiguresConfig) -> dict[str, float]:
     """picture -> mean rating."""
     uri = locations.find(cfg.people or "")[0].uri
     given: dict[str, list[float]] = defaultdict(list)
-    for batch in batches(uri):
+    for batch in batches(uri, encoding=cfg.encoding):
         names = {key: _names(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
         rows = chosen(uri, batch, names, {})
         try:

@@ -385,9 +385,12 @@ KEYS = {
         columns.question: str | None
         columns.parents: str | None
         columns.valid: str | None
+        encoding: str | None
+        missing: list[str]
         where: dict[str, str]
         separator: str | None
         annotations: list[str]
+        empty: str | None
         people: str | None
         people_columns.item: str
         people_columns.value: str

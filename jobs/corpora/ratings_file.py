@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from jobs.corpora.annotations import text_files
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
@@ -23,11 +24,11 @@ def one_file(key: str, uri: str) -> Object:
     return found[0]
 
 
-def batches(uri: str) -> Iterator[pa.Table]:
+def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
     """All rows with all columns as strings; an empty cell is null.
 
     Raises:
-        InputError: a file that is no CSV (TSV, by its name) or Parquet, or a CSV with rows of several widths.
+        InputError: a file that is no CSV or Parquet, a CSV with rows of several widths or a column that stands twice.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri):
@@ -37,26 +38,30 @@ def batches(uri: str) -> Iterator[pa.Table]:
                     for batch in file.iter_batches(BATCH_ROWS):
                         yield _texts(uri, pa.Table.from_batches([batch]))
                 return
-            delimiter = "\t" if uri.lower().removesuffix(".gz").endswith((".tsv", ".txt")) else ","
-            with fs.open_input_stream(path) as stream, _csv(stream, delimiter, ()) as reader:
-                names = reader.schema.names
-            if len(names) == 1 and ";" in names[0]:  # as spreadsheets of many countries write it
-                delimiter, names = ";", names[0].split(";")
-            with fs.open_input_stream(path) as stream, _csv(stream, delimiter, names) as reader:
+            dialect = text_files.look_at(uri, encoding=encoding)
+            if twice := [name for name in dialect.header if dialect.header.count(name) > 1]:
+                raise InputError(f"{uri}: column {twice[0]!r} stands twice; rename one of them")
+            with fs.open_input_stream(path) as stream, _csv(stream, dialect) as reader:
                 for batch in reader:
                     yield _texts(uri, pa.Table.from_batches([batch]))
         except pa.ArrowInvalid as error:
             raise InputError(f"{uri}: not a readable file ({str(error).splitlines()[0]})") from error
 
 
-def _csv(stream: pa.NativeFile, delimiter: str, names: Sequence[str]) -> pa_csv.CSVStreamingReader:
-    """A reader; the columns `names` are texts, so that 007 and TRUE stay what they are."""
+def _csv(stream: pa.NativeFile, dialect: text_files.Dialect) -> pa_csv.CSVStreamingReader:
+    """A reader whose columns are all texts, so that 007 and TRUE stay what they are."""
     return pa_csv.open_csv(
         stream,
-        read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        read_options=pa_csv.ReadOptions(
+            block_size=BLOCK_BYTES,
+            encoding=dialect.encoding.removesuffix("-sig"),  # Arrow leaves out UTF-8's mark by itself
+            column_names=list(dialect.header),
+            skip_rows=dialect.before,
+            skip_rows_after_names=1,  # the header
+        ),
+        parse_options=pa_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         convert_options=pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+            column_types=dict.fromkeys(dialect.header, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
 
@@ -65,7 +70,9 @@ def _texts(uri: str, rows: pa.Table) -> pa.Table:
     made = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         try:
-            text = column.cast(pa.string())
+            if pa.types.is_list(column.type):
+                column = pc.binary_join(column.cast(pa.list_(pa.string())), ",")  # noqa: PLW2901
+            text = pc.utf8_trim_whitespace(column.cast(pa.string()))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise InputError(f"{uri}: column {name} is {column.type}, which is no text") from error
         made[name] = pc.if_else(pc.equal(text, ""), None, text)

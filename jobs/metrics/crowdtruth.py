@@ -138,7 +138,8 @@ def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
     left, right, quality = tied.left, tied.right, at.annotation
     cosine = _cosine(tied.picked[left], tied.picked[right], quality)
     both = at.worker[tied.worker[left]] * at.worker[tied.worker[right]]
-    unit = _quotient(tied.unit[left], cosine * both, both, tied.units)
+    # a pair stands twice, and the reference's least denominator is of pairs that stand once
+    unit = _quotient(tied.unit[left], cosine * both / 2, both / 2, tied.units)
 
     weight = at.worker[tied.worker[right]] * at.unit[tied.unit[left]]
     worker_worker = _quotient(tied.worker[left], cosine * weight, weight, tied.workers)

@@ -18,7 +18,8 @@ from jobs.metrics.correlation import correlate
 from jobs.metrics.figure import Figure, estimated, undefined
 from jobs.metrics.intervals import BOOTSTRAP, FISHER, block_sums, bootstrap, fisher, ratio
 
-ROOT = {"", "0", "-"}  # how lists of parents say that there is none
+ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how lists of parents say that there is none
+YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]
 READINGS = ("with dependencies", "without dependencies")
 CONVENTIONS = {
@@ -33,6 +34,7 @@ _CORRELATION = (
     "{kind} correlation of the pictures' score, {reading}, with the mean of people's ratings (DSG, Cho et al. 2024), "
     "{convention}; n counts pictures."
 )
+_UNCLEAR = "Answers that are neither yes nor no (nor true, false, 1, 0), which count as no; n counts answers."
 _INVALID = "Questions called invalid, which are left out of every score; n counts questions."
 
 
@@ -47,14 +49,28 @@ class Question:
 
 
 def parents_of(listed: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Parents from a list or from a cell such as "1,2"; 0 and empty mean none."""
-    parts = re.split(r"[,;|]", listed) if isinstance(listed, str) else list(listed or ())
-    return tuple(part for part in (str(p).strip() for p in parts) if part not in ROOT)
+    """Parents from a list or from a cell such as "1,2", "[1, 2]" or "1.0"; 0, -1, none and empty mean none."""
+    parts = re.split(r"[,;|]", listed.strip().strip("[](){}")) if isinstance(listed, str) else list(listed or ())
+    return tuple(part for part in map(id_of, map(str, parts)) if part.casefold() not in ROOT)
+
+
+def id_of(text: str) -> str:
+    """A question's id as parents name it: without quotes, and 1.0 (a number beside empty cells) is 1."""
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().strip("'\""))
 
 
 def is_yes(answer: str | None) -> bool:
-    """Whether an answer is yes, whatever its case and closing punctuation; "yes, two" is not."""
-    return (answer or "").strip().strip(".!").casefold() == "yes"
+    """Whether an answer is yes (y, true, 1), whatever its case and closing punctuation; "yes, two" is not."""
+    return _plain(answer) in YES
+
+
+def is_unclear(answer: str | None) -> bool:
+    """Whether there is an answer that is neither yes nor no."""
+    return answer is not None and _plain(answer) not in YES | NO
+
+
+def _plain(answer: str | None) -> str:
+    return id_of((answer or "").strip().strip(".!").casefold())
 
 
 def score(questions: Sequence[Question], *, dependencies: bool) -> float | None:
@@ -88,6 +104,14 @@ def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str,
         definition=_INVALID,
         value=sum(not q.valid for q in questions),
         n=len(questions),
+        reason="a count: no interval",
+    )
+    given = [q for q in questions if q.valid and q.answer is not None]
+    yield Figure(
+        metric="dsg_unclear",
+        definition=_UNCLEAR,
+        value=sum(is_unclear(q.answer) for q in given),
+        n=len(given),
         reason="a count: no interval",
     )
     for reading in READINGS:

@@ -50,6 +50,8 @@ _MEAN_DEVIATION = (
 _ACCOUNT = {
     "ratings_total": "Ratings asked for or given, of every status (Rome, table 1); n counts ratings.",
     "ratings_double": "Items with more than one rating, of every status (Rome, table 1); n counts ratings.",
+    "ratings_repeated": "Ratings of an item by a rater who rated it before (samples, layouts), put together as one; n "
+    "counts ratings.",
     "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
     "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
 }
@@ -319,15 +321,17 @@ def deviations(model: Answers, people: Answers) -> Iterator[Figure]:
         )
 
 
-def accounting(statuses: Counter[str], double: int) -> Iterator[Figure]:
+def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterator[Figure]:
     """Ratings in total, items with several, excluded and left (Rome, table 1).
 
     Args:
         statuses: ratings by status.
         double: items with more than one rating.
+        repeated: ratings by a rater who rated the item before.
     """
     total, ok = statuses.total(), statuses["ok"]
-    counts = {"ratings_total": total, "ratings_double": double, "ratings_excluded": total - ok, "ratings_left": ok}
+    counts = {"ratings_total": total, "ratings_double": double, "ratings_repeated": repeated}
+    counts |= {"ratings_excluded": total - ok, "ratings_left": ok}
     for metric, value in counts.items():
         yield Figure(
             metric=metric,

@@ -88,19 +88,20 @@ def figures(
     inverted: bool = False,
     statuses: Counter[str] | None = None,
     double: int = 0,
+    repeated: int = 0,
 ) -> Iterator[Figure]:
     """All figures of one question, without the question's own dims.
 
     Args:
         inverted: turn the scale round first, for scores of models.
-        statuses, double: for the accounting, see `gold.accounting`; None: none.
+        statuses, double, repeated: for the accounting, see `gold.accounting`; None: none.
     """
     sets = _sets(answers, known, settings)
     for name, raters in sets.items():
         if len(raters) > 1:
             yield from _of_group(answers.of_raters(raters), name, settings)
     if statuses is not None:
-        yield from gold.accounting(statuses, double)
+        yield from gold.accounting(statuses, double, repeated)
     if settings.crowdtruth and known.names is not None:
         yield from _crowdtruth(answers, known, settings, sets)
     if answers.scored:

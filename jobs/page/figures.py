@@ -62,7 +62,8 @@ _ONE_BY_ONE = (
     "correlation_with_average",
 )
 FAMILIES = (
-    Family("Ratings", ("ratings_total", "ratings_double", "ratings_excluded", "ratings_left"), ("metric",)),
+    Family("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left"),
+           ("metric",)),
     Family(
         "Agreement among raters",
         ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
@@ -86,7 +87,8 @@ FAMILIES = (
                           "crowdtruth_rounds"), ("bins",)),
     Family("CrowdTruth: workers", ("worker_quality", "worker_worker_agreement", "worker_unit_agreement"), ("metric",)),
     Family("Marked spans", ("span_precision", "span_recall", "span_f1", "span_agreement", "span_alpha"), ("unit",)),
-    Family("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid"), ("reading", "convention")),
+    Family("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid", "dsg_unclear"),
+           ("reading", "convention")),
 )  # fmt: skip
 SHARE_METRICS = frozenset({
     "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
@@ -94,7 +96,8 @@ SHARE_METRICS = frozenset({
     "accuracy", "unit_quality_zero", "share_difference",
 })  # fmt: skip
 COUNTS = frozenset({
-    "ratings_total", "ratings_double", "ratings_excluded", "ratings_left", "crowdtruth_rounds", "dsg_invalid",
+    "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
+    "crowdtruth_rounds", "dsg_invalid", "dsg_unclear",
 })  # fmt: skip
 NAMES = {
     "percent_agreement": "equal answers",

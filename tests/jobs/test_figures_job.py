@@ -61,6 +61,70 @@ def test_words_are_categories_and_parquet_and_tsv_are_read(tmp_path):
     assert results[0]["majority_share", "(no majority)", "file", "people", "value"] == 1 / 2
 
 
+def test_what_spreadsheets_write(tmp_path):
+    """Excel in many countries: UTF-16 or a mark, sep=, semicolons, decimal commas, spaces around cells."""
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
+    half = ["image;who;score", *(line.replace(",", ";") + ",5" for line in RATINGS[1:])]
+    plain = "\n".join([RATINGS[0], *(f"{line}.5" for line in RATINGS[1:])]) + "\n"
+    files = {
+        "plain.csv": plain.encode(),
+        "decimal.csv": ("\r\n".join(["sep=;", *half]) + "\r\n").encode("utf-8-sig"),
+        "wide.csv": plain.replace(",", "\t").encode("utf-16"),
+        "spaces.csv": plain.replace(",", " , ").encode(),
+        "latin.csv": plain.replace("al", "ál").encode("latin-1"),
+    }
+    results = []
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        more = ["encoding=latin-1"] if name == "latin.csv" else []
+        cli.execute("figures", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
+        found = figures_in(tmp_path / f"{name}-F")
+        results.append([r["value"] for key, r in sorted(found.items()) if key[0] in ("alpha", "icc1", "mean_score")])
+    assert len(results[0]) == 5
+    assert all(found == pytest.approx(results[0]) for found in results)
+
+
+def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
+    file = write(tmp_path / "r.csv", [*RATINGS, "000,al,n/a", "001,al,4"])
+    columns = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    cli.execute("figures", [*columns, f"out={tmp_path}/F"])
+    assert "1 of 38 answers are no numbers, as 'n/a', so that all are categories" in capsys.readouterr().out
+    cli.execute("figures", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
+    found = figures_in(tmp_path / "G")
+    assert found["alpha", "file", "ordinal", "people", "value"]["n"] == 12
+    assert found["ratings_excluded", "file", "value"]["value"] == 1
+    assert found["ratings_repeated", "file", "value"]["value"] == 2
+
+
+def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
+    rows = ["HITId,AssignmentId,WorkerId,Answer.tags", "h1,1,a,cat", "h1,2,b,", "h2,3,a,", "h2,4,b,"]
+    file = write(tmp_path / "t.csv", rows)
+    more = ["columns.value=Answer.tags", "empty=none of these", f"out={tmp_path}/F"]
+    cli.execute("figures", ["task=crowdtruth", f"input={file}", *more])
+    found = figures_in(tmp_path / "F")
+    assert found["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
+        found["unit_annotation_score", "none of these", "h2"]["value"] == 1
+    )
+    assert found["unit_quality", "h1"]["value"] == 0
+    assert found["unit_quality", "h2"]["value"] == pytest.approx(1)
+
+
+def test_scene_graphs_of_another_model(tmp_path, capsys):
+    """Answers TRUE, 1, Y; parents as a printed list, as 1.0, outside; by hand: 1, 0, 2/3 and 0 with dependencies."""
+    lines = ["pic,qid,par,ans"]
+    for picture in range(4):
+        said = ["TRUE", "False", "1", "0"][picture], "Y", ["y", "no", "", "maybe"][picture]
+        lines += [f"p{picture},1,-1,{said[0]}", f'p{picture},2,"[1, 9]",{said[1]}', f"p{picture},3,1.0,{said[2]}"]
+    file = write(tmp_path / "a.csv", lines)
+    keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
+    cli.execute("figures", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
+    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
+    assert (found["dsg_unclear",]["value"], found["dsg_unclear",]["n"]) == (1, 11)
+    assert "1 parents are no question of their picture and ask for nothing, as '9'" in capsys.readouterr().out
+
+
 def test_crowdtruth_of_the_released_file(data, tmp_path):
     folder = data / "crowdtruth"
     cli.execute(
@@ -131,6 +195,14 @@ WRONG = {
          "annotations=['1','2']"],
         "annotation '3' is not in annotations",
     ),
+    "a column that stands twice": (["input={f}/twice.csv", "columns.item=a"], "column 'b' stands twice"),
+    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], "say what it is, for instance encoding="),
+    "an empty file": (["input={f}/empty.csv"], "empty, a header is needed"),
+    "a key of another task": (["input={f}/r.csv", "empty=none"], "empty= goes with task=crowdtruth"),
+    "two models in one file": (
+        ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],
+        "picture 'a' has question '1' twice",
+    ),
     "weights that are none": (["input={f}/r.csv", "figures.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
 }  # fmt: skip
 
@@ -141,6 +213,10 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(tmp_path, na
     write(tmp_path / "hole.csv", ["image,who,score", "a,b,1", ",b,2"])
     write(tmp_path / "ragged.csv", ["a,b", "1,2", "1,2,3"])
     write(tmp_path / "q.csv", ["i,q,v", "a,1,yes"])
+    write(tmp_path / "two.csv", ["i,q,v,m", "a,1,yes,x", "a,1.0,no,y"])
+    write(tmp_path / "twice.csv", ["a,b,b", "1,2,3"])
+    (tmp_path / "latin.csv").write_bytes("a,b\né,1\n".encode("latin-1"))
+    (tmp_path / "empty.csv").write_bytes(b"")
     write(tmp_path / "p.csv", ["i,v", "z,3"])
     keys, sentence = WRONG[name]
     with pytest.raises(InputError) as error:

@@ -275,6 +275,12 @@ def test_another_projects_export_is_told_by_its_controls(tmp_path: Path) -> None
         "rubric=century_labels",
         f"out={tmp_path / 'R'}",
     )
+    refused(
+        "the tasks are of rubric 'other', not century_labels",
+        export(tmp_path / "r.json", annotation([]), questions=["sensitive"], rubric="other"),
+        "rubric=century_labels",
+        f"out={tmp_path / 'R'}",
+    )
     # Mapped, it is read: stars and people by their number.
     likert = ["answers=[1,2,3,4,5]", "columns.questions={looks: beauty}"]
     ratings(source, *likert, f"out={tmp_path / 'R'}")

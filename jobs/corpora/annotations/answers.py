@@ -1,5 +1,6 @@
 """What people's words stand for: a rubric's answers by value, label, people's label or number; never a guess."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +35,7 @@ class AnswerSet:
     ambiguous: frozenset[str] = frozenset()
 
     def meaning(self, given: str | None) -> Meaning:
-        """The answer that `given` names; no case, no surplus white space, and 3.0 for the score 3."""
+        """The answer that `given` names; no case, no surplus white space, and 3.0 or 3,0 for the score 3."""
         if given is None or not given.strip():
             return Meaning(None, Status.SKIPPED.value, "no_answer", "the person gave no answer")
         word = fold(given)
@@ -53,7 +54,7 @@ class AnswerSet:
 
     def _number(self, word: str) -> int | None:
         try:
-            number = float(word)
+            number = float(_DECIMAL_COMMA.sub(r"\1.\2", word))
         except ValueError:
             return None
         return self._by_score.get(number)
@@ -91,6 +92,9 @@ class Questionnaire:
     def _default(self) -> AnswerSet:
         assert self.default is not None
         return self.default
+
+
+_DECIMAL_COMMA = re.compile(r"^(-?\d+),(\d+)$")
 
 
 def fold(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Delimited text as people's programs write it: encodings, byte-order marks, delimiters, quoted newlines."""
+"""Delimited text as people's programs write it: encodings, byte-order marks, delimiters, quoted newlines, `sep=;`."""
 
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ _MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is to be read: encoding, delimiter, and the names in its first row."""
+    """How a file is to be read: encoding, delimiter, the names in its header, and lines before it (Excel's `sep=;`)."""
 
     encoding: str
     delimiter: str
     header: tuple[str, ...]
+    before: int = 0
 
 
 def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = None) -> Dialect:
@@ -58,12 +60,15 @@ def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = No
         told, text = "utf-8-sig", text.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"{uri}: empty, a header is needed")
+    told_there = re.match(r"sep=(.)\r?\n", text)
+    if told_there:
+        text, delimiter = text[told_there.end() :], delimiter or told_there.group(1)
     if delimiter is None:
         delimiter = _delimiter(text)
     elif len(delimiter) != 1:
         raise InputError(f"delimiter={delimiter!r}: one character is needed, as in delimiter=;")
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    return Dialect(told, delimiter, tuple(name.strip() for name in header))
+    return Dialect(told, delimiter, tuple(name.strip() for name in header), before=int(told_there is not None))
 
 
 def _delimiter(text: str) -> str:
@@ -94,7 +99,8 @@ def rows(uri: str, dialect: Dialect, *, reject: Rejects, private: bool = False) 
         text = io.TextIOWrapper(stream, encoding=dialect.encoding, errors="surrogateescape", newline="")
         reader = csv.reader(text, delimiter=dialect.delimiter)
         with _csv_errors(uri, reader):
-            next(reader)
+            for _ in range(dialect.before + 1):
+                next(reader)
             line = reader.line_num + 1
             for row in reader:
                 begun, line = line, reader.line_num + 1

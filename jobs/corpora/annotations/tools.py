@@ -42,8 +42,10 @@ class ToolReading:
         """The questions a task asked: those it names, else the mapped ones, else the rubric's.
 
         Raises:
-            InputError: a question that the rubric does not have.
+            InputError: tasks of another rubric, or a question that the rubric does not have.
         """
+        if self.asked and self.asked.names and (of := data.get("rubric")) and of != self.asked.name:
+            raise InputError(f"the tasks are of rubric {of!r}, not {self.asked.name}")
         named = data.get("questions")
         if isinstance(named, list) and named:
             asked = tuple(map(str, named))

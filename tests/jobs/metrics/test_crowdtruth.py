@@ -2,6 +2,10 @@
 
 import ast
 import csv
+import itertools
+import math
+import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -48,6 +52,86 @@ def test_the_published_figures(published):
     expected = [published["of_annotation"][name] for name in ("false", "true")]
     assert found.annotation == pytest.approx(expected, abs=1e-6)
     assert (found.rounds, found.change < 0.001) == (6, True)
+
+
+def plainly(rows, stop):
+    """CrowdTruth 2.0 as its formulas read: rows are (unit, worker, set of annotations). Slow, and of nothing shared."""
+    units, workers = sorted({u for u, _, _ in rows}), sorted({w for _, w, _ in rows})
+    labels = sorted({a for _, _, picked in rows for a in picked})
+    picked = {(u, w): p for u, w, p in rows}
+    of_unit = {u: [w for w in workers if (u, w) in picked] for u in units}
+    of_worker = {w: [u for u in units if (u, w) in picked] for w in workers}
+    uqs, wqs, aqs = dict.fromkeys(units, 1.0), dict.fromkeys(workers, 1.0), dict.fromkeys(labels, 1.0)
+
+    def cosine(one, other):
+        over = sum(aqs[a] * one.get(a, 0) * other.get(a, 0) for a in labels)
+        lengths = [sum(aqs[a] * v.get(a, 0) ** 2 for a in labels) for v in (one, other)]
+        return over / math.sqrt(lengths[0] * lengths[1]) if math.sqrt(lengths[0] * lengths[1]) >= 1e-8 else 1e-8
+
+    def mean(pairs):
+        pairs = list(pairs)
+        return sum(v * weight for v, weight in pairs) / max(sum(weight for _, weight in pairs), 1e-8)
+
+    def vector(u, w, weight=1.0):
+        return dict.fromkeys(picked[u, w], weight)
+
+    def rest(u, w):
+        total = Counter()
+        for other in of_unit[u]:
+            if other != w:
+                total.update(vector(u, other, wqs[other]))
+        return total
+
+    def quality(a):
+        terms = []
+        for i, j in itertools.permutations(workers, 2):
+            common = [u for u in of_worker[i] if u in of_worker[j]]
+            if under := sum(uqs[u] * (a in picked[u, j]) for u in common):
+                both = sum(uqs[u] * (a in picked[u, i]) * (a in picked[u, j]) for u in common)
+                terms.append((both / under, wqs[i] * wqs[j]))
+        return max(mean(terms), 1e-8)
+
+    change = 1.0
+    while change >= stop:
+        new_u = {u: mean((cosine(vector(u, i), vector(u, j)), wqs[i] * wqs[j])
+                         for i, j in itertools.combinations(of_unit[u], 2)) for u in units}  # fmt: skip
+        wwa = {w: mean((cosine(vector(u, w), vector(u, o)), wqs[o] * uqs[u])
+                       for u in of_worker[w] for o in of_unit[u] if o != w) for w in workers}  # fmt: skip
+        wua = {w: mean((cosine(vector(u, w, wqs[w]), rest(u, w)), uqs[u]) for u in of_worker[w]) for w in workers}
+        new = new_u, {w: wwa[w] * wua[w] for w in workers}, {a: quality(a) for a in labels}
+        change = max(abs(n[k] - o[k]) for n, o in zip(new, (uqs, wqs, aqs), strict=True) for k in n)
+        uqs, wqs, aqs = new
+    uas = {(u, a): mean((a in picked[u, w], wqs[w]) for w in of_unit[u]) for u in units for a in labels}
+    return {"unit": uqs, "worker": wqs, "wwa": wwa, "wua": wua, "annotation": aqs, "uas": uas}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_tasks_are_what_the_formulas_give(seed):
+    """Single and multiple choice, few and many workers; the package CrowdTruth-core 2.1 gave the same on sixty such."""
+    draw = random.Random(seed)
+    labels = ["left", "ärgerlich", "none", "東"][: draw.randint(2, 4)]
+    rows = []
+    for u in range(draw.randint(2, 9)):
+        crowd = draw.randint(2, 8)
+        for w in draw.sample(range(9), crowd):
+            often = labels[:1] if draw.random() < 0.5 else labels
+            rows.append((u, w, frozenset(draw.sample(often, draw.randint(1, len(often)) if seed % 2 else 1))))
+    units, workers = sorted({u for u, _, _ in rows}), sorted({w for _, w, _ in rows})
+    used = sorted({a for _, _, picked in rows for a in picked})
+    vectors = [[float(a in picked) for a in used] for _, _, picked in rows]
+    at = crowdtruth([units.index(u) for u, _, _ in rows], [workers.index(w) for _, w, _ in rows], vectors)
+    expected = plainly(rows, 0.001)
+    measures = {
+        "unit": (at.unit, units),
+        "worker": (at.worker, workers),
+        "wwa": (at.worker_worker, workers),
+        "wua": (at.worker_unit, workers),
+        "annotation": (at.annotation, used),
+    }
+    for name, (found, keys) in measures.items():
+        assert found == pytest.approx([expected[name][key] for key in keys], abs=1e-9), name
+    scores = [[expected["uas"][u, a] for a in used] for u in units]
+    assert at.unit_annotation == pytest.approx(np.array(scores), abs=1e-9)
 
 
 def test_a_stricter_end_goes_on(published):

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from jobs.metrics.dsg import Question, dsg_figures, is_yes, parents_of, score
+from jobs.metrics.dsg import Question, dsg_figures, is_unclear, is_yes, parents_of, score
 
 
 def named(figures):
@@ -37,6 +37,17 @@ def test_invalid_missing_and_odd():
         False,
         False,
         False,
+    ]
+    assert [is_yes(a) for a in ("YES", "Y", "true", "TRUE", "1", "1.0", "0", "False", "n")] == [True] * 6 + [False] * 3
+    assert [is_unclear(a) for a in ("two", "yes, two", "", "No.", "0", "TRUE", None)] == [True] * 3 + [False] * 4
+    assert [parents_of(x) for x in ("[1, 2]", "['1']", "1.0", "-1", "None", "nan", "0.0")] == [
+        ("1", "2"),
+        ("1",),
+        ("1",),
+        (),
+        (),
+        (),
+        (),
     ]
     assert parents_of("1, outside") == ("1", "outside")
     assert [parents_of(x) for x in ("0", "", None, "1,2", ["3", "0"])] == [(), (), (), ("1", "2"), ("3",)]

@@ -120,6 +120,7 @@ def test_rome_table_1():
     assert found == {
         "ratings_total": 1569,
         "ratings_double": 103,
+        "ratings_repeated": 0,
         "ratings_excluded": 64,
         "ratings_left": 1505,
     }

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
+from jobs.metrics import reliability
 from jobs.metrics.answers import Answers
-from jobs.metrics.reliability import icc, pairwise_correlations
+from jobs.metrics.reliability import _pingouin_icc, icc, icc_of_sums, pairwise_correlations
 
 NAN = np.nan
 # Shrout and Fleiss (1979), table 2: 6 targets, 4 judges. Published there (table 4): ICC(1,1) 0.17, ICC(2,1) 0.29,
@@ -65,6 +66,27 @@ def test_undefined_with_its_reason(matrix, reason):
     for figure in icc(Answers.of(matrix)):
         assert figure.value is None
         assert reason in str(figure.reason)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_give_pingouins_coefficients_and_intervals(seed):
+    draw = np.random.default_rng(seed)
+    n, k = int(draw.integers(3, 60)), int(draw.integers(2, 7))
+    table = draw.integers(1, 6, (n, 1)) * draw.choice([0, 1, 3]) + draw.integers(0, 4, (n, k)) + draw.random(k)
+    theirs = _pingouin_icc(table)
+    for name, (mine, own) in icc_of_sums(table).items():
+        value, interval = theirs[name]
+        assert mine == pytest.approx(value, abs=1e-12)
+        assert own == pytest.approx(interval, abs=1e-9)
+
+
+def test_many_cells_are_reduced_by_their_sums(monkeypatch):
+    few = named(icc(Answers.of(SHROUT_FLEISS)))
+    monkeypatch.setattr(reliability, "MANY", 5)
+    monkeypatch.setattr(reliability, "_pingouin_icc", None)
+    many = named(icc(Answers.of(SHROUT_FLEISS)))
+    assert [many[m].value for m in many] == pytest.approx([few[m].value for m in few], abs=1e-12)
+    assert [many[m].high for m in many] == pytest.approx([few[m].high for m in few], abs=1e-9)
 
 
 def test_raters_who_agree_entirely():
