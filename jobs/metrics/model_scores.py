@@ -271,19 +271,22 @@ def disaggregated(
     *,
     attribute: str,
     minimum: int,
+    averaged: Sequence[Group] | None = None,
 ) -> Iterator[Figure]:
-    """Shares at the threshold by mean for each part of the items, and figure 13's average over all groups.
+    """Shares at the threshold by mean for each part of the items, and figure 13's average over groups.
 
     Args:
         parts: value of the attribute -> bool[items].
         minimum: a figure of fewer items says so in its reason.
+        averaged: the groups of the average, labellers and people one by one; None: all.
     """
     known = list(groups)
+    each = known if averaged is None else averaged
     for value, chosen in parts.items():
         part = answers.of_items(chosen)
         figures = [share_at_least(part, group, threshold) for group in known]
-        if len(known) > 1:
-            figures.append(average_of_shares(part, known, threshold))
+        if len(each) > 1:
+            figures.append(average_of_shares(part, each, threshold))
         for figure in figures:
             yield marked(figure, minimum).at(attribute=attribute, part=value)
 

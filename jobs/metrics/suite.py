@@ -1,7 +1,7 @@
 """Which figures a question gets by default: what the answers, the raters' kinds and the items' attributes allow."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -162,7 +162,7 @@ def _scores(
         for figure in made:
             yield figure.at(**({"inverted": "yes"} if inverted else {}))
     yield from _biases(turned, known, sets)
-    yield from _parts(turned, known, settings, groups)
+    yield from _parts(turned, known, settings, groups, averaged={PEOPLE, *sets.get(MODELS, ())})
 
 
 def _groups(
@@ -195,17 +195,20 @@ def _biases(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]])
             yield model_scores.self_preference(everyone, rater, own, written)
 
 
-def _parts(answers: Answers, known: Known, settings: FigureSettings, groups: Sequence[Group]) -> Iterator[Figure]:
+def _parts(
+    answers: Answers, known: Known, settings: FigureSettings, groups: Sequence[Group], *, averaged: Collection[str]
+) -> Iterator[Figure]:
+    """Parts of the items by their attributes; `averaged`: names of the groups that figure 13's average is over."""
     thresholds = [t for t in settings.at_least if (answers.levels() >= t).any()] or settings.at_least[-1:]
-    alone = [g for g in groups if len(g.raters) == 1 or g.name == PEOPLE]
     for attribute in settings.disaggregate:
         yield from model_scores.disaggregated(
             answers,
-            alone or groups,
+            groups,
             known.parts.get(attribute, {}),
             thresholds[-1],
             attribute=attribute,
             minimum=settings.minimum,
+            averaged=[g for g in groups if g.name in averaged],
         )
     for attribute in settings.compare:
         values = sorted(known.parts.get(attribute, {}))
@@ -221,11 +224,13 @@ def _parts(answers: Answers, known: Known, settings: FigureSettings, groups: Seq
         first, _, second = values_of.partition("-")
         parts = known.parts.get(attribute, {})
         none = np.zeros(answers.items, bool)
+        a, b = parts.get(first, none), parts.get(second, none)
+        said = {"attribute": attribute, "first": first, "second": second}
         for group in groups:
-            figure = model_scores.difference(
-                answers, group, thresholds[-1], parts.get(first, none), parts.get(second, none)
-            )
-            yield figure.at(attribute=attribute, first=first, second=second)
+            yield model_scores.difference(answers, group, thresholds[-1], a, b).at(**said)
+            for model, wrote in known.parts.get("model", {}).items() if attribute != "model" else ():
+                figure = model_scores.difference(answers, group, thresholds[-1], a & wrote, b & wrote)
+                yield figure.at(**said, model=model)
 
 
 def _categories(answers: Answers, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:

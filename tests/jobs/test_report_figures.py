@@ -106,11 +106,31 @@ def test_responses_bring_parts_biases_and_contrasts(report):
         "gemma-3@1",
         "qwen2-vl@1",
     }
+    # table 3: each writer's share by the mean over an ensemble; qwen's judge adds a point to qwen's, 3 + 4 is below 4
+    shares = {r["dims"]["part"]: r for r in report[0] if r["metric"] == "share_at_least" and r["dims"].get("group") ==
+              "two" and (r["dims"].get("attribute"), r["dims"]["question"]) == ("model", "due_weight")}  # fmt: skip
+    assert {name: (r["value"], r["n"]) for name, r in shares.items()} == {
+        "gemma-3@1": (8 / 20, 20),
+        "qwen2-vl@1": (8 / 20, 20),
+    }
+    # figure 13: the average over both judges and the people, not over ensembles of them
+    averages = {r["dims"]["part"]: r for r in report[0] if r["metric"] == "average_of_shares"
+                and (r["dims"]["attribute"], r["dims"]["question"]) == ("model", "due_weight")}  # fmt: skip
+    assert averages["gemma-3@1"]["dims"]["raters"] == "3"
+    assert averages["gemma-3@1"]["value"] == pytest.approx((8 / 20 + 8 / 20 + 4 / 20) / 3)
+    assert averages["qwen2-vl@1"]["value"] == pytest.approx((12 / 20 + 8 / 20 + 4 / 20) / 3)
     # the qwen judge adds a point (up to 5) to what qwen wrote, and nothing to gemma's
     assert one(report, "self_preference", rater="qwen3-vl@1", question="due_weight")["value"] > 0.5
     assert one(report, "length_bias", group="gemma-3@1", kind="spearman", question="due_weight")["value"] > 0.9
     assert one(report, "welch_p", group="people", attribute="region", question="due_weight")["n"] == 40
-    assert one(report, "share_difference", group="people", attribute="prompt", question="due_weight")["status"] == "ok"
+    # table 12: the difference between prompts, overall and for each writer
+    gaps = {r["dims"].get("model"): r for r in report[0] if r["metric"] == "share_difference"
+            and (r["dims"]["group"], r["dims"]["question"]) == ("gemma-3@1", "due_weight")}  # fmt: skip
+    assert set(gaps) == {None, "gemma-3@1", "qwen2-vl@1"}
+    own = [i for i in range(40) if i % 2 == 0]
+    high = {prompt: [1 + (i * 7) % 5 >= 4 for i in own if (i % 3 == 0) == (prompt == "b")] for prompt in "ab"}
+    gap = sum(high["a"]) / len(high["a"]) - sum(high["b"]) / len(high["b"])
+    assert gaps["gemma-3@1"]["value"] == pytest.approx(gap)
 
 
 def test_majorities_pool_none_and_gold_is_nobody_of_the_people(report):
