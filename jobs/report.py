@@ -24,7 +24,7 @@ from jobs import cli, config, exclusions, figuring
 from jobs.cli import say
 from jobs.errors import InputError
 from jobs.known import read_items, read_raters
-from jobs.metrics.distributions import Distributions, figures_of
+from jobs.metrics.distributions import Distribution, Distributions, figures_of
 from jobs.metrics.figure import Figure, figures_table
 from jobs.metrics.suite import FigureSettings
 from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
@@ -36,6 +36,8 @@ from jobs.store.locations import Object
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
 from jobs.store.small import write_small
 
+HUMAN = "human"  # the method of people's ratings
+EVERYBODY, FEW = "people, all together", 8  # of more people the page shows one distribution
 RULE_LABELS = {  # rules of curate, in its order, as a reader knows them
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",
@@ -96,7 +98,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     chosen = sample(read["images"], cfg.gallery, excluded) if "images" in read else set()
     words, scales = wording(cfg.rubric_dir)
     with Reduction(by=cfg.figures.by, keep_ids=cfg.figures.crowdtruth) as reduction:
-        distributions, of_chosen = reduce(ratings, chosen, excluded, reduction)
+        distributions, crowd, of_chosen = reduce(ratings, chosen, excluded, reduction)
         figures = list(
             _figures(
                 cfg,
@@ -114,17 +116,18 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     manifest = write_metrics(cfg.out, [*told, *figures], inputs=inputs, identity=identity, settings=config.plain(cfg))
     page = Page(
         title=cfg.title,
-        lede=_lede(read, ratings),
+        lede=_lede(read, distributions),
         provenance=_provenance(sources, manifest),
         notices=_notices(sources),
         steps=list(_steps(read)),
         tables=[_summary(key, source) for key, source in read.items()]
         + [_summary(f"ratings by {_rater(source)}", source) for source in ratings],
-        distributions=distributions.result(),
+        distributions=shown(distributions, crowd, reduction.methods),
         figures=figures,
         wording=words,
         pictures=list(_pictures(read, chosen, of_chosen, words)),
         pictures_total=read["images"].rows if "images" in read else None,
+        raters_total=len({of.rater for of in distributions.result()}),
     )
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
@@ -199,13 +202,14 @@ def span_kinds(beside: Mapping[str, Sequence[TableSource]], cfg: ReportConfig) -
 
 def reduce(
     ratings: Sequence[TableSource], chosen: set[str], excluded: frozenset[str], reduction: Reduction
-) -> tuple[Distributions, dict[str, list[dict[str, Any]]]]:
+) -> tuple[Distributions, Distributions, dict[str, list[dict[str, Any]]]]:
     """One pass over all ratings but those of excluded items.
 
     Returns:
-        Their distributions, and the rows about `chosen`; `reduction` has taken the codes of all.
+        Their distributions, those of people as one rater, and the rows about `chosen`; `reduction` has taken the codes
+        of all.
     """
-    distributions = Distributions(extra=reduction.by)
+    distributions, crowd = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
     wanted, barred = pa.array(sorted(chosen), pa.string()), pa.array(sorted(excluded), pa.string())
@@ -214,9 +218,20 @@ def reduce(
             batch = rows_read.filter(pc.invert(pc.is_in(rows_read["item_id"], barred)))
             distributions.add(batch)
             reduction.add(batch)
+            people = batch.filter(pc.equal(batch["method"], HUMAN))
+            place = people.column_names.index("rater")
+            crowd.add(people.set_column(place, "rater", pa.array([EVERYBODY] * len(people), pa.string())))
             for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
                 rows[row["item_id"]].append(row)
-    return distributions, rows
+    return distributions, crowd, rows
+
+
+def shown(distributions: Distributions, crowd: Distributions, methods: Mapping[str, set[str]]) -> list[Distribution]:
+    """What the page shows: every rater, but of more than `FEW` people all together. The table `metrics` has each."""
+    people = {rater for rater, used in methods.items() if used == {HUMAN}}
+    if len(people) <= FEW:
+        return distributions.result()
+    return [d for d in distributions.result() if d.rater not in people] + crowd.result()
 
 
 def wording(
@@ -265,11 +280,11 @@ def write_metrics(
     )
 
 
-def _lede(read: dict[str, TableSource], ratings: Sequence[TableSource]) -> str:
+def _lede(read: dict[str, TableSource], distributions: Distributions) -> str:
     parts = [f"{read['images'].rows:,} pictures"] if "images" in read else []
-    if ratings:
-        raters = sorted({_rater(source) for source in ratings})
-        parts.append(f"{sum(s.rows for s in ratings):,} ratings by {len(raters)} rater{'s' * (len(raters) != 1)}")
+    if found := distributions.result():
+        raters = len({of.rater for of in found})
+        parts.append(f"{sum(of.asked for of in found):,} ratings by {raters:,} rater{'s' * (raters != 1)}")
     return f"{' and '.join(parts)}." if parts else ""
 
 

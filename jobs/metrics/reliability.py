@@ -73,7 +73,8 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
         if not np.isfinite(value):
             figures.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
             continue
-        whole = bool(np.isfinite(low) and np.isfinite(high))
+        # with few items and less agreement than chance ICC(2,k)'s bound passes a pole: 51 to 0.97 is no interval
+        whole = bool(low <= value <= high)
         figures.append(
             Figure(
                 metric=name,
@@ -84,7 +85,9 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
                 low=low if whole else None,
                 high=high if whole else None,
                 interval_method=F_INTERVAL if whole else None,
-                reason=None if whole else "no interval: raters agree entirely",
+                reason=None
+                if whole
+                else f"no interval: raters agree {'entirely' if value > 0 else 'less than by chance'}",
                 dims=dims,
             )
         )

@@ -81,6 +81,7 @@ class Page:
         figures: what else was computed, in any order; those of single units and workers are left to the table.
         wording: (rubric, question) -> its words. Its order is the order of the page; questions it lacks follow by name.
         pictures: those shown; `pictures_total` is how many there are, None if these are all.
+        raters_total: how many rated, None if each has a distribution of their own.
     """
 
     title: str
@@ -94,3 +95,4 @@ class Page:
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     pictures_total: int | None = None
+    raters_total: int | None = None

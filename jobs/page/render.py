@@ -89,7 +89,7 @@ def render(page: Page) -> str:
         blocks=found,
         definitions=definitions(table for block in found for table in block.tables),
         kept=kept(page.steps),
-        totals=_totals(page.distributions),
+        totals=_totals(page),
         grid=_grid,
     )
     return _UNWRITABLE.sub("\ufffd", html)
@@ -213,11 +213,12 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
     )
 
 
-def _totals(distributions: Sequence[Distribution]) -> dict[str, int]:
+def _totals(page: Page) -> dict[str, int]:
+    distributions = page.distributions
     return {
         "asked": sum(d.asked for d in distributions),
         "ok": sum(d.ok for d in distributions),
-        "raters": len({_name(d) for d in distributions}),
+        "raters": page.raters_total or len({_name(d) for d in distributions}),
         "questions": len({(d.rubric, d.question) for d in distributions}),
     }
 

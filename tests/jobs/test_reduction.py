@@ -4,7 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs.metrics.answers import MAX_LEVELS
+from jobs import reduction
+from jobs.metrics import answers
+from jobs.metrics.answers import MAX_LEVELS, Answers
+from jobs.metrics.reliability import pairwise_correlations
 from jobs.reduction import Reduction, item_hashes
 from jobs.tables import table
 from tests.jobs.ratings_rows import rating
@@ -15,10 +18,10 @@ def batch(rows):
 
 
 def reduced(rows, *, size=None, by=(), **how):
-    with Reduction(by=by) as reduction:
+    with Reduction(by=by) as made:
         for first in range(0, len(rows), size or len(rows)):
-            reduction.add(batch(rows[first : first + (size or len(rows))]))
-        return {key: reduction.question(key, **how) for key in reduction.keys}
+            made.add(batch(rows[first : first + (size or len(rows))]))
+        return {key: made.question(key, **how) for key in made.keys}
 
 
 ROWS = [rating(f"i{i}", r, q, str(1 + (i * 3 + len(r) + len(q)) % 5)) for i in range(20)
@@ -40,6 +43,39 @@ def test_the_matrix_is_the_table_whatever_the_batches(size):
             assert matrix[place[hashed], answers.raters.index(row["rater"])] == row["score"]
     assert answers.asked.tolist() == [20, 20, 20]
     assert answers.items == 20
+
+
+@pytest.mark.parametrize("part", [7, 40])
+def test_parts_of_a_large_question_are_the_question(monkeypatch, part):
+    rows = [row | {"target": ("", "x")[n % 2]} for n, row in enumerate(ROWS)]
+    rows += [rating("i3", "p1", "a", "5", sample=1), rating("i4", "p22", "a", None, sample=2)]
+    countries = {"p1": "India"}
+    whole = reduced(rows, countries=countries)["r", "a"]
+    monkeypatch.setattr(reduction, "PART", part)
+    parts = reduced(rows, countries=countries)["r", "a"]
+    for name in ("item", "rater", "value", "score", "asked"):
+        assert getattr(parts.answers, name).tolist() == getattr(whole.answers, name).tolist(), name
+    assert (parts.item.tolist(), parts.target.tolist()) == (whole.item.tolist(), whole.target.tolist())
+    assert (parts.statuses, parts.double, parts.answers.items) == (whole.statuses, whole.double, whole.answers.items)
+
+
+@pytest.mark.parametrize("rows_at_a_time", [1, 5])
+def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
+    draw = np.random.default_rng(2)
+    matrix = np.where(draw.random((30, 6)) < 0.4, np.nan, draw.integers(1, 6, (30, 6)).astype(float))
+    matrix[10:14] = np.nan  # items without answers, at a border too
+    matrix[-1] = np.nan
+    one = Answers.of(matrix)
+    whole = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
+    whole_pairs = [figure.value for figure in pairwise_correlations(one)]
+    monkeypatch.setattr(answers, "ROWS_AT_A_TIME", rows_at_a_time)
+    parts = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
+    for mine, theirs in zip(parts, whole, strict=True):
+        assert np.array_equal(mine, theirs, equal_nan=True)
+    assert np.array_equal(whole[0], (~np.isnan(matrix)).sum(1))
+    assert np.array_equal(whole[6], np.nanmean(np.where(np.isnan(matrix).all(1)[:, None], 0, matrix), 1)
+                          + np.where(np.isnan(matrix).all(1), np.nan, 0), equal_nan=True)  # fmt: skip
+    assert [figure.value for figure in pairwise_correlations(one)] == pytest.approx(whole_pairs, abs=1e-12)
 
 
 def test_what_is_not_ok_is_asked_and_not_answered():

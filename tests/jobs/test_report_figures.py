@@ -182,6 +182,20 @@ def test_the_page_shows_them(report):
     assert "i39" not in page  # single units are left to the table
 
 
+def test_of_a_crowd_the_page_shows_people_all_together(tmp_path):
+    rows = [rating(f"i{i}", f"p{i * 3 + n}", "q", str(1 + n)) for i in range(4) for n in range(3)]
+    rows += [rating(f"i{i}", "m@1", "q", "3") for i in range(4)]
+    cli.execute("report", [f"ratings=[{write(tmp_path / 'R', 'ratings', rows)}]", f"out={tmp_path}/out"])
+    page = " ".join((tmp_path / "out" / "index.html").read_text(encoding="utf-8").split())
+    assert "16 ratings by 13 raters" in page
+    assert page.count("people, all together") >= 1
+    assert '<span dir="auto">p11</span>' not in page
+    found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    means = {json.loads(r["dims"])["rater"]: r["value"] for r in found if r["metric"] == "mean_score"}
+    assert means["p11"] == 3
+    assert len(means) == 13
+
+
 def test_scene_graphs_from_tables(tmp_path):
     questions = [
         {"set_id": "a", "question_id": "1", "parents": [], "valid": True},
