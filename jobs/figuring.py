@@ -80,9 +80,15 @@ def question_figures(
         known = _known(read, raters, items, settings, ids=reduction.ids, scale=scales.get((rubric, question)))
         dims = dict(zip(("rubric", "question", *settings.by), key, strict=True))
         inverted = question in settings.inverted
-        repeated = read.statuses.total() - int(read.answers.asked.sum())
-        account = {"statuses": read.statuses, "double": read.double, "repeated": repeated}
-        made = suite.figures(answers, known, settings, inverted=inverted, **account)
+        made = suite.figures(
+            answers,
+            known,
+            settings,
+            inverted=inverted,
+            statuses=read.statuses,
+            double=read.double,
+            repeated=read.statuses.total() - int(read.answers.asked.sum()),
+        )
         for figure in made:
             yield figure.at(**dims)
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def plainly(rows, stop):
         return dict.fromkeys(picked[u, w], weight)
 
     def rest(u, w):
-        total = Counter()
+        total: Counter[str] = Counter()
         for other in of_unit[u]:
             if other != w:
                 total.update(vector(u, other, wqs[other]))
@@ -121,7 +122,7 @@ def test_random_tasks_are_what_the_formulas_give(seed):
     vectors = [[float(a in picked) for a in used] for _, _, picked in rows]
     at = crowdtruth([units.index(u) for u, _, _ in rows], [workers.index(w) for _, w, _ in rows], vectors)
     expected = plainly(rows, 0.001)
-    measures = {
+    measures: dict[str, tuple[Any, list[Any]]] = {
         "unit": (at.unit, units),
         "worker": (at.worker, workers),
         "wwa": (at.worker_worker, workers),

@@ -9,6 +9,7 @@ test_label_studio_itself.py finds again.
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import requests
 from playwright.sync_api import Page, sync_playwright
@@ -34,26 +35,26 @@ PLACE = """word => {
 def session(address: str) -> requests.Session:
     made = requests.Session()
     made.get(f"{address}/user/login/")
-    token = made.cookies["csrftoken"]
+    token = str(made.cookies["csrftoken"])
     form = {"csrfmiddlewaretoken": token, "email": USER, "password": PASSWORD}
     made.post(f"{address}/user/login/", data=form, headers={"Referer": address}).raise_for_status()
-    made.headers.update({"X-CSRFToken": made.cookies["csrftoken"], "Referer": address})
+    made.headers.update({"X-CSRFToken": str(made.cookies["csrftoken"]), "Referer": address})
     return made
 
 
 def project(of: requests.Session, address: str, folder: Path) -> int:
     """A project of the study's configuration, its pictures and the tasks of the one rater."""
     config = (folder / "label_studio" / "config.xml").read_text("utf-8")
-    about = {"title": f"study {folder.name}", "label_config": config, "sampling": "Sequential sampling"}
+    about: Any = {"title": f"study {folder.name}", "label_config": config, "sampling": "Sequential sampling"}
     number: int = done(of.post(f"{address}/api/projects/", json=about))["id"]
-    pictures = {"project": number, "path": str(folder / "pictures"), "use_blob_urls": True, "title": "pictures"}
+    pictures: Any = {"project": number, "path": str(folder / "pictures"), "use_blob_urls": True, "title": "pictures"}
     done(of.post(f"{address}/api/storages/localfiles", json=pictures))
     tasks = (folder / "label_studio" / f"{USER}.json").read_bytes()
     done(of.post(f"{address}/api/projects/{number}/import", files={"tasks.json": tasks}))
     return number
 
 
-def done(answer: requests.Response) -> dict:
+def done(answer: requests.Response) -> dict[str, Any]:
     assert answer.ok, answer.text[:500]
     return answer.json()
 
