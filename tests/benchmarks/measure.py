@@ -53,7 +53,7 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
         started = time.perf_counter()
         with errors.open("wb") as stderr:
             child = subprocess.Popen(command, cwd=ROOT, stdout=stderr, stderr=stderr)
-        tree = _Tree(child.pid)
+        tree = Tree(child.pid)
         try:
             # WNOWAIT leaves the child unreaped, so that its pid stays its own until wait4 has its accounts
             while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -82,8 +82,8 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
     return Measured(rows=told["rows"], digest=told["digest"], **own)
 
 
-class _Tree:
-    """What was seen of a process and its descendants so far."""
+class Tree:
+    """What was seen of a process and its descendants so far: CPU seconds, and the greatest memory (`peak_bytes`)."""
 
     def __init__(self, pid: int) -> None:
         import psutil
@@ -95,9 +95,11 @@ class _Tree:
 
     @property
     def cpu_seconds(self) -> float:
+        """Of all that were seen, up to the last sample."""
         return sum(self._cpu.values())
 
     def sample(self) -> None:
+        """Look at every process of the tree."""
         resident = 0
         try:
             processes = [self.root, *self.root.children(recursive=True)]

@@ -38,6 +38,16 @@ def naive(workdir: Path, size: Size) -> Result:
     return judging.one_pass_a_label(shape(size), labels=WHOLE[size])
 
 
+def vllm(workdir: Path, size: Size) -> Result:
+    """vLLM's CPU build as it is installed, if it is."""
+    return judging.vllm(shape(size), workdir)
+
+
+def vllm_32(workdir: Path, size: Size) -> Result:
+    """The same with the smallest blocks that it takes, so that next to nothing of the prefix is computed again."""
+    return judging.vllm(shape(size), workdir, block=32)
+
+
 def floor(workdir: Path, size: Size) -> Result:
     """Matrix products alone."""
     return judging.floor(shape(size))
@@ -61,6 +71,8 @@ BENCHMARK = Benchmark(
         Contender(name="cascade", function=f"{__name__}:cascade", about="packed tails"),
         Contender(name="batched", function=f"{__name__}:batched", about="a row a tail"),
         Contender(name="naive", function=f"{__name__}:naive", compared=False, about="one pass a label"),
+        Contender(name="vllm", function=f"{__name__}:vllm", compared=False, about="its CPU build, prefix caching"),
+        Contender(name="vllm_32", function=f"{__name__}:vllm_32", compared=False, about="in blocks of 32 tokens"),
         Contender(name="floor", function=f"{__name__}:floor", compared=False, about="matrix products alone"),
         Contender(name="labels_10", function=f"{__name__}:labels_10", compared=False, about="10 labels"),
         Contender(name="labels_200", function=f"{__name__}:labels_200", compared=False, about="200 labels"),
@@ -68,6 +80,8 @@ BENCHMARK = Benchmark(
     reference="cascade",
     targets=(
         Target(metric="cpu_s", contender="naive", against="cascade", at_least=22),
+        Target(metric="cpu_s", contender="vllm", against="cascade", at_least=1.3),
+        Target(metric="cpu_s", contender="vllm_32", against="cascade", at_least=1.3),
         Target(metric="cpu_s", contender="floor", against="cascade", at_least=0.85),
         Target(metric="peak_mb", contender="labels_200", against="labels_10", at_most=1.3),
     ),
