@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from actors.vlm.answers import Answers
 from actors.vlm.packing import common
-from actors.vlm.prompts import Prompt
+from actors.vlm.prompts import Prompt, as_list
 
 _TAIL = "REMINE7TAIL"  # stands for a tail while a template is rendered; a word that no template touches
 WINDOW = 160  # characters before the tail that are tokenised again with it
@@ -45,12 +45,17 @@ class Chat:
             raise ValueError(f"{name}: its chat template leaves the picture out")
 
     def tokens(self, prompts: Sequence[Prompt], picture: Any) -> Tokens:
-        """Tokens of `prompts`, which differ in their tails only, about one picture (None: none).
+        """Tokens of `prompts`, which differ in their tails only, about one picture or several (None: none).
 
         The tokens of a whole prompt are those of what is shared followed by those of its tail. Where a
         tokenizer joins what stands on both sides of the cut, the cut moves.
         """
         picture = picture if self.pictures else None
+        if any(not p.tail or p.tail != p.tail.strip() for p in prompts):
+            # Some templates trim a message, and then what stands before such a tail is not what is shared.
+            rendered = [self.rendered(p, picture) for p in prompts]
+            inputs = self.encode(rendered[0], picture)
+            return Tokens(inputs, *self._tokenised_whole(rendered, inputs["input_ids"][0].tolist()))
         head, end = self._frame(prompts[0], picture)
         inputs = self.encode(head + prompts[0].tail + end, picture)
         ids: list[int] = inputs["input_ids"][0].tolist()
@@ -68,7 +73,7 @@ class Chat:
         Qwen2.5-VL without `mm_token_type_ids`, say, silently takes one-dimensional positions for the picture.
         """
         start = getattr(self.tokenizer, "bos_token", None)
-        pictures = {} if picture is None else {"images": [[picture]]}
+        pictures = {} if picture is None else {"images": [as_list(picture)]}
         made = self.processor(
             text=[text], add_special_tokens=not (start and text.startswith(start)), return_tensors="pt", **pictures
         )
@@ -81,19 +86,14 @@ class Chat:
     def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
         """`codes` as tokens at the start of the model's turn (after `start`, if its turn is begun with that).
 
+        Between `start` and an answer stands a space; none where `start` ends in a line and the tokens split there.
+
         Raises:
             ValueError: no code or an empty one, or two that are the same tokens.
         """
         if not codes or not all(codes):
             raise ValueError(f"{self.name}: an empty answer among {list(codes)!r}")
-        before = self._opened(self.start, start)
-        opened = self._ids(before)
-        found = []
-        for code in codes:
-            ids = self._ids(before + (self.lead if not start else " ") + code)
-            if ids[: len(opened)] != opened or len(ids) == len(opened):
-                raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
-            found.append(tuple(ids[len(opened) :]))
+        found = self._behind(start, codes)
         bridge = 0
         while all(len(s) > bridge + 1 and s[bridge] == found[0][bridge] for s in found):
             if self.tokenizer.decode([found[0][bridge]]).strip():
@@ -105,6 +105,19 @@ class Chat:
         if all(len(s) == 1 for s in sequences):
             return Answers("code", found[0][:bridge], sequences)
         return Answers("sequence", found[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
+
+    def _behind(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
+        """Tokens of each of `codes` behind the opened turn, with the white space before them."""
+        before = self._opened(self.start, start)
+        opened = self._ids(before)
+        between = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
+        for space in ["", *between] if start and before.endswith("\n") else between:
+            found = [self._ids(before + space + code) for code in codes]
+            split = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in found]
+            if all(split):
+                return [tuple(ids[len(opened) :]) for ids in found]
+        code = codes[split.index(False)]
+        raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
 
     def token_starts(self, text: str) -> list[int]:
         """For each token of `text` on its own, the character at which it begins."""
@@ -167,8 +180,8 @@ class Chat:
         return start, found[1] if found else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
-        """`rendered` with the beginning of the model's turn."""
-        return rendered + self.lead + start if start else rendered
+        """`rendered` with the beginning of the model's turn; a space at its end is put before the answer instead."""
+        return rendered + self.lead + start.rstrip(" ") if start else rendered
 
     def _render(self, messages: list[dict[str, Any]], *, open_turn: bool = True) -> str:
         render: Callable[..., str] = self.processor.apply_chat_template

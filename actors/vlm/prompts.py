@@ -15,8 +15,9 @@ from actors.vlm.rubric import PICTURE, Question, Rubric, environment
 
 @dataclass(frozen=True)
 class Prompt:
-    """One picture with the text around it; `before` and `after` are the same in all prompts of one picture.
+    """A picture (or several side by side) with the text around it.
 
+    `before` and `after` are the same in all prompts of one picture.
     `start` is how the model's turn begins ("Final score:"), if it is begun for it.
     """
 
@@ -26,17 +27,23 @@ class Prompt:
     start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
-        """The chat: one turn of the user's with one picture, in the form that transformers' templates read.
+        """The chat: one turn of the user's with its pictures, in the form that transformers' templates read.
 
-        Without a picture (None) the turn is one text.
+        Args:
+            picture: one, or several in a sequence; without any (None) the turn is one text.
         """
         if picture is None:
             return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.tail}]}]
-        content: list[dict[str, Any]] = [{"type": "image", "image": picture}]
+        content: list[dict[str, Any]] = [{"type": "image", "image": each} for each in as_list(picture)]
         if self.before:
             content.insert(0, {"type": "text", "text": self.before})
         content.append({"type": "text", "text": self.after + self.tail})
         return [{"role": "user", "content": content}]
+
+
+def as_list(picture: Any) -> list[Any]:
+    """The pictures of a prompt, of which `picture` is one or a sequence of several."""
+    return list(picture) if isinstance(picture, list | tuple) else [picture]
 
 
 class Asked(NamedTuple):

@@ -37,7 +37,10 @@ class EngineError(RuntimeError):
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt about one picture (PIL image, RGB; None: without one), to be answered with one of `codes`."""
+    """One prompt to be answered with one of `codes`, about a picture: PIL image, RGB; a tuple of several; None: none.
+
+    Requests share what is encoded once if they have the same picture object.
+    """
 
     prompt: Prompt
     picture: Any

@@ -1,0 +1,106 @@
+"""Requests as a stranger might put them: in each family they get the answers of one whole pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.vlm.chat import Chat
+from actors.vlm.prompts import Prompt
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.test_families import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, apart, logprobs
+
+Load = Callable[[str], tuple[Any, Any]]
+WIDE, HIGH, SMALL = (
+    picture(1, width=180, height=90),
+    picture(2, width=90, height=200),
+    picture(3, width=64, height=64),
+)
+TAILS = ("Melanesia?", "Northern Africa, is it so?")
+
+
+def asked(
+    *tails: str, about: Any = WIDE, codes: tuple[str, ...] = DIGITS, after: str = ARTICLE, start: str = ""
+) -> list[Request]:
+    return [Request(Prompt("", after, tail, start), about, codes) for tail in tails]
+
+
+ATTACKS = {
+    "several pictures, in either order, and one": [
+        *asked(*TAILS, about=(WIDE, HIGH, SMALL)),
+        *asked(TAILS[0], about=(SMALL, HIGH, WIDE)),
+        *asked(TAILS[0], about=(HIGH,)),
+    ],
+    "pictures of unlike sizes": [*asked(*TAILS), *asked(*TAILS, about=HIGH), *asked(*TAILS, about=SMALL)],
+    "no picture, after one": [*asked(*TAILS), *asked(*TAILS, about=None), *asked(*TAILS, about=None, after="")],
+    "an empty tail": asked("", "Is it?"),
+    "an empty tail alone": asked(""),
+    "white space around tails": asked("Is it? \n", " Was it?", "\nWill it be?\n\n"),
+    "tails of one word and of many": asked("a", "word and " * 60 + "b?", "Is it so?"),
+    "answers that begin others": asked(*TAILS, codes=("1", "10", "agree", "agree strongly")),
+    "one allowed answer": asked(*TAILS, codes=("agree strongly",)),
+    "a turn begun with a space at its end": asked(*TAILS, start="Final score: "),
+    "a turn begun with a line": asked(*TAILS, start="Let me think.\n\n"),
+    "nothing but a tail": asked(*TAILS, after=""),
+    "a single label": asked(TAILS[0]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS.values())
+def test_the_answers_of_a_whole_pass(load: Load, name: str) -> None:
+    model, processor = load(name)
+    for attack, requests in ATTACKS.items():
+        naive = logprobs(ClosedSetScorer(model, processor, engine="naive").score(requests))
+        for engine in ("cascade", "batched"):
+            found = logprobs(ClosedSetScorer(model, processor, engine=engine).score(requests))
+            assert apart(found, naive) < TOLERANCE, (attack, engine)
+
+
+def test_several_pictures_are_all_seen(load: Load) -> None:
+    """And in their order."""
+    for name in set(MODELS.values()) - {"llama-tiny"}:
+        both, turned, one = (
+            logprobs(ClosedSetScorer(*load(name)).score(asked(TAILS[0], about=about)))
+            for about in ((WIDE, SMALL), (SMALL, WIDE), WIDE)
+        )
+        assert apart(both, turned) > 1e-3, name
+        assert apart(both, one) > 1e-3, name
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "gemma3-tiny"])
+def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
+    """No label's answer depends on which others are asked, or when."""
+    scorer = ClosedSetScorer(*load(name), engine="cascade")
+    requests = asked(*(f"{LABELS[i % 4]}, number {i}?" for i in range(200)))
+    whole = scorer.score(requests)
+    assert all(isinstance(each, Scores) for each in whole)
+    assert apart(logprobs(scorer.score(requests[::-1])[::-1]), logprobs(whole)) < TOLERANCE
+    naive = ClosedSetScorer(*load(name), engine="naive").score(requests[::67])
+    assert apart(logprobs(whole[::67]), logprobs(naive)) < TOLERANCE
+
+
+def test_a_window_shorter_than_the_prefix(load: Load) -> None:
+    """What the other tests of Gemma rest on: its windowed layers do not see the beginning of these prompts."""
+    model, processor = load("gemma3-tiny")
+    group = ClosedSetScorer(model, processor).prepare(asked(*TAILS))
+    assert model.config.get_text_config().sliding_window < group.shared / 2
+
+
+def test_a_space_before_an_answer_is_written_once(load: Load) -> None:
+    """ "Final score: " and "Final score:" are the same beginning, not one with two spaces."""
+    chat = Chat(load("qwen2.5-vl-tiny")[1], name="tiny")
+    assert chat.answers(DIGITS, start="Final score: ") == chat.answers(DIGITS, start="Final score:")
+    one, other = (asked(TAILS[0], start=start)[0].prompt for start in ("Final score: ", "Final score:"))
+    assert chat.rendered(one, WIDE) == chat.rendered(other, WIDE)
+
+
+def test_a_template_that_knows_no_system_role(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = load("qwen2.5-vl-tiny")
+    refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    monkeypatch.setattr(processor, "chat_template", refuses + processor.chat_template)
+    naive, cascade = (
+        logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked(*TAILS)))
+        for engine in ("naive", "cascade")
+    )
+    assert apart(cascade, naive) < TOLERANCE
