@@ -11,16 +11,19 @@ from typing import Any
 from actors.vlm import attention
 from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
 from actors.vlm.packing import Block, Row, block
-from actors.vlm.prefix import Prefix, shell
+from actors.vlm.prefix import Prefix, last_layer_at, shell
 
 PLAIN = "sdpa"
 
 
-def hidden_states(model: Any, family: Family, prefix: Prefix, rows: Sequence[Row], *, engine: str) -> Any:
-    """Last hidden states of all tokens of `rows` behind `prefix`.
+def hidden_states(
+    model: Any, family: Family, prefix: Prefix, rows: Sequence[Row], *, engine: str, read: Sequence[int] | None = None
+) -> Any:
+    """Last hidden states of the tokens of `rows` behind `prefix`.
 
     Args:
         engine: `cascade` or `batched`.
+        read: which of them, by their number in the flattened result; all if None. The others mean nothing.
 
     Returns:
         [rows, width, hidden]; what lies past a row's end means nothing.
@@ -28,11 +31,14 @@ def hidden_states(model: Any, family: Family, prefix: Prefix, rows: Sequence[Row
     import torch
 
     made = block(rows)
+    nodes = None if read is None else torch.tensor(sorted(set(read)))
     with torch.inference_mode():
-        return (_cascade if engine == "cascade" else _batched)(model, family, prefix, made)
+        return (_cascade if engine == "cascade" else _batched)(model, family, prefix, made, nodes)
 
 
-def _cascade(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
+def _cascade(model: Any, family: Family, prefix: Prefix, tails: Block, nodes: Any) -> Any:
+    import torch
+
     config = model.config.get_text_config()
     count, width = tails.ids.shape
     padded = not bool(tails.real.all())
@@ -40,6 +46,7 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
     ids, depths = tails.ids.flatten(), tails.depths.flatten()
     if places is not None:
         ids, depths = ids[places], depths[places]
+        nodes = None if nodes is None else torch.searchsorted(places, nodes)
     plan = attention.Plan(
         prefix=prefix.layers,
         windows=windows(config),
@@ -50,7 +57,7 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
         ancestors=tails.ancestors,
     )
     attention.register()
-    with _implementation(model, attention.NAME), attention.active(plan):
+    with _implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
         found = _pass(model, family, prefix, ids[None], depths[None], mask=None, joined=False)[0]
     if places is None:
         return found.reshape(count, width, -1)
@@ -59,7 +66,7 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
     return filled.reshape(count, width, -1)
 
 
-def _batched(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
+def _batched(model: Any, family: Family, prefix: Prefix, tails: Block, nodes: Any) -> Any:
     import torch
 
     config = model.config.get_text_config()
@@ -86,7 +93,7 @@ def _batched(model: Any, family: Family, prefix: Prefix, tails: Block) -> Any:
     if limited:
         layer, window = next(iter(limited.items()))
         given = {"full_attention": given, SLIDING: mask(seen[layer], window)}
-    with _implementation(model, PLAIN):
+    with _implementation(model, PLAIN), last_layer_at(model, nodes):
         return _pass(model, family, prefix, tails.ids, depths, mask=given, joined=True)
 
 

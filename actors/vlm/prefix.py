@@ -1,10 +1,11 @@
 """What many prompts share, encoded once: keys and values that passes over tails read and cannot change."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm.families import Family, base_model
+from actors.vlm.families import Family, base_model, language_model
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
     config = model.config.get_text_config()
     cache: Any = DynamicCache(config=config)
     forget_positions(model)
-    with torch.inference_mode():
+    nothing = torch.empty(0, dtype=torch.long)  # keys and values are taken; the last hidden states are not
+    with torch.inference_mode(), last_layer_at(model, nothing):
         base_model(model)(**inputs, past_key_values=cache, use_cache=True)
     length = int(inputs["input_ids"].shape[1])
     crossing = set(getattr(config, "cross_attention_layers", ())) if family.cross_attention else set()
@@ -56,6 +58,39 @@ def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
         cross={number: pair for number, pair in held.items() if number in crossing and pair[0].numel()},
         cross_mask=None if mask is None else mask[:, -1:],
     )
+
+
+@contextmanager
+def last_layer_at(model: Any, nodes: Any) -> Iterator[None]:
+    """Let the last layer's feed-forward be computed for some tokens of a pass only: no other token reads its output.
+
+    Of a model with ten layers that is 7 % of the work, of one with thirty 2 %.
+
+    Args:
+        nodes: [n] numbers of the tokens in the flattened pass; None for all.
+    """
+    feed = None if nodes is None else getattr(language_model(model).layers[-1], "mlp", None)
+    if feed is None:
+        yield
+        return
+    import torch
+
+    whole, before = feed.forward, feed.__dict__.get("forward")  # accelerate puts one of its own there
+
+    def some(hidden: Any) -> Any:
+        found = torch.zeros_like(hidden)
+        if nodes.numel():
+            places = nodes.to(hidden.device)
+            found.view(-1, hidden.shape[-1])[places] = whole(hidden.reshape(-1, hidden.shape[-1])[places][None])[0]
+        return found
+
+    feed.forward = some
+    try:
+        yield
+    finally:
+        del feed.forward
+        if before is not None:
+            feed.forward = before
 
 
 def forget_positions(model: Any) -> None:

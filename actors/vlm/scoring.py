@@ -250,8 +250,8 @@ class ClosedSetScorer:
         found: dict[int, Scores | ScoringError] = {}
         passed = (length + sum(len(row.tokens) for row in rows)) / len(chosen)
         for numbers in packing.groups(rows, limit):
-            hidden = passes.hidden_states(self.model, self.family, prefix, [rows[n] for n in numbers], engine=engine)
-            width = hidden.shape[1]
+            some = [rows[n] for n in numbers]
+            width = max(len(row.tokens) for row in some)
             members = [(at, m) for at, n in enumerate(numbers) for m in by_row[n]]
             asked = [
                 likelihoods.Asked(
@@ -261,6 +261,8 @@ class ClosedSetScorer:
                 )
                 for at, m in members
             ]
+            read = [node for one in asked for node in (one.last, *one.inner)]
+            hidden = passes.hidden_states(self.model, self.family, prefix, some, engine=engine, read=read)
             values = likelihoods.log_likelihoods(self.model, hidden.flatten(0, 1), asked)
             for (_, m), logprobs in zip(members, values, strict=True):
                 found[m] = _scores(logprobs, group, chosen[m], passed)

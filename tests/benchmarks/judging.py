@@ -185,8 +185,8 @@ def generate_a_label(shape: Shape, *, labels: int) -> Result:
 def floor(shape: Shape) -> Result:
     """The matrix products that the work cannot do without, each at its own size, and nothing else.
 
-    Linear layers of the text model over prefix and tails, the vision tower's over its patches, both products of
-    attention, the output layer at one token a label.
+    Linear layers of the text model over prefix and tails (its last feed-forward at one token a label), the vision
+    tower's over its patches, both products of attention, the output layer at one token a label.
     """
     import torch
 
@@ -199,7 +199,9 @@ def floor(shape: Shape) -> Result:
     more = shared_length(group.tails)
     prefix, tails = group.shared + more, sum(len(t) - more for t in group.tails)
     text = loaded.model.config.get_text_config()
-    layers = [m for m in loaded.model.model.language_model.modules() if isinstance(m, torch.nn.Linear)]
+    reader = loaded.model.model.language_model
+    last = {m for m in reader.layers[-1].mlp.modules() if isinstance(m, torch.nn.Linear)}
+    layers = [m for m in reader.modules() if isinstance(m, torch.nn.Linear) and m not in last]
     seeing = [m for m in loaded.model.model.visual.modules() if isinstance(m, torch.nn.Linear)]
     patches = int(group.inputs["pixel_values"].shape[0])
     heads, size = text.num_attention_heads, text.hidden_size // text.num_attention_heads
@@ -211,6 +213,7 @@ def floor(shape: Shape) -> Result:
         # Half of the prefix's own square is masked; tails see all of it.
         products += [(heads, prefix // 2, size, prefix), (heads, prefix // 2, prefix, size)]
         products += [(heads, tails, size, prefix), (heads, tails, prefix, size)]
+    products += [(1, shape.labels, m.in_features, m.out_features) for m in last]
     products.append((1, shape.labels, text.hidden_size, text.vocab_size))
     made = [(torch.randn(b, n, k), torch.randn(b, k, m)) for b, n, k, m in dict.fromkeys(products)]
     by_size = {(a.shape[0], a.shape[1], a.shape[2], b.shape[2]): (a, b) for a, b in made}

@@ -10,6 +10,7 @@ import pytest
 from actors.vlm import attention, memory, passes, scoring
 from actors.vlm.answers import Answers
 from actors.vlm.chat import Chat
+from actors.vlm.families import language_model
 from actors.vlm.prompts import Prompt
 from actors.vlm.scoring import ClosedSetScorer, Request, Scores, ScoringError
 from tests.actors.vlm.conftest import picture
@@ -110,9 +111,9 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     seen = []
     hidden_states = passes.hidden_states
 
-    def watched(*given: Any, engine: str) -> Any:
+    def watched(*given: Any, **options: Any) -> Any:
         seen.append(len(given[3]))
-        return hidden_states(*given, engine=engine)
+        return hidden_states(*given, **options)
 
     monkeypatch.setattr(passes, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
@@ -120,6 +121,28 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
     assert len(seen) > 1
     assert sum(seen) == 6
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny"])
+def test_the_last_feed_forward_sees_the_answers_tokens_alone(load: Load, name: str) -> None:
+    """Nothing else reads its output; and afterwards it is as it was, what accelerate put in its place included."""
+    model, processor = load(name)
+    feed = language_model(model).layers[-1].mlp
+    seen = []
+
+    def counting(hidden: Any) -> Any:
+        seen.append(hidden.shape[1])
+        return type(feed).forward(feed, hidden)
+
+    expected = good(ClosedSetScorer(model, processor, engine="naive").score(requests()))
+    feed.forward = counting
+    try:
+        for engine in ("cascade", "batched"):
+            assert far(good(ClosedSetScorer(model, processor, engine=engine).score(requests())), expected) < 1e-4
+        assert seen == [3, 3]  # three requests, by either engine; of the prefix, none
+        assert feed.forward is counting
+    finally:
+        del feed.forward
 
 
 def test_a_label_before_several_questions_passes_once(load: Load) -> None:
