@@ -9,16 +9,14 @@ from actors.ids import content_id
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
+from actors.vlm import context
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
 from actors.vlm.generation import Generated, Sampling, TextGenerator
-from actors.vlm.instructions import Instruction, cut_texts
+from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, rater_name
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.scoring import ScoringError
 
-EMPTY_CONTEXT = ("answer", "skip")
-# Of the positions a model has, the context may take half: pictures of some models take thousands themselves.
-CONTEXT_SHARE = 2
 _PREPARED = pa.schema(
     [
         ("item_id", pa.string()),
@@ -63,16 +61,16 @@ class PromptPreparer:
         revision: str | None = None,
         questions: Sequence[Mapping[str, Any]] = (),
         target: str = "",
-        max_context_tokens: int = 8192,
+        max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
         empty_context: str = "answer",
     ) -> None:
         from transformers import AutoConfig
 
         self.instruction = Instruction.from_dict(instruction)
-        check_context_options(max_context_tokens, empty_context)
+        context.check_options(max_context_tokens, empty_context)
         self.skip_empty = empty_context == "skip"
         self.chat = ChatEncoder(load_processor(model, revision=revision))
-        if self.instruction.shows_picture and not self.chat.takes_pictures:
+        if self.instruction.shows_picture and not self.chat.sees_pictures:
             raise ValueError(
                 f"model {model!r} takes no pictures and prompt {self.instruction.name!r} shows one; "
                 "name a vision-language model, or a prompt whose order has no `picture`"
@@ -80,7 +78,7 @@ class PromptPreparer:
         self._words = {"questions": list(questions), "target": target}
         config = AutoConfig.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-        self.context_limit = min(max_context_tokens, positions // CONTEXT_SHARE if positions else max_context_tokens)
+        self.context_limit = context.limit(max_context_tokens, positions)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Prepare a batch.
@@ -117,19 +115,22 @@ class PromptPreparer:
                 return Status.MISSING_INPUT, "no_picture", f"the picture's status is {item['status']}"
             if not item["pictures"] or any(data is None for data in item["pictures"]):
                 return Status.MISSING_INPUT, "no_picture", "there is no picture, or one without bytes"
-        fields = self.instruction.context_fields
-        if fields and self.skip_empty and not any((item.get(field) or "").strip() for field in fields):
+        if self.skip_empty and context.is_empty(item, self.instruction.context_fields):
             return Status.SKIPPED, "empty_context", "nothing is said about the item"
         return None
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        texts = {field: self.chat.as_data(item.get(field) or "") for field in self.instruction.context_fields}
-        context, given, kept = cut_texts(
-            texts, instruction=self.instruction, limit=self.context_limit, starts=self.chat.starts
+        fields = self.instruction.context_fields
+        said, given, kept = context.cut(
+            {field: self.chat.as_data(item.get(field) or "") for field in fields},
+            fields=fields,
+            first=self.instruction.context_cut,
+            limit=self.context_limit,
+            starts=self.chat.token_starts,
         )
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
         used = {name: value for name, value in self._words.items() if name in self.instruction.words}
-        pieces = self.instruction.render(context, **used)
+        pieces = self.instruction.render(said, **used)
         inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
         if kept < given:
             cut = _failed(Status.TRUNCATED, "context_cut", f"{kept} of {given} tokens of context kept")
@@ -275,18 +276,6 @@ def pad_token(chat: ChatEncoder, model: Any) -> int:
 def sample_seed(base: int, item: str, sample: int) -> int:
     """The seed of one sample: 63 bits of a hash over the run's seed, the item and the sample's number."""
     return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1
-
-
-def check_context_options(max_context_tokens: int, empty_context: str) -> None:
-    """Refuse a limit below one token and an unknown word.
-
-    Raises:
-        ValueError: naming the value and what is allowed.
-    """
-    if max_context_tokens < 1:
-        raise ValueError(f"max_context_tokens is {max_context_tokens}; it must be at least 1")
-    if empty_context not in EMPTY_CONTEXT:
-        raise ValueError(f"empty_context is {empty_context!r}; allowed are {', '.join(EMPTY_CONTEXT)}")
 
 
 def _failed(status: Status, kind: str, message: str) -> dict[str, Any]:

@@ -13,21 +13,17 @@ import pyarrow as pa
 
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
+from actors.vlm import context
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.prompts import Asked, PromptBuilder, cut_context
+from actors.vlm.prompts import Asked, PromptBuilder
 from actors.vlm.ratings import METHODS, distribution, failed, rating_table, scored
 from actors.vlm.rubric import Rubric
 from actors.vlm.scoring import ClosedSetScorer, EngineError, Group, Request, Scores, ScoringError
 
-# An encyclopaedia's section is seldom longer than 2,000 tokens, so that a cut stays rare.
-MAX_CONTEXT_TOKENS = 8192
-# Of the positions a model has, the context may take half: pictures of some models take thousands themselves.
-CONTEXT_SHARE = 2
 CUTS = 3  # a context that is still too long after these is given up: its tokens do not add up
 READERS = 2  # threads that decode and tokenise ahead of the device
 COLUMNS = ("item_id", "bytes", "status")
 TARGETS = "targets"  # an item's own, in place of the rubric's
-EMPTY_CONTEXT = ("judge", "skip")
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Judge:
         rater: name in column `rater`; `model@revision` if None.
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`;
             never more than half of the positions that the model has.
-        empty_context: `judge` without it, or `skip` an item about which nothing is said.
+        empty_context: `answer` without it, or `skip` an item about which nothing is said.
         engine: how prompts pass through the model (`actors.vlm.scoring`).
         budget_gb: memory for what passes at once; half of what is free if None.
         noise: share of the rows, chosen by a hash of their key, that is scored again in other company.
@@ -74,8 +70,8 @@ class Judge:
         layout: str | None = None,
         targets: Sequence[str] | None = None,
         rater: str | None = None,
-        max_context_tokens: int = MAX_CONTEXT_TOKENS,
-        empty_context: str = "judge",
+        max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
+        empty_context: str = "answer",
         engine: str = "auto",
         budget_gb: float | None = None,
         noise: float = 0.0,
@@ -87,10 +83,7 @@ class Judge:
         self.rubric = Rubric.from_dict(rubric)
         self.targets = _targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=layout)
-        if max_context_tokens < 1:
-            raise ValueError(f"max_context_tokens is {max_context_tokens}; it must be at least 1")
-        if empty_context not in EMPTY_CONTEXT:
-            raise ValueError(f"empty_context {empty_context!r} is not one of {', '.join(EMPTY_CONTEXT)}")
+        context.check_options(max_context_tokens, empty_context)
         if not 0 <= noise <= 1:
             raise ValueError(f"noise is {noise}; it is a share, from 0 to 1")
         if threads is not None:
@@ -103,8 +96,7 @@ class Judge:
             question.name: METHODS[self.scorer.answers(question.codes, start=self.rubric.answer_start).rule]
             for question in self.rubric.questions
         }
-        positions = self.scorer.max_tokens
-        self.context_limit = min(max_context_tokens, positions // CONTEXT_SHARE if positions else max_context_tokens)
+        self.context_limit = context.limit(max_context_tokens, self.scorer.max_tokens)
         self.empty_context, self.noise, self.readers = empty_context, noise, max(1, readers)
         self._pool = ThreadPoolExecutor(self.readers, thread_name_prefix="judge-reader")
         self._tally: Counter[str] = Counter()
@@ -187,18 +179,21 @@ class Judge:
                 reason = "the picture has no bytes"
             return Status.MISSING_INPUT, ScoringError("no_picture", reason)
         fields = self.rubric.context_fields
-        if self.empty_context == "skip" and fields and not any((item.get(f) or "").strip() for f in fields):
+        if self.empty_context == "skip" and context.is_empty(item, fields):
             return Status.SKIPPED, ScoringError("no_context", f"nothing is said of it in {', '.join(fields)}")
         return None
 
     def _prepared(self, item: dict[str, Any]) -> _Ready:
         """Prompts whose context is cut until the longest fits the model and its memory."""
         picture = decode_rgb(item["bytes"]) if self.scorer.sees_pictures else None
-        texts = {field: self.scorer.as_data(item.get(field) or "") for field in self.rubric.context_fields}
+        fields = self.rubric.context_fields
+        texts = {field: self.scorer.as_data(item.get(field) or "") for field in fields}
         limit, room = self.context_limit, self.scorer.room()
         for _ in range(CUTS):
-            context, given, kept = cut_context(texts, rubric=self.rubric, limit=limit, count=self.scorer.token_starts)
-            asked = self.builder.prompts(context, targets=self._targets_of(item))
+            said, given, kept = context.cut(
+                texts, fields=fields, first=self.rubric.context_cut, limit=limit, starts=self.scorer.token_starts
+            )
+            asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([Request(each.prompt, picture, each.question.codes) for each in asked])
             over = 0 if room is None else group.longest - room
             if over <= 0 or kept == 0:

@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.generator import CONTEXT_SHARE, sample_seed, text_generator
+from actors.generator import sample_seed, text_generator
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
+from actors.vlm import context
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.generation import Generated, Sampling
 from actors.vlm.loading import load_vlm, rater_name
-from actors.vlm.prompts import Asked, Prompt, PromptBuilder, cut_context
+from actors.vlm.prompts import Asked, Prompt, PromptBuilder
 from actors.vlm.ratings import distribution, failed, rating_table, scored
 from actors.vlm.rubric import Rubric
 from actors.vlm.scoring import ClosedSetScorer, EngineError, Request, Scores, ScoringError
@@ -63,7 +64,7 @@ class ThinkingJudge:
         top_p: float = 1.0,
         max_tokens: int = 1024,
         seed: int = 0,
-        max_context_tokens: int = 8192,
+        max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
         cache_gb: float | None = None,
         group_rows: int | None = None,
         threads: int | None = None,
@@ -83,8 +84,7 @@ class ThinkingJudge:
         self.scorer = ClosedSetScorer(loaded, processor)
         for question in self.rubric.questions:
             self.scorer.check_codes(question.codes)
-        positions = self.scorer.max_tokens
-        self.context_limit = min(max_context_tokens, positions // CONTEXT_SHARE if positions else max_context_tokens)
+        self.context_limit = context.limit(max_context_tokens, self.scorer.max_tokens)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Judge a batch.
@@ -116,14 +116,18 @@ class ThinkingJudge:
         return rating_table(rows)
 
     def _judged(self, item: Mapping[str, Any], picture: Any) -> list[dict[str, Any]]:
-        texts = {field: self.scorer.as_data(item.get(field) or "") for field in self.rubric.context_fields}
-        context, given, kept = cut_context(
-            texts, rubric=self.rubric, limit=self.context_limit, count=self.scorer.token_starts
+        fields = self.rubric.context_fields
+        said, given, kept = context.cut(
+            {field: self.scorer.as_data(item.get(field) or "") for field in fields},
+            fields=fields,
+            first=self.rubric.context_cut,
+            limit=self.context_limit,
+            starts=self.scorer.token_starts,
         )
         cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
         asked = [
             each._replace(prompt=Prompt(each.prompt.before, each.prompt.after, f"{each.prompt.tail}\n\n{THINK}"))
-            for each in self.builder.prompts(context, targets=self.rubric.targets or ("",))
+            for each in self.builder.prompts(said, targets=self.rubric.targets or ("",))
         ]
         thoughts = self._thoughts(item["item_id"], asked, picture)
         requests: list[Request] = []

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from omegaconf import MISSING
 
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running
 from jobs.config import Common, plain
 from jobs.errors import InputError
 from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan
 from jobs.store.writer import Task
 
 if TYPE_CHECKING:
@@ -86,14 +86,11 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},
     )
-    if cfg.plan:
-        screen.show_plan("embed", plan, cfg.resources, pools, note=f"{facts.dim} dimensions")
+    run = running.begin("embed", cfg, plan, pools=pools, note=f"{facts.dim} dimensions")
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, pools)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     model = {"model": cfg.embedder.model, "pretrained": cfg.embedder.pretrained}
     encode = {
         **model,
@@ -111,9 +108,7 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     encoding = flow.Stage("embed", TextEmbedder if texts else Embedder, encode)
     stages = [encoding] if texts else [flow.Stage("decode", PictureDecoder, model), encoding]
     flow.stream(run, name="embed", read=read, stages=stages, resources=cfg.resources)
-    manifest = run.finish()
-    screen.show_result("embed", manifest, run)
-    return manifest
+    return running.end("embed", run)
 
 
 def known(cfg: EmbedderConfig) -> "EncoderFacts":

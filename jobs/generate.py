@@ -9,36 +9,31 @@ own, derived from the item and its number. Refusals are told apart by the rules 
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
-from omegaconf import MISSING
+from typing import TYPE_CHECKING, Any
 
 from actors.ids import content_id
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction, asked_questions
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.rubric import TARGET_WORD, Rubric
-from jobs import cli, exclusions, screen
-from jobs.config import Common, plain
+from jobs import asking, cli, exclusions, running
+from jobs.asking import AskingConfig
+from jobs.config import plain
 from jobs.errors import InputError
-from jobs.items import Reader, Sources, open_sources
-from jobs.judge import JudgeModelConfig
+from jobs.items import Sources, reading, sources_of
 from jobs.metrics import refusals
 from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import Plan, TableRun
+
+if TYPE_CHECKING:
+    from jobs.flow import Stage
 
 
 @dataclass
-class GenerateConfig(Common):
+class GenerateConfig(AskingConfig):
     """Keys of `generate`."""
 
-    input: str = MISSING  # a table of images, or of items
-    images: str | None = None  # beside a table of items: their pictures
-    texts: str | None = None  # beside a table of items: their texts
-    records: str | None = None  # what is known about pictures, for the prompt's context
-    judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     prompt: dict[str, Any] = field(default_factory=dict)  # what the model is asked
     rubric: dict[str, Any] = field(default_factory=dict)  # for prompts that ask a rubric's questions
     refusals: dict[str, Any] = field(default_factory=dict)  # the rules that tell refusals apart, by language
@@ -47,40 +42,60 @@ class GenerateConfig(Common):
     top_p: float = 1.0  # share of the likeliest tokens that is drawn from
     max_tokens: int = 1024  # of an answer; a longer one is truncated
     seed: int = 0  # every sample's own seed is derived from it
-    max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
     empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
     cache_gb: float | None = None  # memory for caches; null: half of what is free
     group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
 
 
+SAMPLING = ("temperature", "top_p", "max_tokens", "seed")
+
+
 def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.generator import Generator, PromptPreparer
-    from actors.vlm.loading import rater_name
-
     instruction, questions = _checked(cfg)
-    rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
-    sources = open_sources(
-        cfg.input,
-        images=cfg.images,
-        texts=cfg.texts,
-        records=cfg.records,
-        fields=instruction.context_fields,
-        pictures=instruction.shows_picture,
-    )
+    sources = sources_of(cfg, fields=instruction.context_fields, pictures=instruction.shows_picture)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    asked = {
+    asked = _asked(cfg, instruction, questions)
+    rows = sources.items.rows
+    note = f"writes {rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
+    plan = _plan(cfg, instruction, asked, sources, excluded)
+    run = running.begin("generate", cfg, plan, pools=["decode", "judge"], note=note)
+    if run is None:
+        return None
+    from jobs import flow
+
+    read = reading(run, sources, fields=instruction.context_fields, pictures=instruction.shows_picture, held=excluded)
+    flow.stream(
+        run,
+        name="generate",
+        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
+        stages=_stages(cfg, instruction, questions, asked),
+        resources=cfg.resources,
+    )
+    manifest = running.end("generate", run)
+    show_refusals(run)
+    return manifest
+
+
+def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a text depends on beside the model, the item and the sample's number."""
+    return {
         "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
         "questions": content_id(json.dumps(questions, sort_keys=True)) if questions else None,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
-        **{name: getattr(cfg, name) for name in ("temperature", "top_p", "max_tokens", "seed")},
+        **{name: getattr(cfg, name) for name in SAMPLING},
     }
-    plan = Plan(
+
+
+def _plan(
+    cfg: GenerateConfig, instruction: Instruction, asked: dict[str, Any], sources: Sources, excluded: frozenset[str]
+) -> Plan:
+    return Plan(
         out=cfg.out,
         table="responses",
         identity={
-            "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
+            "judge": cfg.judge.identity,
             **asked,
             "samples": cfg.samples,
             "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
@@ -89,64 +104,33 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
         },
         units=sources.units(),
         config=plain(cfg),
-        metadata={"model": rater, "prompt": instruction.name},
+        metadata={"model": cfg.judge.rater, "prompt": instruction.name},
         derived=True,
-        models={cfg.judge.name: rater},
+        models={cfg.judge.name: cfg.judge.rater},
     )
-    if cfg.plan:
-        rows = sources.items.rows
-        note = f"writes {rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
-        screen.show_plan("generate", plan, cfg.resources, ["decode", "judge"], note=note)
-        return None
-    from jobs import flow, session
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["decode", "judge"])
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    model = {"model": cfg.judge.model, "revision": cfg.judge.revision}
+
+def _stages(
+    cfg: GenerateConfig, instruction: Instruction, questions: list[dict[str, Any]], asked: dict[str, Any]
+) -> list["Stage"]:
+    from actors.generator import Generator, PromptPreparer
+    from jobs.flow import Stage
+
     prepare = {
-        **model,
+        **cfg.judge.processor,
         "instruction": cfg.prompt,
         "questions": questions,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
     }
     write = {
-        **model,
-        "dtype": cfg.judge.dtype,
-        "device_map": cfg.judge.device_map,
+        **cfg.judge.weights,
         "prompt": instruction.name,
         "asked": content_id(json.dumps(asked, sort_keys=True)),
-        "refusals": cfg.refusals,
-        **{name: getattr(cfg, name) for name in ("samples", "temperature", "top_p", "max_tokens", "seed")},
-        **{name: getattr(cfg, name) for name in ("cache_gb", "group_rows")},
+        **{name: getattr(cfg, name) for name in ("refusals", "samples", *SAMPLING, "cache_gb", "group_rows")},
         "threads": cfg.resources.judge.threads,
     }
-    stages = [flow.Stage("decode", PromptPreparer, prepare)]
-    stages.append(flow.Stage("judge", Generator, write, rows_out=cfg.samples))
-    read = reading(run, sources, fields=instruction.context_fields, pictures=instruction.shows_picture, held=excluded)
-    flow.stream(
-        run,
-        name="generate",
-        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
-        stages=stages,
-        resources=cfg.resources,
-    )
-    manifest = run.finish()
-    screen.show_result("generate", manifest, run)
-    show_refusals(run)
-    return manifest
-
-
-def reading(run: TableRun, sources: Sources, *, fields: Sequence[str], pictures: bool, held: frozenset[str]) -> Reader:
-    """How the workers read the items of `sources`; keeps the list of pictures that must not be used with the run."""
-    return Reader(
-        kind=sources.items.name,
-        sides=tuple(sources.sides),
-        fields=tuple(fields),
-        pictures=pictures,
-        excluded=exclusions.keep(run, held),
-    )
+    return [Stage("decode", PromptPreparer, prepare), Stage("judge", Generator, write, rows_out=cfg.samples)]
 
 
 def show_refusals(run: TableRun) -> None:
@@ -163,18 +147,13 @@ def show_refusals(run: TableRun) -> None:
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
     """The instruction and the questions it asks, everything else in the configuration checked as well."""
-    from actors.generator import check_context_options
     from actors.vlm.generation import Sampling
-    from actors.vlm.loading import check_vlm
 
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
-        check_context_options(cfg.max_context_tokens, cfg.empty_context)
         RefusalRules(cfg.refusals)
-        for name in ("samples", "group_rows", "cache_gb"):
-            if (value := getattr(cfg, name)) is not None and not value > 0:
-                raise ValueError(f"{name} is {value}; it must be more than 0")
+        asking.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
         if TARGET_WORD in instruction.words:
             raise ValueError(f"prompt {instruction.name!r} speaks of a label; it is for python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
@@ -185,8 +164,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
             if rubric.asks_targets:
                 raise ValueError(f"rubric {rubric.name!r} asks about targets, which one JSON answer cannot hold")
             questions = asked_questions(rubric)
-        if not cfg.plan:
-            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+        asking.check(cfg, empty_context=cfg.empty_context)
     except ValueError as error:
         raise InputError(f"generate: {error}") from error
     return instruction, questions

@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 from actors.ids import content_id
 from actors.status import Status
 from jobs import exclusions
+from jobs.asking import AskingConfig
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.reading import TableSource, data_objects, open_table, read_unit
+from jobs.store.run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import Task
 from jobs.tables import TABLES
@@ -161,6 +163,24 @@ class Reader:
         for field in self.fields:
             made = made.append_column(field, pa.array([_string(each.get(field)) for each in contexts], pa.string()))
         return made
+
+
+def sources_of(cfg: AskingConfig, *, fields: Sequence[str], pictures: bool) -> Sources:
+    """The tables that a job's keys name (`open_sources`)."""
+    return open_sources(
+        cfg.input, images=cfg.images, texts=cfg.texts, records=cfg.records, fields=fields, pictures=pictures
+    )
+
+
+def reading(run: TableRun, sources: Sources, *, fields: Sequence[str], pictures: bool, held: frozenset[str]) -> Reader:
+    """How the workers read the items of `sources`; keeps the list of pictures that must not be used with the run."""
+    return Reader(
+        kind=sources.items.name,
+        sides=tuple(sources.sides),
+        fields=tuple(fields),
+        pictures=pictures,
+        excluded=exclusions.keep(run, held),
+    )
 
 
 def lookup(source: Object, key: str, wanted: set[str], columns: Sequence[str]) -> dict[str, dict[str, Any]]:

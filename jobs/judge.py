@@ -19,49 +19,30 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from omegaconf import MISSING
 
 from actors.vlm.rubric import Rubric, identity
-from jobs import cli, config, exclusions, judging, screen
+from jobs import asking, cli, config, exclusions, judging, running
+from jobs.asking import AskingConfig
 from jobs.cli import say
-from jobs.config import Common, plain
+from jobs.config import plain
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import Plan, TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import Task
 from jobs.tables import TABLES, conform, table
 
 
 @dataclass
-class JudgeModelConfig:
-    """Which model judges; `conf/judge/` has named ones."""
-
-    name: str = MISSING
-    model: str = MISSING  # hub name, folder or local:NAME
-    revision: str | None = None  # of the hub's repository: a branch, tag or commit
-    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
-    memory_gb: float | None = None  # what the weights need, for the plan
-    licence: str | None = None  # of the weights; told, not checked
-
-
-@dataclass
-class JudgeConfig(Common):
+class JudgeConfig(AskingConfig):
     """Keys of `judge`."""
 
-    input: str = MISSING  # a table of images, or of items
-    records: str | None = None  # the records that the images were fetched for: the prompt's context
-    images: str | None = None  # with a table of items: its pictures
-    texts: str | None = None  # with a table of items: its texts, the prompt's context by their role
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/labels
-    judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     judges: list[str] = field(default_factory=list)  # several of conf/judge, one after another, each into out/NAME
     layout: str | None = None  # of the rubric; null: its default
-    max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
-    empty_context: str = "judge"  # of items about which nothing is said: judge, or skip
+    empty_context: str = "answer"  # of items about which nothing is said: answer without, or skip
     engine: str = "auto"  # auto, cascade, batched or naive (docs/judging.md)
     budget_gb: float | None = None  # memory for what passes at once; null: half of what is free with the weights loaded
     noise: float = 0.0  # share of the rows that is scored a second time, to tell how far rounding moves answers
@@ -98,56 +79,20 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
 
 def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     from actors.judge import Judge
-    from actors.vlm.loading import rater_name
 
     rubric, targets = _check(cfg)
-    layout = rubric.resolve_layout(cfg.layout)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     work = _work(cfg, rubric, targets)
-    rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
-    plan = Plan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
-            "rubric": {"name": rubric.name, "hash": identity(rubric, layout=layout), "layout": layout},
-            "max_context_tokens": cfg.max_context_tokens,
-            **work.sources,
-            **({"targets": list(targets)} if targets else {}),
-            **({"empty_context": cfg.empty_context} if cfg.empty_context != "judge" else {}),
-            **exclusions.identity(excluded),
-        },
-        units=work.units,
-        config=plain(cfg),
-        metadata={"rubric": rubric.name, "rater": rater},
-        derived=True,
-        models={cfg.judge.name: rater},
-    )
-    if cfg.plan:
-        note = f"asks {work.asked:,} answers of {cfg.judge.name} ({work.things})"
-        screen.show_plan("judge", plan, cfg.resources, ["judge"], note=note)
+    note = f"asks {work.asked:,} answers of {cfg.judge.name} ({work.things})"
+    run = running.begin("judge", cfg, _plan(cfg, rubric, targets, work, excluded), pools=["judge"], note=note)
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["judge"])
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     kept = exclusions.keep(run, excluded)
-    kwargs = {
-        "model": cfg.judge.model,
-        "revision": cfg.judge.revision,
-        "dtype": cfg.judge.dtype,
-        "device_map": cfg.judge.device_map,
-        "rubric": cfg.rubric,
-        "layout": cfg.layout,
-        "targets": targets,
-        "max_context_tokens": cfg.max_context_tokens,
-        "empty_context": cfg.empty_context,
-        "engine": cfg.engine,
-        "budget_gb": cfg.budget_gb,
-        "noise": cfg.noise,
-        "threads": cfg.resources.judge.threads,
-    }
+    asked = ("rubric", "layout", "max_context_tokens", "empty_context", "engine", "budget_gb", "noise")
+    kwargs = {**cfg.judge.weights, **{key: getattr(cfg, key) for key in asked}, "targets": targets}
+    kwargs["threads"] = cfg.resources.judge.threads
     flow.stream(
         run,
         name="judge",
@@ -155,11 +100,34 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
         stages=[flow.Stage("judge", Judge, kwargs, rows_out=work.rows_out)],
         resources=cfg.resources,
     )
-    manifest = run.finish()
-    screen.show_result("judge", manifest, run)
+    manifest = running.end("judge", run)
     _show_tallies(manifest["counts"]["tallies"])
-    _keep_raters(run, manifest["counts"]["tallies"].get("rater", {}), rater)
+    _keep_raters(run, manifest["counts"]["tallies"].get("rater", {}), cfg.judge.rater)
     return manifest
+
+
+def _plan(
+    cfg: JudgeConfig, rubric: Rubric, targets: tuple[str, ...] | None, work: Work, excluded: frozenset[str]
+) -> Plan:
+    layout = rubric.resolve_layout(cfg.layout)
+    return Plan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            "judge": cfg.judge.identity,
+            "rubric": {"name": rubric.name, "hash": identity(rubric, layout=layout), "layout": layout},
+            "max_context_tokens": cfg.max_context_tokens,
+            **work.sources,
+            **({"targets": list(targets)} if targets else {}),
+            **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
+            **exclusions.identity(excluded),
+        },
+        units=work.units,
+        config=plain(cfg),
+        metadata={"rubric": rubric.name, "rater": cfg.judge.rater},
+        derived=True,
+        models={cfg.judge.name: cfg.judge.rater},
+    )
 
 
 def _check(cfg: JudgeConfig) -> tuple[Rubric, tuple[str, ...] | None]:
@@ -168,8 +136,7 @@ def _check(cfg: JudgeConfig) -> tuple[Rubric, tuple[str, ...] | None]:
     Raises:
         InputError: what of the configuration is wrong.
     """
-    from actors.judge import EMPTY_CONTEXT, Judge
-    from actors.vlm.loading import check_vlm
+    from actors.judge import Judge
     from actors.vlm.scoring import ENGINES
 
     targets = judging.read_targets(cfg.targets)
@@ -178,20 +145,12 @@ def _check(cfg: JudgeConfig) -> tuple[Rubric, tuple[str, ...] | None]:
         rubric.resolve_layout(cfg.layout)
         if not (cfg.images or cfg.texts) or targets:  # items may bring targets of their own
             Judge.rows_per_item(cfg.rubric, targets)
-        for key, given, allowed in (
-            ("engine", cfg.engine, ENGINES),
-            ("empty_context", cfg.empty_context, EMPTY_CONTEXT),
-        ):
-            if given not in allowed:
-                raise ValueError(f"{key}={given}: one of {', '.join(allowed)}")
+        if cfg.engine not in ENGINES:
+            raise ValueError(f"engine={cfg.engine}: one of {', '.join(ENGINES)}")
         if not 0 <= cfg.noise <= 1:
             raise ValueError(f"noise={cfg.noise:g}: a share, from 0 to 1")
-        if cfg.max_context_tokens < 1:
-            raise ValueError(f"max_context_tokens={cfg.max_context_tokens}: at least 1")
-        if cfg.budget_gb is not None and not cfg.budget_gb > 0:
-            raise ValueError(f"budget_gb={cfg.budget_gb:g}: more than 0")
-        if not cfg.plan:
-            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+        asking.check_positive(cfg, ["budget_gb"])
+        asking.check(cfg, empty_context=cfg.empty_context)
     except ValueError as error:
         raise InputError(f"judge: {error}") from error
     return rubric, targets

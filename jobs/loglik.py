@@ -13,12 +13,11 @@ import json
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.status import Status
@@ -26,59 +25,73 @@ from actors.vlm.instructions import QUESTIONS_WORD, Instruction
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.loglik import NO_THRESHOLD, Moments, Setting, check_settings
 from actors.vlm.rubric import TARGET_WORD
-from jobs import cli, exclusions, screen
-from jobs.config import Common, plain
+from jobs import asking, cli, exclusions, running
+from jobs.asking import AskingConfig
+from jobs.config import plain
 from jobs.errors import InputError
-from jobs.generate import reading
-from jobs.items import open_sources
-from jobs.judge import JudgeModelConfig
+from jobs.items import Sources, reading, sources_of
 from jobs.judging import read_targets
 from jobs.store.reading import open_table, read_unit, tables_in
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import Plan, TableRun
+
+if TYPE_CHECKING:
+    from jobs.flow import Stage
 
 
 @dataclass
-class LoglikConfig(Common):
+class LoglikConfig(AskingConfig):
     """Keys of `loglik`."""
 
-    input: str = MISSING  # a table of images, or of items
-    images: str | None = None  # beside a table of items: their pictures
-    texts: str | None = None  # beside a table of items: their texts
-    records: str | None = None  # what is known about pictures, for the prompt's context
-    judge: JudgeModelConfig = field(default_factory=JudgeModelConfig)
     prompt: dict[str, Any] = field(default_factory=dict)  # what comes before the label
     targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
     lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
     thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
     reference: str | None = None  # ratings to compare with, a table or a glob
-    max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
     empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
 
 
 def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.generator import PromptPreparer
-    from actors.loglik_rater import LoglikRater
-    from actors.vlm.loading import rater_name
-
     instruction, settings, targets = _checked(cfg)
-    rater = rater_name(cfg.judge.model, revision=cfg.judge.revision)
-    fields = instruction.context_fields
-    sources = open_sources(
-        cfg.input,
-        images=cfg.images,
-        texts=cfg.texts,
-        records=cfg.records,
-        fields=fields,
-        pictures=instruction.shows_picture,
-    )
+    fields, pictures = instruction.context_fields, instruction.shows_picture
+    sources = sources_of(cfg, fields=fields, pictures=pictures)
     reference = _reference(cfg.reference)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = Plan(
+    plan = _plan(cfg, instruction, settings, targets, sources=sources, excluded=excluded)
+    note = f"scores {sources.items.rows * len(targets):,} labels under {len(settings)} settings"
+    run = running.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note)
+    if run is None:
+        return None
+    from jobs import flow
+
+    read = reading(run, sources, fields=fields, pictures=pictures, held=excluded)
+    flow.stream(
+        run,
+        name="loglik",
+        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
+        stages=_stages(cfg, settings, targets),
+        resources=cfg.resources,
+    )
+    manifest = running.end("loglik", run)
+    if reference:
+        show_sweep(run, reference, settings)
+    return manifest
+
+
+def _plan(
+    cfg: LoglikConfig,
+    instruction: Instruction,
+    settings: list[Setting],
+    targets: list[str],
+    *,
+    sources: Sources,
+    excluded: frozenset[str],
+) -> Plan:
+    return Plan(
         out=cfg.out,
         table="ratings",
         identity={
-            "judge": {"model": cfg.judge.model, "revision": cfg.judge.revision, "dtype": cfg.judge.dtype},
+            "judge": cfg.judge.identity,
             "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
             "targets": content_id(*targets),
             "settings": [setting.name for setting in settings],
@@ -89,46 +102,32 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
         },
         units=sources.units(),
         config=plain(cfg),
-        metadata={"rubric": instruction.name, "rater": rater},
+        metadata={"rubric": instruction.name, "rater": cfg.judge.rater},
         derived=True,
-        models={cfg.judge.name: rater},
+        models={cfg.judge.name: cfg.judge.rater},
     )
-    rows_out = len(targets) * len(settings)
-    if cfg.plan:
-        note = f"scores {sources.items.rows * len(targets):,} labels under {len(settings)} settings"
-        screen.show_plan("loglik", plan, cfg.resources, ["decode", "judge"], note=note)
-        return None
-    from jobs import flow, session
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["decode", "judge"])
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    model = {"model": cfg.judge.model, "revision": cfg.judge.revision, "instruction": cfg.prompt}
-    prepare = {**model, "max_context_tokens": cfg.max_context_tokens, "empty_context": cfg.empty_context}
+
+def _stages(cfg: LoglikConfig, settings: list[Setting], targets: list[str]) -> list["Stage"]:
+    from actors.generator import PromptPreparer
+    from actors.loglik_rater import LoglikRater
+    from jobs.flow import Stage
+
+    prepare = {
+        **cfg.judge.processor,
+        "instruction": cfg.prompt,
+        "max_context_tokens": cfg.max_context_tokens,
+        "empty_context": cfg.empty_context,
+    }
     rate = {
-        **model,
-        "dtype": cfg.judge.dtype,
-        "device_map": cfg.judge.device_map,
+        **cfg.judge.weights,
+        "instruction": cfg.prompt,
         "targets": targets,
         "settings": [tuple(setting) for setting in settings],
         "threads": cfg.resources.judge.threads,
     }
-    read = reading(run, sources, fields=fields, pictures=instruction.shows_picture, held=excluded)
-    flow.stream(
-        run,
-        name="loglik",
-        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
-        stages=[
-            flow.Stage("decode", PromptPreparer, prepare),
-            flow.Stage("judge", LoglikRater, rate, rows_out=rows_out),
-        ],
-        resources=cfg.resources,
-    )
-    manifest = run.finish()
-    screen.show_result("loglik", manifest, run)
-    if reference:
-        show_sweep(run, reference, settings)
-    return manifest
+    rows_out = len(targets) * len(settings)
+    return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=rows_out)]
 
 
 def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], settings: list[Setting]) -> None:
@@ -179,9 +178,7 @@ def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
 
 def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
     from actors.encoder_rater import check_targets
-    from actors.generator import check_context_options
     from actors.loglik_rater import check_start
-    from actors.vlm.loading import check_vlm
 
     targets = list(read_targets(cfg.targets) or ())
     try:
@@ -190,11 +187,9 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
         if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt {instruction.name!r} uses {sorted(used)[0]!r}; here the label follows its start")
         check_targets(targets)
-        check_context_options(cfg.max_context_tokens, cfg.empty_context)
         settings = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
         check_settings(settings)
-        if not cfg.plan:
-            check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+        asking.check(cfg, empty_context=cfg.empty_context)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
     return instruction, settings, targets

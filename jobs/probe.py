@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running
 from jobs.config import Common, plain
 from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
 from jobs.judging import read_targets
 from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan
 from jobs.store.writer import Task
 
 COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
@@ -74,15 +74,12 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     )
     from_images = source.name == "images"
     pools = ["decode", "embed"] if from_images else ["embed"]
-    if cfg.plan:
-        rows, labels = source.rows, len(targets)
-        screen.show_plan("probe", plan, cfg.resources, pools, note=f"rates {rows * labels:,} ({rows:,} x {labels})")
+    note = f"rates {source.rows * len(targets):,} ({source.rows:,} x {len(targets)})"
+    run = running.begin("probe", cfg, plan, pools=pools, note=note)
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, pools)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     model = {"model": cfg.embedder.model, "pretrained": cfg.embedder.pretrained}
     rate = {
         **model,
@@ -103,9 +100,7 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
         stages=stages,
         resources=cfg.resources,
     )
-    manifest = run.finish()
-    screen.show_result("probe", manifest, run)
-    return manifest
+    return running.end("probe", run)
 
 
 def vectors(task: Task) -> pa.Table:

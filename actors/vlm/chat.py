@@ -1,10 +1,11 @@
-"""A model's chat format: rendered prompts, their tokens, and the tokens of answers as the model would write them."""
+"""Rendered prompts of one model, their tokens, and the tokens of answers as the model would write them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from actors.vlm.answers import Answers
+from actors.vlm.chat_format import ChatFormat
 from actors.vlm.packing import common
 from actors.vlm.prompts import Prompt, as_list
 
@@ -27,21 +28,21 @@ class Tokens(NamedTuple):
     tails: list[list[int]]
 
 
-class Chat:
-    """The chat format of one model, from its processor.
+class Chat(ChatFormat):
+    """Prompts that share their beginning, and answers, in the chat format of one model.
 
     Raises:
-        ValueError: a model of pictures whose template leaves the picture out.
+        ValueError: a model without a template, or one of pictures whose template leaves the picture out.
     """
 
-    def __init__(self, processor: Any, *, name: str, pictures: bool = True) -> None:
-        self.processor, self.tokenizer, self.name = processor, processor.tokenizer, name
-        self.pictures = pictures
-        self.special = _special_tokens(processor)
+    def __init__(self, processor: Any, *, name: str) -> None:
+        super().__init__(processor)
+        self.name = name
         self.start, self.lead, self.turn_end = self._assistant()
         self._whole = False  # whether tails must be tokenised with the whole prompt
         self._proven = False
-        if pictures and self._render([_turn([{"type": "image"}, _text("x")])]) == self._render([_turn([_text("x")])]):
+        with_picture, without = ([_turn([*shown, _text("x")])] for shown in ([{"type": "image"}], []))
+        if self.sees_pictures and self.render(with_picture) == self.render(without):
             raise ValueError(f"{name}: its chat template leaves the picture out")
 
     def tokens(self, prompts: Sequence[Prompt], picture: Any) -> Tokens:
@@ -50,7 +51,7 @@ class Chat:
         The tokens of a whole prompt are those of what is shared followed by those of its tail. Where a
         tokenizer joins what stands on both sides of the cut, the cut moves.
         """
-        picture = picture if self.pictures else None
+        picture = picture if self.sees_pictures else None
         if any(not p.tail or p.tail != p.tail.strip() for p in prompts):
             # Some templates trim a message, and then what stands before such a tail is not what is shared.
             rendered = [self.rendered(p, picture) for p in prompts]
@@ -68,20 +69,12 @@ class Chat:
         return Tokens(inputs, found[0], found[1])
 
     def encode(self, text: str, picture: Any) -> dict[str, Any]:
-        """What the processor returns for a rendered prompt: all of it goes to the model.
-
-        Qwen2.5-VL without `mm_token_type_ids`, say, silently takes one-dimensional positions for the picture.
-        """
-        start = getattr(self.tokenizer, "bos_token", None)
-        pictures = {} if picture is None else {"images": [as_list(picture)]}
-        made = self.processor(
-            text=[text], add_special_tokens=not (start and text.startswith(start)), return_tensors="pt", **pictures
-        )
-        return dict(made)
+        """The inputs of a rendered prompt about a picture, several or none (`ChatFormat.inputs`)."""
+        return self.inputs(text, [] if picture is None else as_list(picture))
 
     def rendered(self, prompt: Prompt, picture: Any) -> str:
         """The prompt as the model's template writes it, up to where the model answers."""
-        return self._opened(self._render(prompt.messages(picture if self.pictures else None)), prompt.start)
+        return self._opened(self.render(prompt.messages(picture if self.sees_pictures else None)), prompt.start)
 
     def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
         """`codes` as tokens at the start of the model's turn (after `start`, if its turn is begun with that).
@@ -109,24 +102,15 @@ class Chat:
     def _behind(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
         """Tokens of each of `codes` behind the opened turn, with the white space before them."""
         before = self._opened(self.start, start)
-        opened = self._ids(before)
+        opened = self.ids(before)
         between = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
         for space in ["", *between] if start and before.endswith("\n") else between:
-            found = [self._ids(before + space + code) for code in codes]
+            found = [self.ids(before + space + code) for code in codes]
             split = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in found]
             if all(split):
                 return [tuple(ids[len(opened) :]) for ids in found]
         code = codes[split.index(False)]
         raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
-
-    def token_starts(self, text: str) -> list[int]:
-        """For each token of `text` on its own, the character at which it begins."""
-        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        return [start for start, _ in encoded["offset_mapping"]]
-
-    def as_data(self, text: str) -> str:
-        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
-        return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
     def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
         """The rendered text before and after the tail."""
@@ -172,24 +156,16 @@ class Chat:
         """The text up to the model's turn, the white space its template puts before an answer, the end of a turn."""
         asked = [_turn([_text("Is it?")])]
         answered = [*asked, {"role": "assistant", "content": [_text("A")]}]
-        start = self._render(asked)
-        whole = self._render(answered, open_turn=False)
+        start = self.render(asked)
+        whole = self.render(answered, open_turn=False)
         found = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
-        end = self._ids(whole.removeprefix(start)[found.end() :]) if found else []
+        end = self.ids(whole.removeprefix(start)[found.end() :]) if found else []
         turn_end = end[0] if end else self.tokenizer.eos_token_id
         return start, found[1] if found else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
         """`rendered` with the beginning of the model's turn; a space at its end is put before the answer instead."""
         return rendered + self.lead + start.rstrip(" ") if start else rendered
-
-    def _render(self, messages: list[dict[str, Any]], *, open_turn: bool = True) -> str:
-        render: Callable[..., str] = self.processor.apply_chat_template
-        return render(messages, tokenize=False, add_generation_prompt=open_turn)
-
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
 
 
 def _joined(ids: list[int], found: tuple[int, list[list[int]]]) -> list[list[int]]:
@@ -202,13 +178,3 @@ def _turn(content: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _special_tokens(processor: Any) -> re.Pattern[str]:
-    tokenizer = processor.tokenizer
-    found = set(tokenizer.all_special_tokens)
-    found |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    found |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
-    # Longest first, so that a token is not broken at a shorter one inside it and left whole.
-    longest = sorted((token for token in found if len(token) > 1), key=lambda token: (-len(token), token))
-    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")

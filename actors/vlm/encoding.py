@@ -4,38 +4,17 @@ The work of the processor (decoding, resizing, tokenizing) needs no weights and 
 CPU actors, and what it makes is handed on as one safetensors buffer a prompt.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from actors.local_models import resolve
+from actors.vlm.chat_format import ChatFormat
+from actors.vlm.families import PER_TOKEN
+from actors.vlm.loading import TextProcessor
 
-SEQUENCE_KEYS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
-
-class ChatEncoder:
-    """Turns user turns into the inputs of one model.
-
-    Args:
-        processor: of a vision-language model, or the tokenizer of a model without pictures.
-    """
-
-    def __init__(self, processor: Any) -> None:
-        self.processor = processor
-        self.tokenizer = getattr(processor, "tokenizer", processor)
-        self.takes_pictures = hasattr(processor, "image_processor")
-        if not self.tokenizer.chat_template and not getattr(processor, "chat_template", None):
-            raise ValueError("the model has no chat template; name an instruction-tuned model")
-        self._special = _special_tokens(processor)
-
-    def as_data(self, text: str) -> str:
-        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
-        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-
-    def starts(self, text: str) -> list[int]:
-        """For each token of `text` on its own, the character at which it begins."""
-        encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        return [start for start, _ in encoded["offset_mapping"]]
+class ChatEncoder(ChatFormat):
+    """Turns user turns into the inputs of one model."""
 
     def encode(self, pieces: Sequence[str | None], pictures: Sequence[Any], *, start: str = "") -> dict[str, Any]:
         """The inputs of one prompt: a user's turn and the beginning of the model's.
@@ -51,17 +30,9 @@ class ChatEncoder:
         Raises:
             ValueError: pictures for a model that takes none.
         """
-        if pictures and not self.takes_pictures:
+        if pictures and not self.sees_pictures:
             raise ValueError("the model takes no pictures; use a vision-language model or a prompt without `picture`")
-        text = self.text(pieces, len(pictures), start=start)
-        options: dict[str, Any] = {"return_tensors": "pt"}
-        if self._has_bos(text):
-            options["add_special_tokens"] = False  # as apply_chat_template does: the template has written it
-        if not self.takes_pictures:
-            made = self.tokenizer([text], **options)
-        else:
-            made = self.processor(text=[text], images=[list(pictures)] if pictures else None, **options)
-        return dict(made)
+        return self.inputs(self.text(pieces, len(pictures), start=start), pictures)
 
     def text(self, pieces: Sequence[str | None], pictures: int, *, start: str = "") -> str:
         """The prompt as the chat template renders it, each picture one placeholder."""
@@ -72,12 +43,9 @@ class ChatEncoder:
             else:
                 content.append({"type": "text", "text": piece})
         whole: Any = content
-        if not self.takes_pictures:  # templates of text models know strings only
+        if not self.sees_pictures:  # templates of text models know strings only
             whole = "\n\n".join(piece for piece in pieces if piece)
-        rendered: str = self.processor.apply_chat_template(
-            [{"role": "user", "content": whole}], tokenize=False, add_generation_prompt=True
-        )
-        return rendered + start
+        return self.render([{"role": "user", "content": whole}]) + start
 
     def continuation(self, start: str, words: str) -> list[int]:
         """The tokens of `words` behind `start` in the model's own turn.
@@ -87,7 +55,7 @@ class ChatEncoder:
         """
         # Rendered around nothing: what stands before does not change how the model's own turn is cut into tokens.
         head = self.text([""], 0, start=start)
-        before, whole = (self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (head, head + words))
+        before, whole = self.ids(head), self.ids(head + words)
         if whole[: len(before)] != before or len(whole) == len(before):
             raise ValueError(
                 f"the model's tokens do not split between {start!r} and {words!r}; end the start elsewhere"
@@ -99,13 +67,9 @@ class ChatEncoder:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
 
-    def _has_bos(self, text: str) -> bool:
-        bos: str | None = getattr(self.tokenizer, "bos_token", None)
-        return bos is not None and bos != "" and text.startswith(bos)
-
 
 def load_processor(model: str, *, revision: str | None = None) -> Any:
-    """The processor of a model, or the tokenizer of one without pictures; no weights are loaded, no code is run.
+    """The processor of a model (`TextProcessor` of one without pictures); no weights are loaded, no code is run.
 
     Raises:
         ValueError: a model that cannot be found.
@@ -113,10 +77,11 @@ def load_processor(model: str, *, revision: str | None = None) -> Any:
     from transformers import AutoProcessor
 
     try:
-        return AutoProcessor.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
+        made = AutoProcessor.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ValueError(f"cannot load the processor of model {model!r} ({reason})") from error
+    return made if hasattr(made, "image_processor") else TextProcessor(made)
 
 
 def to_bytes(inputs: dict[str, Any]) -> bytes:
@@ -145,7 +110,7 @@ def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
     made = {}
     for name in batch[0]:
         tensors = [inputs[name] for inputs in batch]
-        if name in SEQUENCE_KEYS:
+        if name in PER_TOKEN:
             fill = pad_id if name == "input_ids" else 0
             tensors = [_left_padded(tensor, length, fill) for tensor in tensors]
         if len({tensor.shape[1:] for tensor in tensors}) > 1:
@@ -172,13 +137,3 @@ def _cat(*tensors: Any) -> Any:
     import torch
 
     return torch.cat(tensors, dim=1)
-
-
-def _special_tokens(processor: Any) -> re.Pattern[str]:
-    tokenizer = getattr(processor, "tokenizer", processor)
-    found = set(tokenizer.all_special_tokens)
-    found |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    found |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
-    # Longest first, so that a token is not broken at a shorter one inside it and left whole.
-    longest = sorted((token for token in found if len(token) > 1), key=lambda token: (-len(token), token))
-    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")

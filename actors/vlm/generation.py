@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm.encoding import SEQUENCE_KEYS, collate
+from actors.vlm import memory
+from actors.vlm.encoding import collate
+from actors.vlm.families import PER_TOKEN
+from actors.vlm.prefix import forget_positions
 from actors.vlm.scoring import EngineError, ScoringError
 
 MAX_TOKENS = 1024
-# Of the memory that is free: the rest is for activations and fragmentation.
-CACHE_SHARE = 0.5
 MIN_BUDGET = 64 << 20
 # Beside the cache, the likelihoods of the whole vocabulary: logits, their softmax and its running sum in float64.
 LOGIT_BYTES = 24
 PADDING_SHARE = 0.2  # of a group's longest prompt; more would be computed for nothing
-ROW_KEYS = (*SEQUENCE_KEYS, "position_ids")  # what has a row for each prompt, beside the cache
+ROW_KEYS = (*PER_TOKEN, "position_ids")  # what has a row for each prompt, beside the cache
 log = logging.getLogger(__name__)
 
 
@@ -89,7 +90,7 @@ class TextGenerator:
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
-        self._token_bytes = kv_bytes(text, element=model.dtype.itemsize)
+        self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
         self._halved = False
 
@@ -151,7 +152,7 @@ class TextGenerator:
     def budget(self) -> int:
         """Bytes that a group's caches and likelihoods may take now."""
         if self._budget is None:
-            self._budget = max(MIN_BUDGET, int(free_memory(self.model.device) * CACHE_SHARE))
+            self._budget = max(MIN_BUDGET, int(memory.SHARE * memory.free_bytes(self.model.device)))
         return self._budget
 
     def _halve(self) -> None:
@@ -247,8 +248,7 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
     import torch
     from transformers import GenerationConfig
 
-    if hasattr(getattr(model, "model", None), "rope_deltas"):
-        model.model.rope_deltas = None  # Qwen keeps the last picture's; they are wrong for the next one
+    forget_positions(model)
     length = int(inputs["input_ids"].shape[1])
     config = GenerationConfig(
         max_length=length + max(steps, 1), pad_token_id=pad_id, eos_token_id=None, do_sample=False, use_cache=True
@@ -337,25 +337,3 @@ def draw(logits: Any, numbers: Sequence[float], sampling: Sampling) -> Any:
     last = (shares > 0).double().cumsum(dim=-1).argmax(dim=-1, keepdim=True)
     places = torch.minimum(places, last)
     return (places if order is None else order.gather(-1, places))[:, 0]
-
-
-def kv_bytes(config: Any, *, element: int) -> int:
-    """Bytes of keys and values that one token takes in all layers of a text model's config."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(2 * config.num_hidden_layers * heads * size * element)
-
-
-def free_memory(device: Any) -> int:
-    """Bytes that are free on a device; on a CPU, what the system says is available."""
-    import torch
-
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    from pathlib import Path
-
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return 2 << 30  # no such file on this system: a size that any machine has

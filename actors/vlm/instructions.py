@@ -18,7 +18,7 @@ label) may be used by instructions that ask a rubric's questions, `target` by th
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -135,32 +135,6 @@ def asked_questions(rubric: Rubric) -> list[dict[str, Any]]:
         }
         for question in rubric.questions
     ]
-
-
-def cut_texts(
-    texts: Mapping[str, str], *, instruction: Instruction, limit: int, starts: Callable[[str], Sequence[int]]
-) -> tuple[dict[str, str], int, int]:
-    """Cut the context to `limit` tokens from the end of its articles.
-
-    First the fields of `context.cut` lose their ends, in that order, then the others from the last to the first.
-
-    Args:
-        starts: text -> for each of its tokens, the character at which it begins.
-
-    Returns:
-        (the context, tokens before, tokens kept).
-    """
-    kept = {field: texts.get(field) or "" for field in instruction.context_fields}
-    begins = {field: starts(text) if text else () for field, text in kept.items()}
-    total = sum(map(len, begins.values()))
-    excess = max(0, total - limit)
-    others = [field for field in reversed(instruction.context_fields) if field not in instruction.context_cut]
-    for field in (*instruction.context_cut, *others):
-        drop = min(excess, len(begins[field]))
-        if drop:
-            kept[field] = kept[field][: begins[field][-drop]]
-            excess -= drop
-    return kept, total, min(total, limit)
 
 
 def _names(data: Any, where: str) -> tuple[str, ...]:

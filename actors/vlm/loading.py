@@ -1,5 +1,6 @@
 """Open-weight vision-language models, from a hub, a folder or `local:NAME`, and what is to be recorded of them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,16 +30,55 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
     return f"{model}@{revision or 'main'}"
 
 
+def check_dtype(dtype: str) -> None:
+    """Refuse an unknown type of numbers.
+
+    Raises:
+        ValueError: naming it and what there is.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+
+
 def check_vlm(model: str, *, revision: str | None = None) -> None:
     """Ask, without loading anything, whether `model` can be had.
 
     Raises:
-        ValueError: no such local model, or neither cached nor to be had from the hub.
+        ValueError: no such local model or folder, a folder without weights or of another kind of model, or a hub's
+            that is neither cached nor to be had.
     """
     if is_local(model):
         resolve(model)
+    elif Path(model).is_dir():
+        _check_folder(Path(model))
+    elif model.startswith(("/", ".", "~")):
+        raise ValueError(f"{model}: no such folder")
     else:
         check_reachable(model, files=("config.json",), revision=revision)
+
+
+def _check_folder(folder: Path) -> None:
+    from transformers.models.auto import modeling_auto
+
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{folder}: no model there (no config.json with a model_type)") from None
+    known = (
+        modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    )
+    if not any(kind in names for names in known):
+        raise ValueError(
+            f"{folder}: a model of type {kind!r}, which is neither one of pictures and text nor one of text"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise ValueError(f"{folder}: no weights there (no .safetensors file)")
+    told = (folder / name for name in ("tokenizer_config.json", "processor_config.json"))
+    if not any(folder.glob("chat_template.*")) and not any(
+        '"chat_template"' in file.read_text(encoding="utf-8") for file in told if file.is_file()
+    ):
+        raise ValueError(f"{folder}: no chat template there; name an instruction-tuned model")
 
 
 def load_vlm(
@@ -65,8 +105,7 @@ def load_vlm(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+    check_dtype(dtype)
     if dtype == "auto":
         dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
     source = resolve(model)

@@ -4,7 +4,7 @@ Shared text ends in an empty line (or at the picture) and a tail begins with a l
 of shared + tail are the tokens of the one followed by the tokens of the other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -101,32 +101,6 @@ class PromptBuilder:
             for target in targets
             for question in self.rubric.questions
         ]
-
-
-def cut_context(
-    context: Mapping[str, str], *, rubric: Rubric, limit: int, count: Callable[[str], Sequence[int]]
-) -> tuple[dict[str, str], int, int]:
-    """Cut `context` to `limit` tokens, from the end of the fields named in the rubric's `context.cut`, in that order.
-
-    Fields that the rubric does not name follow, the last one first.
-
-    Args:
-        count: text -> for each of its tokens, the character at which it begins.
-
-    Returns:
-        (the context, tokens before, tokens kept).
-    """
-    kept = {field: context.get(field, "") for field in rubric.context_fields}
-    starts = {field: count(text) if text else () for field, text in kept.items()}
-    total = sum(map(len, starts.values()))
-    excess = max(0, total - limit)
-    rest = [field for field in reversed(rubric.context_fields) if field not in rubric.context_cut]
-    for field in [*rubric.context_cut, *rest]:
-        drop = min(excess, len(starts[field]))
-        if drop:
-            kept[field] = kept[field][: starts[field][-drop]]
-            excess -= drop
-    return kept, total, min(total, limit)
 
 
 def _words(question: Question, target: str) -> dict[str, str]:

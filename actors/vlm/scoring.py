@@ -114,10 +114,10 @@ class ClosedSetScorer:
             raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
         self.model, self.processor = model, processor
         self.family = families.family_of(model)
-        self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
         text_config = model.config.get_text_config()
         self.max_tokens: int | None = getattr(text_config, "max_position_embeddings", None)
-        self.chat = Chat(processor, name=self._name(), pictures=self.sees_pictures)
+        self.chat = Chat(processor, name=self._name())
+        self.sees_pictures = self.chat.sees_pictures
         self._chats = threading.local()
         self._chats.mine = self.chat
         self.engine = self._first_engine(engine)

@@ -117,7 +117,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: st
 def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     """Cut after an empty line, a tokenizer of GPT-2's kind (SmolVLM's) gives other tokens than for the whole."""
     _, processor = load(name)
-    chat = Chat(processor, name=name, pictures=name != "llama-tiny")
+    chat = Chat(processor, name=name)
     shown = picture(1)
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
         prompts = [Prompt("", after, tail) for tail in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
@@ -125,10 +125,10 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
             made = chat.tokens(prompts, shown)
             shared = made.inputs["input_ids"][0, : made.shared].tolist()
             for prompt, tail in zip(prompts, made.tails, strict=True):
-                whole = chat.encode(chat.rendered(prompt, shown), shown if chat.pictures else None)
+                whole = chat.encode(chat.rendered(prompt, shown), shown if chat.sees_pictures else None)
                 assert shared + tail == whole["input_ids"][0].tolist()
     if name == "smolvlm-tiny":
-        tokens = chat._ids
+        tokens = chat.ids
         assert tokens("Yes.\n\n") + tokens("Is it?") != tokens("Yes.\n\nIs it?")
 
 
@@ -200,7 +200,7 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     model, processor = load("llama-tiny")
     family = family_of(model)
     assert family is not None
-    inputs = Chat(processor, name="llama", pictures=False).encode("An article.\n\n", None)
+    inputs = Chat(processor, name="llama").encode("An article.\n\n", None)
     made = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
     hidden = passes.hidden_states(model, family, made, rows, engine="cascade")

@@ -55,7 +55,7 @@ def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampli
         token = draw(logits, [stream.random()], sampling)
         made.append(int(token))
         for name, tensor in inputs.items():
-            if name in generation.SEQUENCE_KEYS:
+            if name in generation.PER_TOKEN:
                 more = token if name == "input_ids" else tensor[:, -1]
                 inputs[name] = torch.cat([tensor, more[:, None]], dim=1)
     return made
@@ -290,7 +290,7 @@ def test_a_model_of_text_alone_writes_too(text_model: Path) -> None:
 
     model, processor = load_vlm(str(text_model), dtype="float32")
     chat = ChatEncoder(processor)
-    assert not chat.takes_pictures
+    assert not chat.sees_pictures
     with pytest.raises(ValueError, match="takes no pictures"):
         chat.encode(["x", None], [picture(1)])
     prompts = [chat.encode([text], []) for text in ("Who?", "What is the history of this town by the sea?")]

@@ -251,8 +251,8 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     ("changes", "message"),
     [
         ({"layout": "slow"}, "no layout 'slow'; it has paper, fast"),
-        ({"max_context_tokens": 0}, "max_context_tokens is 0"),
-        ({"empty_context": "guess"}, "empty_context 'guess' is not one of judge, skip"),
+        ({"max_context_tokens": 0}, "max_context_tokens=0: at least 1"),
+        ({"empty_context": "guess"}, "empty_context=guess: one of answer, skip"),
         ({"noise": 2}, "noise is 2"),
         ({"engine": "fast"}, "engine 'fast' is not one of auto"),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.loading import load_vlm, model_facts, rater_name
+from actors.vlm.loading import check_vlm, load_vlm, model_facts, rater_name
 
 
 def test_rater_names(tmp_path: Path) -> None:
@@ -47,6 +47,29 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
     with pytest.raises(ValueError, match=message) as caught:
         load_vlm(name.replace("FOLDER", str(tmp_path / "empty")))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "no model there"),
+        ({"config.json": "not JSON"}, "no model there"),
+        ({"config.json": '{"model_type": "clip"}'}, "a model of type 'clip', which is neither"),
+        ({"config.json": '{"model_type": "llama"}'}, "no weights there"),
+        ({"config.json": '{"model_type": "llama"}', "a.safetensors": ""}, "no chat template there"),
+    ],
+)
+def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        check_vlm(str(tmp_path))
+
+
+def test_a_folder_that_holds_one(vlm: tuple[Any, Any]) -> None:
+    check_vlm(vlm[1].tokenizer.name_or_path)
 
 
 def test_unknown_dtype() -> None:

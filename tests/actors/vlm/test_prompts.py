@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.vlm.prompts import PromptBuilder, cut_context
+from actors.vlm import context
+from actors.vlm.prompts import PromptBuilder
 from actors.vlm.rubric import Rubric
 
 
@@ -77,12 +78,12 @@ def test_shared_and_tail_are_cut_between_tokens(century: dict[str, Any], vlm: tu
 @settings(deadline=None, max_examples=60)
 @given(title=st.text("ab", max_size=6), article=st.text("cd", max_size=9), limit=st.integers(1, 20))
 def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) -> None:
-    rubric = Rubric(
-        name="r", version="1", source="s", parts={}, layouts={}, layout="fast", questions=(),
-        context_fields=("title", "article"), context_cut=("article",),
-    )  # fmt: skip
-    cut, given_, kept = cut_context(
-        {"title": title, "article": article}, rubric=rubric, limit=limit, count=lambda text: range(len(text))
+    cut, given_, kept = context.cut(
+        {"title": title, "article": article},
+        fields=("title", "article"),
+        first=("article",),
+        limit=limit,
+        starts=lambda text: range(len(text)),
     )
     assert (given_, kept) == (len(title + article), min(limit, len(title + article)))
     # one letter is one token here: the title is touched only once the article is gone
