@@ -10,6 +10,7 @@ A language's rules are regular expressions (Python's, without regard to case), f
     en:
       refusal: […]      # declines, in the first person; counts at the beginning of a text only
       offer: […]        # courtesy around a refusal ("I am happy to help with something else"): no answer
+      but: […]          # what follows it in a sentence that declined is no part of the refusal
       turn: […]         # "however", "here is": an answer follows
       blocked: […]      # what filters put in an answer's place
       drop_event: […]   # suggests other material
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 KINDS = ("full", "hedge", "blocked", "drop_event")
-LISTS = ("refusal", "offer", "turn", "blocked", "drop_event")
+LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
 OPENING = 500  # characters in which a refusal is looked for
 LONGEST = 20_000  # characters that are looked at; a refusal is no novel
 SHORT = 400  # characters: only a text of no more can be a filter's message
@@ -101,11 +102,23 @@ def _declined(language: _Language, sentences: list[str]) -> Refusal | None:
         place += len(sentence)
     if first is None:
         return None
+    parts, turned = [], False
+    for sentence in sentences:
+        head, goes_on = _parted(language, sentence)
+        parts += [head, *([goes_on] if goes_on else [])]
+        turned = turned or bool(goes_on)
     courtesy = ("refusal", "offer", "drop_event")
-    rest = [each for each in sentences if not any(language.has(rule, each) for rule in courtesy)]
-    turned = any(language.has("turn", each) for each in sentences[first:] if not language.has("offer", each))
+    rest = [each for each in parts if not any(language.has(rule, each) for rule in courtesy)]
+    turned = turned or any(language.has("turn", each) for each in sentences[first:] if not language.has("offer", each))
     enough = language.turned if turned else language.plain
     return Refusal("hedge", answered=True) if sum(map(len, rest)) >= enough else Refusal("full", answered=False)
+
+
+def _parted(language: _Language, sentence: str) -> tuple[str, str]:
+    """A sentence up to the "but" behind its refusal, and what follows; all of it and nothing where there is none."""
+    declined = language.patterns["refusal"].search(sentence)
+    turn = language.patterns["but"].search(sentence, declined.end()) if declined else None
+    return (sentence[: turn.start()], sentence[turn.end() :]) if turn else (sentence, "")
 
 
 def _plain(text: str) -> str:
