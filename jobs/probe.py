@@ -8,7 +8,7 @@ refused), or of images, which are then encoded on the way.
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +17,16 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs import cli, exclusions, running
 from jobs.config import Common, plain
+from jobs.corpora.embeddings import Made, check_alike, made_by
 from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
 from jobs.judging import read_targets
 from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.run import Plan
 from jobs.store.writer import Task
+
+if TYPE_CHECKING:
+    from actors.encoder_rater import Probe
 
 COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
 
@@ -52,26 +56,11 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     if not cfg.plan:
         check_available(cfg.embedder)
     source = open_table(cfg.input, "embeddings", "images")
-    _check_encoder(source, encoder=facts.encoder, preprocessing=facts.preprocessing)
+    if source.name == "embeddings":
+        here = Made(facts.encoder, facts.preprocessing, facts.dim)
+        check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", here))
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = Plan(
-        out=cfg.out,
-        table="ratings",
-        identity={
-            "encoder": facts.encoder,
-            "preprocessing": facts.preprocessing,
-            "dtype": cfg.embedder.dtype,
-            "probe": {"name": probe.name, "hash": content_id(repr(probe))},
-            "targets": content_id(*targets),
-            "input": source.identity,
-            **exclusions.identity(excluded),
-        },
-        units=source.units(),
-        config=plain(cfg),
-        metadata={"rubric": probe.name, "rater": facts.encoder},
-        derived=True,
-        models={cfg.embedder.name: facts.encoder},
-    )
+    plan = _plan(cfg, probe, targets, source, excluded)
     from_images = source.name == "images"
     pools = ["decode", "embed"] if from_images else ["embed"]
     note = f"rates {source.rows * len(targets):,} ({source.rows:,} x {len(targets)})"
@@ -103,6 +92,28 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
     return running.end("probe", run)
 
 
+def _plan(cfg: ProbeConfig, probe: "Probe", targets: list[str], source: TableSource, excluded: frozenset[str]) -> Plan:
+    facts = known(cfg.embedder)
+    return Plan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            "encoder": facts.encoder,
+            "preprocessing": facts.preprocessing,
+            "dtype": cfg.embedder.dtype,
+            "probe": {"name": probe.name, "hash": content_id(repr(probe))},
+            "targets": content_id(*targets),
+            "input": source.identity,
+            **exclusions.identity(excluded),
+        },
+        units=source.units(),
+        config=plain(cfg),
+        metadata={"rubric": probe.name, "rater": facts.encoder},
+        derived=True,
+        models={cfg.embedder.name: facts.encoder},
+    )
+
+
 def vectors(task: Task) -> pa.Table:
     """A unit's vectors of pictures.
 
@@ -114,18 +125,6 @@ def vectors(task: Task) -> pa.Table:
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
         raise InputError(f"{uri}: embeddings of texts cannot be rated; input= needs those of pictures")
     return rows
-
-
-def _check_encoder(source: TableSource, *, encoder: str, preprocessing: str) -> None:
-    if source.name != "embeddings":
-        return
-    for name, here in (("encoder", encoder), ("preprocessing", preprocessing)):
-        there = source.metadata.get(f"remine.{name}", "")
-        if there != here:
-            raise InputError(
-                f"{source.uri}: its vectors have {name} {there!r} and embedder= has {here!r}; "
-                "sentences are comparable with vectors of the same encoder only"
-            )
 
 
 JOB = cli.Job("probe", ProbeConfig, execute)

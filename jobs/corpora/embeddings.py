@@ -86,7 +86,7 @@ def parts_of(unit: Unit) -> list[Part]:
 
 
 def check_alike(one: tuple[str, Made], other: tuple[str, Made]) -> None:
-    """Refuse to search vectors of different encoders together; each side is its name and what made it.
+    """Refuse to compare vectors of different encoders; each side is its name and what made it.
 
     Raises:
         InputError: naming both.
@@ -95,7 +95,7 @@ def check_alike(one: tuple[str, Made], other: tuple[str, Made]) -> None:
     for name in ("encoder", "preprocessing", "dim"):
         if getattr(mine, name) != getattr(theirs, name):
             raise InputError(
-                f"{first} and {second} cannot be searched together: their {name} is {getattr(mine, name)} and "
+                f"{first} and {second} cannot be compared: their {name} is {getattr(mine, name)} and "
                 f"{getattr(theirs, name)}"
             )
 

@@ -239,3 +239,15 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
     assert probe["counts"]["status"] == {"ok": 4, "missing": 2}
     think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
     assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
+
+
+def test_probe_refuses_vectors_of_another_encoder(tmp_path: Path) -> None:
+    from tests.jobs.test_link import DIM, write
+
+    row = {"item_id": "i", "kind": "image", "embedding": [0.5] * DIM, "status": "ok"}
+    there = write(tmp_path / "there", "embeddings", [[row]], encoder="another@1", preprocessing="p")
+    with pytest.raises(
+        InputError, match="there and embedder=local-tiny cannot be compared: their encoder is another@1"
+    ):
+        cli.execute("probe", [f"input={there}", "embedder=local-tiny", "targets=[a]", f"out={tmp_path / 'out'}"])
+    assert not (tmp_path / "out").exists()

@@ -196,7 +196,7 @@ def test_vectors_of_two_encoders_are_not_compared(
     other = write(tmp_path / "other", "embeddings", rows, encoder="f", preprocessing="p")
     keys = [f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={other}"]
     assert cli.main("link", [*keys, f"kb.path={world['folder']}/kb", f"out={tmp_path}/out"]) == 2
-    assert "cannot be searched together: their encoder is e and f" in capsys.readouterr().err
+    assert "cannot be compared: their encoder is e and f" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("hold", [0, 10**9])

@@ -133,9 +133,9 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
     same = embeddings(tmp_path / "same", drawn(4, 3), list("abcd"), preprocessing="cropped")
     given = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
     said = refused(**given | {"corpus__path": other})
-    assert f"{tables['queries']} and {other} cannot be searched together: their encoder is tiny@1 and huge@2" in said
+    assert f"{tables['queries']} and {other} cannot be compared: their encoder is tiny@1 and huge@2" in said
     assert "their preprocessing is none and cropped" in refused(**given | {"corpus__path": same})
-    assert "cannot be searched together" in refused(**given | {"queries": tmp_path / "*"})
+    assert "cannot be compared" in refused(**given | {"queries": tmp_path / "*"})
     assert refused(**given, k=0) == "k=0: at least 1"
     assert "score=dot: allowed are inner_product, cosine" in refused(**given, score="dot")
     assert "logit_scale= and logit_bias= go together" in refused(**given, logit_scale=1.0)
