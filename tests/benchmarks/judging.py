@@ -100,7 +100,7 @@ def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
     scorer.score(few[:1])
     found, seconds = measured(lambda: scorer.score(few))
     packed = ClosedSetScorer(loaded.model, loaded.processor, engine="cascade").score(loaded.requests)[:labels]
-    same([one.logprobs for one in found], [one.logprobs for one in packed])
+    same(logprobs(found), logprobs(packed))
     return result(found, seconds * shape.labels / labels)
 
 
@@ -145,8 +145,13 @@ def vllm(shape: Shape, workdir: Path, *, block: int | None = None) -> Result:
         raise RuntimeError(f"vLLM ended with {ended.returncode}: {ended.stderr[-2000:]}")
     told = json.loads(answer.read_text(encoding="utf-8"))
     found = scorer.score(loaded.requests)
-    same(told["logprobs"], [one.logprobs for one in found])
+    same(told["logprobs"], logprobs(found))
     return result(found, told["cpu_s"])
+
+
+def logprobs(found: Sequence[Any]) -> list[tuple[float, ...]]:
+    """Of each label's answers; a `ScoringError` has none and ends the benchmark."""
+    return [one.logprobs for one in found]
 
 
 def same(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> None:

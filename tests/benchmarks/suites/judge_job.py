@@ -82,8 +82,8 @@ def engine(workdir: Path, size: Size) -> Result:
     for number, requests in enumerate(_requests(workdir)):
         if number == BATCH:
             begun = Mark(time.perf_counter(), time.process_time())
-        answers += [f"{number} {scores.probabilities.index(max(scores.probabilities))}" for scores in
-                    scorer.score(requests)]  # fmt: skip
+        for shares in judging.logprobs(scorer.score(requests)):
+            answers.append(f"{number} {shares.index(max(shares))}")
     return _result(answers, begun, Mark(time.perf_counter(), time.process_time()))
 
 
