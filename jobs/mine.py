@@ -37,7 +37,10 @@ from jobs.tables import TABLES, WIT_COLUMNS
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
 TERMS_COUNTED = 1000  # hits by term kept in a unit's footer, the most frequent
 HEADER_THREADS = 16
-CORPORA: dict[str, Any] = {"wit": wit, "wit_base": wit_base}  # modules with find_files, check_header and scan_file
+CORPORA: dict[str, Any] = {
+    "wit": wit,
+    "wit_base": wit_base,
+}  # modules with find_files, check_header, scan_file, scanner
 SUSPECT = 0.5  # a term of whose hits more lie inside longer words is named
 
 
@@ -100,6 +103,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     tallies = manifest["counts"]["tallies"]
     screen.show_tally("hits by term", tallies.get("term", {}))
     screen.show_tally("mostly inside longer words (match=word leaves them out)", _suspects(tallies))
+    screen.show_tally("files scanned by", tallies.get("scanned_by", {}))
     screen.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
     return manifest
 
@@ -128,7 +132,7 @@ class MineUnit:
         self._sources = unpack(locations.read_bytes(terms))
         self._excluded = exclusions.kept(excluded)
         self._matcher, self._in_words = TitleMatcher(self._sources, match=match, fold=fold), match == "substring"
-        self._scan, self._language, self._step = CORPORA[corpus].scan_file, language, step
+        self._corpus, self._language, self._step = CORPORA[corpus], language, step
         self._bytes_left = 0  # read and not yet told, less than a step
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
@@ -142,7 +146,7 @@ class MineUnit:
             steps, self._bytes_left = divmod(read + self._bytes_left, self._step)
             report.add(steps, rows=rows)
 
-        scanned = self._scan(
+        scanned = self._corpus.scan_file(
             uri,
             language=self._language,
             matcher=self._matcher,
@@ -165,6 +169,7 @@ class MineUnit:
                 held.clear()
         if held:
             writer.write(_table(held))
+        writer.counts.tallies["scanned_by"] = {self._corpus.scanner(): 1}
         counted = dict(hits.most_common(TERMS_COUNTED))
         writer.counts.tallies["term"] = counted
         if within := {term: n for term, n in inside.items() if term in counted}:

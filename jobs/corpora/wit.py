@@ -15,6 +15,7 @@ from glob import has_magic
 from omegaconf import MISSING
 
 from actors.titles import TitleMatcher
+from jobs.corpora import wit_kernel
 from jobs.corpora.wit_rows import RowReader, open_rows
 from jobs.corpora.wit_scan import FastScan, UncertainError
 from jobs.corpora.wit_source import FAILURES, Source, fast_stream, foreign_format, opened
@@ -113,6 +114,11 @@ def scan_file(
     # The stream can give no more, or there is no header that the byte scan can use.
     with open_rows(uri, offset) as reader:
         yield from found.parsed(reader, offset, reason)
+
+
+def scanner() -> str:
+    """How this process looks through files, for the run to say."""
+    return "NumPy" if wit_kernel.kernel() is None else "compiled loop"
 
 
 class _Scan:

@@ -107,6 +107,11 @@ def scan_file(
                 told_rows, told_bytes = counts.rows_in, read
 
 
+def scanner() -> str:
+    """How this process looks through files, for the run to say."""
+    return "pyarrow"
+
+
 class _UnequalError(Exception):
     """A struct of lists whose lists do not belong together."""
 

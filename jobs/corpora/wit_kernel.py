@@ -2,6 +2,7 @@
 
 It finds in one pass what `wit_numpy` needs several for. The source is below; it is compiled once a user, into the
 folder of the user's cache, and any failure means: do without. `REMINE_COMPILE=0` means so from the start.
+It looks at 64 bytes at a time: with AVX2 or SSE2 on x86-64, NEON on 64-bit ARM, in words of eight bytes elsewhere.
 """
 
 import ctypes
@@ -28,35 +29,31 @@ Kernel = Callable[[int, int, int, int, int, bytes, int, int, int, int], int]  # 
 SOURCE = r"""
 #include <stdint.h>
 #include <string.h>
+#ifdef WORDS /* for tests: as where there are no vectors */
+#undef __AVX2__
+#undef __SSE2__
+#undef __aarch64__
+#endif
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#elif !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the words below are little-endian"
 #endif
 
-/* Bit i: byte i of the 64 is `c`. */
+/* Of the 64 bytes at p, bit i for byte i. equal: it is `c`. special: it is a tab, line feed, carriage return, quote. */
+#if defined(__AVX2__)
 static inline uint64_t equal(const uint8_t *p, char c) {
     uint64_t bits = 0;
-#if defined(__AVX2__)
-    __m256i x = _mm256_set1_epi8(c);
     for (int k = 0; k < 2; k++)
-        bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(
-            _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(p + 32 * k)), x)) << (32 * k);
-#elif defined(__SSE2__)
-    __m128i x = _mm_set1_epi8(c);
-    for (int k = 0; k < 4; k++)
-        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(
-            _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(p + 16 * k)), x)) << (16 * k);
-#else
-    for (int k = 0; k < 64; k++)
-        bits |= (uint64_t)(p[k] == (uint8_t)c) << k;
-#endif
+        bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(
+            _mm256_loadu_si256((const __m256i *)(p + 32 * k)), _mm256_set1_epi8(c))) << (32 * k);
     return bits;
 }
-
-/* Bit i: byte i of the 64 is a tab, a line feed, a carriage return or a quote. */
 static inline uint64_t special(const uint8_t *p) {
-#if defined(__AVX2__)
     uint64_t bits = 0;
     __m256i tab = _mm256_set1_epi8('\t'), lf = _mm256_set1_epi8('\n');
     __m256i cr = _mm256_set1_epi8('\r'), quote = _mm256_set1_epi8('"');
@@ -67,7 +64,16 @@ static inline uint64_t special(const uint8_t *p) {
         bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(m) << (32 * k);
     }
     return bits;
+}
 #elif defined(__SSE2__)
+static inline uint64_t equal(const uint8_t *p, char c) {
+    uint64_t bits = 0;
+    for (int k = 0; k < 4; k++)
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(
+            _mm_loadu_si128((const __m128i *)(p + 16 * k)), _mm_set1_epi8(c))) << (16 * k);
+    return bits;
+}
+static inline uint64_t special(const uint8_t *p) {
     uint64_t bits = 0;
     for (int k = 0; k < 4; k++) {
         __m128i v = _mm_loadu_si128((const __m128i *)(p + 16 * k));
@@ -77,10 +83,59 @@ static inline uint64_t special(const uint8_t *p) {
         bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(m) << (16 * k);
     }
     return bits;
-#else
-    return equal(p, '\t') | equal(p, '\n') | equal(p, '\r') | equal(p, '"');
-#endif
 }
+#elif defined(__aarch64__)
+/* Each byte of m is 0 or 255: one bit of each is left, and sums of neighbours bring eight of them into a byte. */
+static inline uint64_t gathered(const uint8x16_t m[4]) {
+    const uint8x16_t bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    uint8x16_t low = vpaddq_u8(vandq_u8(m[0], bit), vandq_u8(m[1], bit));
+    uint8x16_t high = vpaddq_u8(vandq_u8(m[2], bit), vandq_u8(m[3], bit));
+    uint8x16_t all = vpaddq_u8(low, high);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
+}
+static inline uint64_t equal(const uint8_t *p, char c) {
+    uint8x16_t m[4];
+    for (int k = 0; k < 4; k++) m[k] = vceqq_u8(vld1q_u8(p + 16 * k), vdupq_n_u8((uint8_t)c));
+    return gathered(m);
+}
+static inline uint64_t special(const uint8_t *p) {
+    uint8x16_t m[4];
+    for (int k = 0; k < 4; k++) {
+        uint8x16_t v = vld1q_u8(p + 16 * k);
+        m[k] = vorrq_u8(vorrq_u8(vceqq_u8(v, vdupq_n_u8('\t')), vceqq_u8(v, vdupq_n_u8('\n'))),
+                        vorrq_u8(vceqq_u8(v, vdupq_n_u8('\r')), vceqq_u8(v, vdupq_n_u8('"'))));
+    }
+    return gathered(m);
+}
+#else
+#define EACH 0x0101010101010101ULL
+/* The high bit of each byte of the word is clear where it is `c`, and only there; the others say nothing. */
+static inline uint64_t unlike(uint64_t word, char c) {
+    uint64_t x = word ^ EACH * (uint8_t)c;
+    return ((x & EACH * 127) + EACH * 127) | x;
+}
+/* The high bits of a word's bytes as one byte. */
+static inline uint64_t gathered(uint64_t word) {
+    return (((word >> 7) & EACH) * 0x0102040810204080ULL) >> 56;
+}
+static inline uint64_t equal(const uint8_t *p, char c) {
+    uint64_t bits = 0, word;
+    for (int k = 0; k < 8; k++) {
+        memcpy(&word, p + 8 * k, 8);
+        bits |= gathered(~unlike(word, c)) << (8 * k);
+    }
+    return bits;
+}
+static inline uint64_t special(const uint8_t *p) {
+    uint64_t bits = 0, word;
+    for (int k = 0; k < 8; k++) {
+        memcpy(&word, p + 8 * k, 8);
+        word = unlike(word, '\t') & unlike(word, '\n') & unlike(word, '\r') & unlike(word, '"');
+        bits |= gathered(~word) << (8 * k);
+    }
+    return bits;
+}
+#endif
 
 /* What the whole rows are, or what is wrong: the rules are those of wit_numpy. data[-1] is readable. `wanted` are the
    bytes of the language, or `wanted_size` is negative for every one. `out`: rows, picks, byte behind the last row,

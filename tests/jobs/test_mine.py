@@ -9,6 +9,7 @@ import pytest
 from actors.titles import Fold
 from jobs import mine
 from jobs.config import load
+from jobs.corpora import wit, wit_kernel
 from jobs.corpora.terms import pack
 from jobs.errors import InputError
 from jobs.mine import MineConfig, MineUnit
@@ -104,7 +105,16 @@ def mined_words(tmp_path: Path) -> dict[str, dict[str, int]]:
 def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mine, "TERMS_COUNTED", 2)
     _, counts, _ = mined(tmp_path, "war", "war", "world war", "Spain", "Spain")
-    assert counts.tallies == {"term": {"war": 3, "pain": 2}, "inside_word": {"pain": 2}}
+    assert (counts.tallies["term"], counts.tallies["inside_word"]) == ({"war": 3, "pain": 2}, {"pain": 2})
+
+
+@pytest.mark.parametrize(("kernel", "said"), [(None, "NumPy"), (lambda *_: 0, "compiled loop")])
+def test_a_unit_says_how_it_was_scanned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Any, said: str
+) -> None:
+    monkeypatch.setattr(wit_kernel, "kernel", lambda: kernel)
+    monkeypatch.setattr(wit, "scan_file", lambda *_, **__: iter(()))
+    assert mined(tmp_path)[1].tallies["scanned_by"] == {said: 1}
 
 
 @pytest.mark.parametrize(

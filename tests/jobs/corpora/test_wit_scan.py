@@ -26,16 +26,18 @@ MATCHER = TitleMatcher(["Siege of Acre", "acre", "straße", "ὀδυσσεύς"]
 Hits = list[tuple[list[str], list[str]]]
 
 
-@pytest.fixture(autouse=True, scope="module", params=["compiled", "numpy"])
+@pytest.fixture(autouse=True, scope="module", params=["compiled", "compiled without vectors", "numpy"])
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every test runs with the compiled loop, where a compiler is there to make it, and without."""
-    if request.param == "compiled":
-        if wit_kernel.kernel() is None:
-            pytest.skip("no C compiler")
-        yield
-        return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wit_kernel, "kernel", lambda: None)
+        if request.param == "numpy":
+            patch.setattr(wit_kernel, "kernel", lambda: None)
+        elif request.param == "compiled without vectors":
+            patch.setattr(wit_kernel, "_flags", lambda: ["-O3", "-DWORDS"])
+            made = KERNEL()
+            patch.setattr(wit_kernel, "kernel", lambda: made)
+        if request.param != "numpy" and wit_kernel.kernel() is None:
+            pytest.skip("no C compiler")
         yield
 
 
