@@ -109,10 +109,9 @@ def process(
     if not run.todo:
         return
     with _ray_errors(), Progress(name, [StageProgress(stage.pool, total, counted)]) as progress:
-        source = _Units(run.todo, _descriptor)
-        data = ray.data.read_datasource(source, override_num_blocks=len(run.todo), num_cpus=resources.read.num_cpus)
+        # Nothing is read ahead of the actors: a block a unit that says which, and no processes for reading.
         data = _pool(
-            data,
+            ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in run.todo]),
             _runner(stage, _UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
             _no_more(getattr(resources, stage.pool), len(run.todo)),
@@ -221,10 +220,6 @@ def _errors(batch: pa.Table) -> int:
         return 0
     bad = pc.sum(pc.equal(batch["status"], "error")).as_py()
     return bad or 0
-
-
-def _descriptor(task: Task) -> pa.Table:
-    return pa.table({TASK: [task.to_json()]})
 
 
 def _rows(task: Task, read: Read, target: Target, stages: Sequence[Stage]) -> pa.Table:

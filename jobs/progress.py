@@ -86,8 +86,12 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        import ray
+
         self._stop.set()
         self._thread.join(timeout=5)
+        # A worker that still holds a handle would keep its process, and a pipeline is many jobs.
+        ray.kill(self.board)
 
     def lines(self) -> list[str]:
         """One line a stage, as of the last reading."""

@@ -71,7 +71,7 @@ def check_header(uri: str) -> None:
     """Read the first line of `uri`.
 
     Raises:
-        InputError: empty, unreadable, or without a needed column; the sentence names file and column.
+        InputError: empty, unreadable, without a needed column or with one twice; the sentence names file and column.
     """
     with locations.named_errors(uri):
         try:
@@ -83,6 +83,8 @@ def check_header(uri: str) -> None:
             raise InputError(f"{uri}: is {name}; .tsv, .tsv.gz and .tsv.zst are read")
     if missing:
         raise InputError(f"{uri}: no column {', '.join(missing)} in its header")
+    if twice := [c for c in WIT_COLUMNS if header.count(c) > 1]:
+        raise InputError(f"{uri}: column {', '.join(twice)} stands twice in its header")
 
 
 def scan_file(

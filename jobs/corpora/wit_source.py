@@ -17,6 +17,7 @@ BLOCK = 1 << 18  # compressed bytes read at a time by the careful way
 FAST_BLOCK = 128 << 10
 SKIP = 1 << 20
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+SKIPPED = b"\x2a\x4d\x18"  # of zstd, behind a byte from 0x50 to 0x5f
 FOREIGN = {  # what people also pack or convert TSV to: named, rather than read as text without a header
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
@@ -79,7 +80,12 @@ def opened(uri: str) -> Iterator[tuple[Source, bytes]]:
     with fs.open_input_file(path) as file:
         magic = file.read(4)
         file.seek(0)
-        yield Source(file), GZIP if magic[:2] == GZIP else ZSTD if magic == ZSTD else b""
+        yield Source(file), GZIP if magic[:2] == GZIP else ZSTD if _is_zstd(magic) else b""
+
+
+def _is_zstd(magic: bytes) -> bool:
+    """Whether a zstd frame begins so, one to be skipped included: pzstd puts such a one first."""
+    return magic == ZSTD or (magic[1:] == SKIPPED and magic[0] >> 4 == 5)
 
 
 def foreign_format(uri: str) -> str | None:

@@ -136,7 +136,7 @@ def test_rows_of_other_languages_and_titles_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"])
-@pytest.mark.parametrize("packed", ["plain", "gzip", "members", "padded", "zstd"])
+@pytest.mark.parametrize("packed", ["plain", "gzip", "members", "padded", "zstd", "skipped"])
 def test_what_the_bytes_are_counts_not_the_name(tmp_path: Path, name: str, packed: str) -> None:
     titles, content = many(200)
     forms = {
@@ -147,6 +147,8 @@ def test_what_the_bytes_are_counts_not_the_name(tmp_path: Path, name: str, packe
         "zstd": pa.compress(content[:700], codec="zstd", asbytes=True)
         + pa.compress(content[700:], codec="zstd", asbytes=True),
     }
+    skipped = b"\x5f\x2a\x4d\x18\x03\0\0\0any"  # a frame of zstd that says nothing; pzstd begins with one
+    forms["skipped"] = skipped + forms["zstd"] + skipped
     found = scan(tmp_path, forms[packed], name)
     assert found.titles == titles
     assert found.rejects == []
@@ -282,6 +284,11 @@ def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch:
         (gzip.compress(HEADER.encode())[:15], "ends before its end-of-stream mark; a header is needed"),
         (b"\x1f\x8bnot gzip at all", "the compressed data is damaged"),
         (b"language\tpage_url\timage_url\n", "no column page_title, is_main_image in its header"),
+        (HEADER.replace("page_url", "page_title").encode(), "no column page_url in its header"),
+        (
+            HEADER.replace("\n", "\tmime_type\tpage_title\tmime_type\n").encode(),
+            "column page_title, mime_type stands twice",
+        ),
         (HEADER.encode("utf-16"), "no column language"),
         (HEADER.replace("\t", ",").encode(), "no column language"),
     ],
