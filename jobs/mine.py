@@ -37,6 +37,7 @@ from jobs.tables import TABLES, WIT_COLUMNS
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
 TERMS_COUNTED = 1000  # hits by term kept in a unit's footer, the most frequent
 HEADER_THREADS = 16
+LETTERS_SHOWN = 20
 CORPORA: dict[str, Any] = {
     "wit": wit,
     "wit_base": wit_base,
@@ -66,6 +67,8 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         list(pool.map(corpus.check_header, [f.uri for f in files]))
     _check_names(files)
     terms = read_terms(cfg.terms, fold)
+    if cfg.match == "substring" and (letters := [term for term in terms if len(term) == 1]):
+        screen.say(f"  terms of one character, which many titles hold: {', '.join(letters[:LETTERS_SHOWN])}")
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = Plan(
         out=cfg.out,

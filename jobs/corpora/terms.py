@@ -19,6 +19,7 @@ from jobs.store import locations
 from jobs.store.reading import open_table
 
 COLUMNS = ("term", "terms", "phrase", "page_title")  # what a column of phrases is called in the wild
+KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 
 @dataclass
@@ -26,7 +27,7 @@ class TermsConfig:
     """Where the search terms come from."""
 
     path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
-    column: str | None = None  # the column of phrases; null: term, terms, phrase, page_title or the only one
+    column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
     source: str | None = None  # what the rows found are credited to; null: the table's sources, or the file's name
 
 
@@ -101,6 +102,8 @@ def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
 def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str | None]]:
     fs, path = locations.filesystem(uri)
     name = uri.lower()
+    if not name.endswith(KINDS):
+        raise InputError(f"{uri}: terms are read from {', '.join(KINDS)} files, and from tables of terms")
     with locations.named_errors(uri):
         if name.endswith(".parquet"):
             with fs.open_input_file(path) as stream:
@@ -117,12 +120,16 @@ def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str
         lines: list[str | None] = list(text.splitlines())
         return lines, [None] * len(lines)
     try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ","))
+        rows = list(
+            csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
+        )
     except csv.Error as error:
         raise InputError(f"{uri}: cannot be read as CSV ({error})") from error
     if not rows:
         raise InputError(f"{uri}: empty, a header is needed")
     header = [c.strip() for c in rows[0]]
+    if twice := next((c for c in header if header.count(c) > 1), None):
+        raise InputError(f"{uri}: column {twice} stands twice in its header")
     by_column = dict(zip(header, zip_longest(*rows[1:]), strict=False))
     absent = [None] * (len(rows) - 1)  # of a column that stands in the header alone
     return _columns(uri, {name: list(by_column.get(name, absent)) for name in header}, column)
@@ -132,10 +139,12 @@ def _columns(
     uri: str, columns: Mapping[str, list[str | None]], wanted: str | None
 ) -> tuple[list[str | None], list[str | None]]:
     """The phrases and, where there is a column `source`, what each is credited to."""
-    known = [wanted] if wanted else [c for c in COLUMNS if c in columns] or list(columns)[: len(columns) == 1]
+    # A single column of another name is not taken for it: the first phrase of a list without a header would be lost.
+    known = [wanted] if wanted else [c for name in COLUMNS for c in columns if c.lower() == name]
     if not known or known[0] not in columns:
         named = wanted or " or ".join(COLUMNS)
-        raise InputError(f"{uri}: no column {named}; there are {', '.join(columns)} (choose with terms.column=)")
+        hint = "choose with terms.column=; a list without a header is a .txt file"
+        raise InputError(f"{uri}: no column {named}; there are {', '.join(columns)} ({hint})")
     phrases = columns[known[0]]
     if strange := next((p for p in phrases if not isinstance(p, str | None)), None):
         raise InputError(f"{uri}: column {known[0]} holds {type(strange).__name__}, not text")

@@ -38,7 +38,8 @@ def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> Non
         ("x.csv", "phrase\nwar\n"),
         ("x.tsv", "a\tterms\n1\twar\n"),
         ("x.txt", "war\n\n War\n"),
-        ("x.csv", "whatever\nwar\n"),
+        ("x.csv", "Term\nwar\n"),
+        ("x.csv", "id,PHRASE\n1,war\n"),
         ("x.csv", "term,source\nwar\n"),  # the column of sources stands in the header alone
         ("x.csv", "term,note\nwar,a,b,c\n"),
     ],
@@ -73,6 +74,11 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
     [
         ("x.csv", b"", "empty, a header is needed"),
         ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
+        ("x.csv", b"war\npeace\n", "there are war .*; a list without a header is a .txt file"),
+        ("x.csv", b"term,term\nwar,peace\n", "column term stands twice"),
+        ("x.csv", b'term\n"war\npeace\n', "cannot be read as CSV"),
+        ("x.csv.gz", b"\x1f\x8b", "terms are read from .csv, .tsv, .txt, .parquet files"),
+        ("x.xlsx", b"PK\x03\x04", "terms are read from"),
         ("x.csv", b"term\n \n", "no term in it"),
         ("x.csv", b"term\n", "no term in it"),
         ("x.csv", b"term\n\xe9t\xe9\n", r"not UTF-8 \(byte 5\)"),
