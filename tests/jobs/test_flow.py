@@ -13,19 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from ray.data import DataContext
 
-from jobs import cli, flow
+from jobs import cli, flow, progress
 from jobs.errors import InputError, RunError
+from jobs.progress import Reporter
 from jobs.resources import Resources, StageResources, TaskResources
 from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import Plan, TableRun, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import Task
+from jobs.store.writer import Task, UnitWriter
 from jobs.tables import TABLES
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
 SCHEMA = TABLES["images"].schema()
+HALF_SECONDS = 12  # that a quiet unit takes
+LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
 
 class Double:
@@ -72,6 +76,15 @@ class Finish:
         }
 
 
+class Quiet:
+    """A unit at a time: seconds without a row, told as they pass; as a large file with few matches is read."""
+
+    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+        for _ in range(HALF_SECONDS):
+            time.sleep(0.5)
+            report.add(1, rows=100)
+
+
 def numbered(task: Task) -> pa.Table:
     """A unit's items: `unit-row`, and the row's number."""
     rows = range(task.unit.rows or 0)
@@ -101,6 +114,13 @@ def go(
     # Fewer reads and writes at a time than the default: each is a process of its own, which takes seconds to start.
     resources = dataclasses.replace(resources or Resources(), read=TaskResources(0.3), write=TaskResources(0.3))
     flow.stream(run, name="test", read=READ, stages=stages, resources=resources)
+
+
+def go_quietly(out: Path) -> TableRun:
+    run = opened(str(out), [0])
+    stage = flow.Stage("mine", Quiet, {})
+    flow.process(run, name="mine", stage=stage, resources=Resources(), total=HALF_SECONDS, counted="MB")
+    return run
 
 
 def given(log: Path) -> Counter[str]:
@@ -251,3 +271,19 @@ def test_two_stages_of_a_stream_are_counted_together() -> None:
     with pytest.raises(InputError, match=r"the stages ask for 2\.5 CPUs"):
         flow.check(wide, ["decode", "embed"])
     flow.check(Resources(), ["decode", "embed"])
+
+
+def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
+    manifest = go_quietly(tmp_path / "out").finish()
+    assert manifest["units"]
+    told = [(int(n), int(rows.replace(",", ""))) for n, rows in LIVE.findall(capsys.readouterr().err)]
+    assert told == sorted(told)
+    assert {rows for done, rows in told} <= {100 * n for n in range(HALF_SECONDS + 1)}
+    assert len({done for done, _ in told if done < HALF_SECONDS}) >= 3  # rows and rates within the one unit
+    # Ray's guard, if it were on, would end such a run: that it is off is what keeps hours of it alive.
+    monkeypatch.setattr(DataContext.get_current(), "execution_no_progress_timeout_s", 1.0)
+    with pytest.raises(RunError, match="progress"):
+        go_quietly(tmp_path / "guarded")
