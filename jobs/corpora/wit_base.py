@@ -38,6 +38,7 @@ OF_PICTURE = (
 )
 OF_ENTRY = tuple(c for c in WIT_COLUMNS if c not in OF_PICTURE)
 NEEDED_OF_ENTRY = ("language", "page_url", "page_title", "is_main_image")
+TEXTS_OF_ENTRY = ("language", "page_url", "page_title")
 ROWS_AT_A_TIME = 512  # pictures whose texts are held at once
 BUFFER = 4 << 20  # bytes of a column read ahead; without a bound a whole column chunk is
 THREADS = 8  # files whose list of pictures is read at once
@@ -65,12 +66,12 @@ def check_header(uri: str) -> None:
     """Look at the schema of `uri`.
 
     Raises:
-        InputError: no Parquet, or without a needed column; the sentence names file and column.
+        InputError: no Parquet, or without a needed column, or one of another type; the sentence names file and column.
     """
     with locations.named_errors(uri):
         try:
             with _opened(uri) as (file, _):
-                leaves = _leaves(file)
+                leaves, schema = _leaves(file), file.schema_arrow
         except pa.ArrowException as error:
             raise InputError(f"{uri}: not a readable Parquet file") from error
         except OSError as error:
@@ -80,6 +81,30 @@ def check_header(uri: str) -> None:
     needed = [("image_url",), *((FEATURES, c) for c in NEEDED_OF_ENTRY)]
     if missing := [".".join(name) for name in needed if name not in leaves]:
         raise InputError(f"{uri}: no column {', '.join(missing)}; wit_base has them")
+    if fault := _misshapen(schema):
+        raise InputError(f"{uri}: {fault}")
+
+
+def _misshapen(schema: pa.Schema) -> str:
+    """What of the schema is not as wit_base has it, though the names are there; empty if nothing."""
+    features = schema.field(FEATURES).type
+    kinds = {"image_url": schema.field("image_url").type}
+    if _is_list(features) and pa.types.is_struct(features.value_type):
+        kinds |= {f"{FEATURES}.{field.name}": field.type for field in features.value_type}
+    elif pa.types.is_struct(features) and all(_is_list(field.type) for field in features if field.name in OF_ENTRY):
+        kinds |= {f"{FEATURES}.{field.name}": field.type.value_type for field in features if field.name in OF_ENTRY}
+    else:
+        return f"{FEATURES} is {features}, neither a list of structs nor a struct of lists"
+    for name in ("image_url", *(f"{FEATURES}.{of}" for of in TEXTS_OF_ENTRY)):
+        kind = kinds.get(name)
+        kind = kind.value_type if isinstance(kind, pa.DictionaryType) and name == "image_url" else kind
+        if kind not in (pa.string(), pa.large_string(), pa.null()):
+            return f"column {name} is {kind}, not text"
+    return ""
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def scan_file(

@@ -4,6 +4,7 @@
 sub-region downsampled to no more than six images." What the sentence leaves open is a key of `StarterConfig`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class StarterConfig:
         ):
             if (value := getattr(self, key)) not in allowed:
                 raise InputError(f"starter.{key}={value}: one of {', '.join(allowed)}")
+        if not math.isfinite(self.above):
+            raise InputError(f"starter.above={self.above}: a number")
         if self.per_region < 1:
             raise InputError(f"starter.per_region={self.per_region}: at least 1")
         if not self.region_by:

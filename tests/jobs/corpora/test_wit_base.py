@@ -202,6 +202,34 @@ def test_what_is_no_wit_base_is_refused_by_name(tmp_path: Path) -> None:
         wit_base.find_files(str(tmp_path / "sub"))
 
 
+RIGHT = {"language": "en", "page_url": "p", "page_title": "Acre", "is_main_image": True}
+
+
+@pytest.mark.parametrize(
+    ("url", "features", "said"),
+    [
+        ("u", [RIGHT | {"page_title": 5}], r"column wit_features\.page_title is int64, not text"),
+        ("u", [RIGHT | {"language": b"en"}], r"column wit_features\.language is binary, not text"),
+        (b"u", [RIGHT], "column image_url is binary, not text"),
+        ("u", RIGHT, "wit_features is struct<.*neither a list of structs nor a struct of lists"),
+        ("u", [[RIGHT]], "wit_features is list<.*neither a list of structs nor a struct of lists"),
+    ],
+)
+def test_columns_of_other_types_are_refused_by_name(tmp_path: Path, url: object, features: object, said: str) -> None:
+    pq.write_table(pa.table({"image_url": [url], "wit_features": [features]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=rf"a\.parquet: {said}"):
+        wit_base.check_header(str(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_each_encoding_passes_the_check(tmp_path: Path, encoding: str) -> None:
+    wit_base.check_header(str(write(tmp_path / "a.parquet", pictures(), encoding)))
+    whole = tmp_path / "cut.parquet"
+    whole.write_bytes((tmp_path / "a.parquet").read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"cut\.parquet: not a readable Parquet file"):
+        wit_base.check_header(str(whole))
+
+
 @pytest.mark.usefixtures("ray_session")
 def test_mined_and_fetched_through_ray(tmp_path: Path) -> None:
     rows = pictures(90)

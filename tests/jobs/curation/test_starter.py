@@ -171,7 +171,14 @@ def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("mean", "median"), ("region_majority", "all"), ("unsure", "guess"), ("unlabelled", "keep"), ("per_region", 0)],
+    [
+        ("mean", "median"),
+        ("region_majority", "all"),
+        ("unsure", "guess"),
+        ("unlabelled", "keep"),
+        ("per_region", 0),
+        ("above", float("nan")),
+    ],
 )
 def test_values_that_are_not_allowed(key: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"starter.{key}={value}: "):
