@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGE = "wit_v1.train.all-00001-of-00002.tsv.gz"
 TIMES = 4  # rows of the large file over those of the other: 7.6 GB at size full
 MANY_FILES = "files"  # a folder of links to the large file, so that a run through Ray is long against its start
-FILES: dict[Size, int] = {"smoke": 2, "default": 10, "full": 2}
+FILES: dict[Size, int] = {"smoke": 2, "default": 20, "full": 4}
 WORKERS = 2
 PASSES = 5
 MANY, MOST = "terms-100k.csv", "terms-1m.csv"
