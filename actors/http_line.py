@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,7 +45,7 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     data: tuple[tuple[str, str], ...] | None = None
 
-    @property
+    @cached_property
     def origin(self) -> tuple[str, str]:
         """What a connection can be kept for: scheme, and host with port."""
         parts = urlsplit(self.url)

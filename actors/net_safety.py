@@ -5,6 +5,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,6 +102,7 @@ def _matches(pattern: str, host: str, port: int) -> bool:
     return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
 
 
+@lru_cache(4096)
 def _is_literal(host: str) -> bool:
     try:
         ipaddress.ip_address(host.partition("%")[0])

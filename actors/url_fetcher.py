@@ -235,7 +235,7 @@ class UrlFetcher:
 
     def _queue(self, host: str, port: int) -> HostQueue:
         # Wikimedia counts what one user asks of all its hosts, so they share a limit.
-        family = "wikimedia" if wikimedia.is_wikimedia(f"https://{host}") else host if port == 443 else f"{host}:{port}"
+        family = "wikimedia" if wikimedia.is_their_host(host) else host if port == 443 else f"{host}:{port}"
         if family not in self._queues:
             limit = Limit(family, self._settings.connections, self._settings.bytes_per_s, self._settings.backoff_s)
             self._queues[family] = HostQueue(limit, self._shared)

@@ -8,6 +8,7 @@ import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
@@ -134,12 +135,12 @@ def parse(url: str) -> WikimediaFile:
         NoThumbnailError: the URL means no file in a repository of Wikimedia.
     """
     parts = _split(url)
-    host = (parts.hostname or "").rstrip(".")
+    host = _host(parts)
     if host in (ORIGINALS, THUMBNAILS):
         return _of_upload([part for part in parts.path.split("/") if part])
     if host in COMMONS:
         return _of_commons(parts)
-    if is_wikimedia(url):
+    if is_their_host(host):
         raise NoThumbnailError(f"a page of {host}, which does not say which repository holds the file")
     raise NoThumbnailError("not an address of Wikimedia")
 
@@ -147,9 +148,14 @@ def parse(url: str) -> WikimediaFile:
 def is_wikimedia(url: str) -> bool:
     """Whether the URL's host belongs to Wikimedia."""
     try:
-        host = (_split(url).hostname or "").rstrip(".")
+        return is_their_host(_host(_split(url)))
     except NoThumbnailError:
         return False
+
+
+@lru_cache(4096)
+def is_their_host(host: str) -> bool:
+    """Whether a host (lower case, no dot at its end) belongs to Wikimedia."""
     return any(host == domain or host.endswith(f".{domain}") for domain in DOMAINS)
 
 
@@ -209,6 +215,10 @@ def _split(url: str) -> SplitResult:
     if not known:
         raise NoThumbnailError("not a URL of the web")
     return parts
+
+
+def _host(parts: SplitResult) -> str:
+    return (parts.hostname or "").rstrip(".")
 
 
 def _of_upload(parts: list[str]) -> WikimediaFile:
