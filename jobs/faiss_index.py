@@ -3,9 +3,7 @@
 Built on the driver: the index itself must fit its memory; vectors pass through a block at a time.
 """
 
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from jobs.errors import InputError
 from jobs.neighbors import QueryUnit
 from jobs.store import locations
 from jobs.store.reading import TableSource
+from jobs.store.spool import Spool
 
 ROWS = 1 << 14
 TRAINED_ON = 200_000  # rows, spread over the corpus
@@ -73,11 +72,11 @@ def write(index: Any, ids: pa.ChunkedArray, folder: str) -> None:
     """`corpus.faiss`, and `ids.parquet` with the item_id of each of its numbers; each appears whole."""
     import faiss
 
-    with tempfile.TemporaryDirectory(prefix="remine-") as aside:
-        faiss.write_index(index, str(Path(aside) / INDEX))
-        pq.write_table(pa.table({"item_id": ids}), Path(aside) / IDS)
+    with Spool("faiss") as aside:
+        faiss.write_index(index, str(aside.path / INDEX))
+        pq.write_table(pa.table({"item_id": ids}), aside.path / IDS)
         for name in (IDS, INDEX):
-            locations.publish(Path(aside) / name, locations.join(folder, name))
+            locations.publish(aside.path / name, locations.join(folder, name))
 
 
 def recall(

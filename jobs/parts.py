@@ -8,7 +8,6 @@ where nothing can be appended, a log goes up in pieces every few seconds.
 import hashlib
 import json
 import struct
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from jobs.store import locations
+from jobs.store.spool import Spool
 from jobs.store.writer import Task
 from jobs.tables import TABLES
 
@@ -44,8 +44,8 @@ class Parts:
         self._name = uuid4().hex
 
     def __enter__(self) -> Self:
-        self._temporary = tempfile.TemporaryDirectory(prefix="remine-parts-") if self._remote else None
-        local = Path(self._temporary.name if self._temporary else self._folder)
+        self._temporary = Spool("parts") if self._remote else None
+        local = self._temporary.path if self._temporary else Path(self._folder)
         local.mkdir(parents=True, exist_ok=True)
         for found in locations.listing(self._folder):
             path = Path(found.uri)
@@ -77,12 +77,12 @@ class Parts:
             self._upload()
 
     def _upload(self) -> None:
-        with self._log.open("rb") as log, tempfile.NamedTemporaryFile() as piece:
+        piece = self._log.with_suffix(".piece")
+        with self._log.open("rb") as log:
             log.seek(self._sent)
-            piece.write(log.read())
+            piece.write_bytes(log.read())
             self._sent = log.tell()
-            piece.flush()
-            locations.publish(Path(piece.name), locations.join(self._folder, f"{self._name}-{self._pieces:06}.log"))
+        locations.publish(piece, locations.join(self._folder, f"{self._name}-{self._pieces:06}.log"))
         self._pieces += 1
         self._uploaded = time.monotonic()
 

@@ -13,9 +13,7 @@ The same command run again reads what has come in since. Pictures that people re
 
 import json
 import sys
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from omegaconf import MISSING
@@ -36,6 +34,7 @@ from jobs.corpora.annotations.tools import ToolReading
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.run import Plan, TableRun, open_run, survey
+from jobs.store.spool import Spool
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 
@@ -100,17 +99,17 @@ def execute(cfg: RatingsConfig) -> dict[str, Any] | None:
     if cfg.plan:
         screen.show_plan("ratings", plan, cfg.resources, [])
         return None
-    with tempfile.TemporaryDirectory(prefix="remine-") as folder:
+    with Spool("import") as spool:
         # Everything is read before anything is claimed: what is wrong in the last line leaves no trace either.
         fresh = cfg.overwrite or survey(plan)["done"] == 0
         if fresh:
-            importer.read(Path(folder), named=where)
+            importer.read(spool.path, named=where)
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         for task in run.todo:
             if not fresh:
-                importer.read(Path(folder), named=where)
+                importer.read(spool.path, named=where)
             with UnitWriter(run.target, task) as writer:
-                importer.write(Path(folder), writer)
+                importer.write(spool.path, writer)
             run.keep(REPORTED, json.dumps(importer.reported(), indent=1).encode())
     manifest = run.finish()
     _show(cfg, importer, manifest, run)

@@ -5,7 +5,6 @@ item, at the peak about 50 a rating with all figures; it is put in order a part 
 apart by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import MAX_LEVELS, Answers
+from jobs.store.spool import Spool
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
 Hashes = NDArray[np.uint64]
@@ -77,7 +77,7 @@ class Reduction:
 
     def __init__(self, *, by: Sequence[str] = (), keep_ids: bool = False) -> None:
         self._by = ("rubric", "question", *by)
-        self._folder = tempfile.TemporaryDirectory(prefix="remine-ratings-")
+        self._folder = Spool("ratings")
         self._files: dict[Key, IO[bytes]] = {}
         self._values: dict[Key, dict[str, int]] = {}
         self._raters: dict[str, int] = {}
@@ -98,7 +98,7 @@ class Reduction:
     @property
     def folder(self) -> Path:
         """Where the codes lie while this is open."""
-        return Path(self._folder.name)
+        return self._folder.path
 
     @property
     def by(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import pyarrow.fs as pafs
 
 from jobs.errors import InputError
+from jobs.store.spool import Spool
 
 S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
 S3_CONNECT_TIMEOUT_S = 5
@@ -316,10 +317,10 @@ def _create_s3(uri: str, data: bytes) -> bool:
 
 def replace(uri: str, data: bytes) -> None:
     """Write `uri` whole, replacing what was there."""
-    with tempfile.NamedTemporaryFile() as aside:
-        aside.write(data)
-        aside.flush()
-        publish(Path(aside.name), uri)
+    with Spool("whole") as aside:
+        whole = aside.path / "whole"
+        whole.write_bytes(data)
+        publish(whole, uri)
 
 
 def publish(source: Path, uri: str) -> None:

@@ -1,11 +1,9 @@
 """Writing one unit: rejects first, data last, both whole; what happened in the data object's footer."""
 
 import json
-import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 from jobs import tables
 from jobs.errors import RunError
 from jobs.store import locations
+from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
 FOOTER_KEY = b"remine.unit"
@@ -144,9 +143,9 @@ class UnitWriter:
         self._begun = time.time()
 
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="remine-")
-        self._spool = Path(self._folder.name) / "data.parquet"
-        self._rejects_spool = Path(self._folder.name) / "rejects.parquet"
+        self._folder = Spool()
+        self._spool = self._folder.path / "data.parquet"
+        self._rejects_spool = self._folder.path / "rejects.parquet"
         vectors = any(pa.types.is_fixed_size_list(field.type) for field in self._schema)
         strings = [field.name for field in self._schema if pa.types.is_string(field.type)]
         # Numbers of vectors do not repeat: as a dictionary they are read five times slower.

@@ -4,7 +4,7 @@ import importlib
 import json
 import resource
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 
@@ -13,7 +13,8 @@ class Result:
     """What a contender found: how many rows, and a digest of them that does not depend on their order.
 
     A contender of which a part is to be measured (what is read, not what is built before) measures it itself and says
-    so in the other attributes; those that are None are measured from outside, over the whole process.
+    so in the other attributes; those that are None are measured from outside, over the whole process. `apart` are
+    figures of its own that are no part of these (the CPU seconds of a server that it asks), by name.
     """
 
     rows: int
@@ -21,6 +22,7 @@ class Result:
     wall_s: float | None = None
     cpu_s: float | None = None
     peak_mb: float | None = None
+    apart: dict[str, float] = field(default_factory=dict)
 
 
 class SkippedError(Exception):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.benchmarks.child import SkippedError
@@ -31,6 +31,7 @@ class Measured:
         cpu_s: user and system seconds of the process tree.
         peak_mb: greatest resident memory of the process tree, in 10^6 bytes; pages that processes share count once
             for each.
+        apart: figures of its own, by name.
     """
 
     rows: int
@@ -38,6 +39,12 @@ class Measured:
     wall_s: float
     cpu_s: float
     peak_mb: float
+    apart: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows a wall second."""
+        return self.rows / self.wall_s
 
 
 def in_child(function: str, *, workdir: Path, size: str) -> Measured:
@@ -79,7 +86,7 @@ def in_child(function: str, *, workdir: Path, size: str) -> Measured:
         "peak_mb": max(told["peak_bytes"], tree.peak_bytes) / 1e6,
     }
     own = {name: value if told[name] is None else told[name] for name, value in seen.items()}
-    return Measured(rows=told["rows"], digest=told["digest"], **own)
+    return Measured(rows=told["rows"], digest=told["digest"], apart=told["apart"], **own)
 
 
 class Tree:

@@ -1,6 +1,7 @@
 """An outcome as JSON for machines and as Markdown for people."""
 
 import json
+import statistics
 from dataclasses import asdict
 
 from tests.benchmarks.harness import METRICS, Outcome, Spread
@@ -59,6 +60,8 @@ def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
             cells.append(f"{outcome.ratio(contender.name, benchmark.reference, metric).median:.2f}")
         rows = str(outcome.rounds[contender.name][0].rows) if contender.compared else "not compared"
         lines.append(f"| {shown} | {rows} | " + " | ".join(cells) + " |")
+    if apart := _apart(outcome):
+        lines += ["", "Apart from these, medians: " + "; ".join(apart) + "."]
     if benchmark.targets:
         lines += ["", "| target | value | |", "|---|---:|---|"]
     for target in benchmark.targets:
@@ -66,6 +69,14 @@ def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
         lines.append(f"| {target} | {'' if value is None else f'{value:.2f}'} | {verdict} |")
     lines += ["", *(f"- {name}: {value}" for name, value in machine.items())]
     return "\n".join(lines) + "\n"
+
+
+def _apart(outcome: Outcome) -> list[str]:
+    told = []
+    for name, runs in outcome.rounds.items():
+        for figure in runs[0].apart:
+            told.append(f"{name}: {figure} {statistics.median(one.apart[figure] for one in runs):.2f}")
+    return told
 
 
 def _spread(spread: Spread) -> str:

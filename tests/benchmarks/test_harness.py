@@ -1,6 +1,7 @@
 """The harness: contenders are compared before they are timed, take turns, and are summed up as by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.benchmarks import harness, machine, measure
 from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.harness import Benchmark, Contender, MismatchError, Outcome, Size, Spread, Target
 from tests.benchmarks.measure import Measured
+from tests.benchmarks.report import to_markdown
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -143,6 +145,7 @@ def test_medians_and_paired_ratios() -> None:
         (Target(metric="cpu_s", contender="other", against="one", at_most=1.9), 2.0, "missed"),
         (Target(metric="cpu_s", contender="other", against="one", at_least=2.5), 2.0, "missed"),
         (Target(metric="peak_mb", contender="one", at_most=10.0), 10.0, "reached"),
+        (Target(metric="rows_per_s", contender="one", at_least=7.5), 7.0, "missed"),
         (Target(metric="cpu_s", contender="absent", against="one", at_most=1.0), None, "skipped"),
     ],
 )
@@ -151,6 +154,15 @@ def test_targets(target: Target, value: float | None, verdict: str) -> None:
     assert outcome(targets=(target,), skipped=skipped).verdict(target) == (value, verdict)
     if value is not None:
         assert outcome(targets=(target,), skipped=skipped, size="smoke").verdict(target) == (value, "not judged")
+
+
+def test_figures_that_are_told_apart() -> None:
+    found = outcome()
+    found.rounds["other"] = [
+        replace(one, apart={"CPU seconds of the server": n}) for n, one in enumerate(found.rounds["other"])
+    ]
+    assert "Apart from these, medians: other: CPU seconds of the server 1.00." in to_markdown(found, {})
+    assert "Apart" not in to_markdown(outcome(), {})
 
 
 def test_wrong_declarations_are_refused() -> None:

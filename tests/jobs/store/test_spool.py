@@ -1,0 +1,111 @@
+"""Temporary folders of processes that were killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.store import spool
+from jobs.store.spool import LOCK, Spool
+
+CHILD = """
+import sys
+from jobs.store.spool import Spool
+made = Spool("child")
+(made.path / "half.parquet").write_bytes(b"x")
+print(made.path, flush=True)
+sys.stdin.read()
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for temporary files, in this process and in those it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    spool.sweep.cache_clear()
+    return tmp_path
+
+
+def start() -> "tuple[subprocess.Popen[str], Path]":
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    return child, Path(child.stdout.readline().strip())
+
+
+def test_only_what_the_dead_left_is_swept(place: Path) -> None:
+    alive, kept = start()
+    killed, left = start()
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(30)
+    others = [place / "remine-by-hand", place / "elsewhere-x"]
+    for other in others:
+        other.mkdir()
+        (other / "note").write_text("mine")
+    (others[1] / LOCK).touch()
+    (place / "remine-link").symlink_to(others[1])
+    try:
+        assert kept.is_dir()
+        assert left.is_dir()
+        with Spool("new") as made:
+            assert not left.exists()
+            assert (kept / "half.parquet").exists()
+            assert made.path.is_dir()
+        assert not made.path.exists()
+        assert all((other / "note").exists() for other in others)
+    finally:
+        assert alive.stdin is not None
+        alive.stdin.close()
+        assert alive.wait(30) == 0
+    assert not kept.exists()  # an ordinary end cleans up
+
+
+def test_a_spool_is_never_seen_unlocked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep at every moment of a spool's making leaves it alone."""
+    locked = spool.fcntl.flock
+
+    def swept(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(spool.fcntl, "flock", locked)
+        spool.sweep.__wrapped__(str(place))
+        locked(descriptor, how)
+        spool.sweep.__wrapped__(str(place))
+
+    monkeypatch.setattr(spool.fcntl, "flock", swept)
+    with Spool() as made:
+        spool.sweep.__wrapped__(str(place))
+        assert made.path.is_dir()
+
+
+def test_without_locks_there_is_a_spool_that_nobody_sweeps(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(descriptor: int, how: int) -> None:
+        raise OSError("no locks here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spool.fcntl, "flock", refused)
+        made = Spool()
+    spool.sweep.__wrapped__(str(place))
+    assert made.path.is_dir()
+    made.cleanup()
+    assert not made.path.exists()
+
+
+def test_a_lock_is_not_inherited(place: Path) -> None:
+    """What a process starts does not keep its spool for ever."""
+    made = Spool()
+    child = subprocess.Popen(["sleep", "30"])
+    try:
+        assert made._lock is not None
+        os.close(made._lock)  # as the kernel does at its death
+        made._lock = None
+        spool.sweep.__wrapped__(str(place))
+        assert not made.path.exists()
+    finally:
+        child.kill()
+        child.wait()
+        made._folder._finalizer.detach()
