@@ -27,11 +27,16 @@ Form = Literal["served", "paper"]
 
 _AS_PNG = ("svg", "webp", "bmp", "xcf", "stl")
 _TIFF, _PAGED, _VIDEO = ("tif", "tiff"), ("pdf", "djvu", "djv"), ("webm", "ogv", "mpg", "mpeg")
+_PICTURE_TYPES = ("image/", "application/pdf")
 _SOUND = ("ogg", "oga", "opus", "mp3", "wav", "flac", "mid", "midi")
-_THUMB_NAME = re.compile(r"(?:loss(?:y|less)-)?(?:page(?P<page>\d+)-)?(?:lang(?P<lang>[a-z][\w-]*?)-)?(?:qlow-)?\d+px-")
+_THUMB_NAME = re.compile(
+    r"(?:loss(?:y|less)-)?(?:page(?P<page>\d+)-)?(?:lang(?P<lang>[a-z][\w-]*?)-)?(?:qlow-)?\d+px-"
+    r"(?:seek=(?P<seek>[\d.]+)-)?"
+)
 _ARCHIVED = re.compile(r"(?P<stamp>\d{14})!(?P<name>.+)", re.S)
 _FILE_PAGE = re.compile(r"(?:File|Image):(?P<name>.+)", re.I | re.S)
 _FILE_PATH = re.compile(r"Special:(?:FilePath|Redirect/file)/(?P<name>.+)", re.I | re.S)
+_OPENED = re.compile("/media/(?P<title>.+)", re.S)  # a file shown above another page, by the media viewer
 _INVISIBLE = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki drops them from titles
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 
@@ -51,6 +56,7 @@ class WikimediaFile:
     page: int | None = None  # of a TIFF, PDF or DjVu; None: the first
     lang: str | None = None  # of an SVG with translations
     stamp: str | None = None  # of an older version: when it was replaced, 14 digits
+    seek: str | None = None  # of a film: the second of the frame
 
     @property
     def extension(self) -> str:
@@ -117,7 +123,7 @@ class WikimediaFile:
         if extension in _PAGED:
             return f"page{page}-{{width}}px-", ".jpg"
         if extension in _VIDEO:
-            return "{width}px--", ".jpg"
+            return f"{{width}}px-{f'seek={self.seek}' if self.seek else ''}-", ".jpg"
         if extension in _AS_PNG:
             return (f"lang{self.lang}-" if self.lang and extension == "svg" else "") + "{width}px-", ".png"
         if extension in PICTURES:
@@ -159,8 +165,14 @@ def is_their_host(host: str) -> bool:
     return any(host == domain or host.endswith(f".{domain}") for domain in DOMAINS)
 
 
-def why_no_thumbnail(url: str) -> str | None:
-    """Why `url` has no thumbnail form; None if it has one. The rule by which Century drops pictures."""
+def why_no_thumbnail(url: str, mime_type: str | None = None) -> str | None:
+    """Why `url` has no thumbnail form; None if it has one. The rule by which Century drops pictures.
+
+    The file's extension decides (a film's thumbnail is a frame of it); what a MIME type, where one is given, calls no
+    picture has none either. Nothing is fetched.
+    """
+    if mime_type and not mime_type.lower().startswith(_PICTURE_TYPES):
+        return f"{mime_type} is no picture"
     try:
         parse(url).thumbnail_url(SERVED_WIDTHS[0])
     except NoThumbnailError as reason:
@@ -237,23 +249,29 @@ def _of_upload(parts: list[str]) -> WikimediaFile:
     if len(rest) > (4 if thumb or zone == "transcoded" else 3):
         raise NoThumbnailError("not the address of a file")
     file = WikimediaFile(project, wiki, f"{rest[0]}/{rest[1]}", _name(rest[2]))
+    if file.name == f".{file.extension}":
+        raise NoThumbnailError("not the address of a file")
     if zone == "archive":
         if not (older := _ARCHIVED.fullmatch(file.name)):
             raise NoThumbnailError("an older version without the time it was replaced")
         file = replace(file, name=older["name"], stamp=older["stamp"])
     if thumb and len(rest) == 4 and (of := _THUMB_NAME.match(_decoded(rest[3]))):
         page = int(of["page"]) if of["page"] else None
-        file = replace(file, page=page if file.extension in (*_TIFF, *_PAGED) else None, lang=of["lang"])
+        page = page if file.extension in (*_TIFF, *_PAGED) else None
+        file = replace(file, page=page, lang=of["lang"], seek=of["seek"] if file.extension in _VIDEO else None)
     return file
 
 
 def _of_commons(parts: SplitResult) -> WikimediaFile:
     asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
     path = parts.path
-    page = int(asked["p"]) if asked.get("p", "").isdigit() else None
+    number = asked.get("p") or asked.get("page", "")
+    page = int(number) if number.isascii() and number.isdigit() else None
     if path == "/w/thumb.php" and "f" in asked:
         return _on_commons(asked["f"], page)
     title = asked.get("title", "") if path == "/w/index.php" else _decoded(path.removeprefix("/wiki/"))
+    if opened := _OPENED.fullmatch(_decoded(parts.fragment)):
+        title = opened["title"]
     if title.lower() == "special:filepath" and "file" in asked:
         return _on_commons(asked["file"], None)
     if found := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.curation.thumbnails import has_thumbnail
+from actors.wikimedia import is_wikimedia, why_no_thumbnail
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -194,8 +194,9 @@ def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:
 
 
 def _resized(url: str, mime_type: str | None, thumbnails: str) -> bool:
-    form = has_thumbnail(url, mime_type)
-    return thumbnails == "wikimedia" if form is None else form
+    if not is_wikimedia(url):
+        return thumbnails == "wikimedia"
+    return why_no_thumbnail(url, mime_type) is None
 
 
 def _no_hashes() -> np.ndarray:

@@ -44,6 +44,9 @@ EXAMPLE = "a/a9/Example.jpg/330px-Example.jpg"
         (f"{UPLOAD}/3/30/Caf%25C3%25A9.jpg", "3/30/Caf%C3%A9.jpg/330px-Caf%C3%A9.jpg"),
         (f"{UPLOAD}/0/0f/100%25_wool.jpg", "0/0f/100%25_wool.jpg/330px-100%25_wool.jpg"),
         (f"{UPLOAD}/a/ab/What%3F.jpg", "a/ab/What%3F.jpg/330px-What%3F.jpg"),
+        (f"{UPLOAD}/a/ab/A+B's_&_C%2B.jpg.jpg", "a/ab/A%2BB%27s_%26_C%2B.jpg.jpg/330px-A%2BB%27s_%26_C%2B.jpg.jpg"),
+        (f"{UPLOAD}/a/ab/Name.jpg?20230101120000", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/3/30/%C4rzte.jpg", "3/30/%C4rzte.jpg/330px-%C4rzte.jpg"),  # Latin-1, as it is
         # formats
         (f"{UPLOAD}/a/ab/D.svg", "a/ab/D.svg/330px-D.svg.png"),
         (f"{UPLOAD}/a/ab/W.webp", "a/ab/W.webp/330px-W.webp.png"),
@@ -61,7 +64,10 @@ EXAMPLE = "a/a9/Example.jpg/330px-Example.jpg"
         (f"{UPLOAD}/thumb/a/ab/T.tif/lossless-page1-300px-T.tif.png", "a/ab/T.tif/lossy-page1-330px-T.tif.jpg"),
         (f"{UPLOAD}/thumb/a/ab/T.tif/lossy-page3-300px-T.tif.jpg", "a/ab/T.tif/lossy-page3-330px-T.tif.jpg"),
         (f"{UPLOAD}/thumb/a/ab/P.pdf/page12-300px-P.pdf.jpg", "a/ab/P.pdf/page12-330px-P.pdf.jpg"),
-        (f"{UPLOAD}/thumb/a/ab/V.ogv/300px-seek%3D5-V.ogv.jpg", "a/ab/V.ogv/330px--V.ogv.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/V.ogv/300px--V.ogv.jpg", "a/ab/V.ogv/330px--V.ogv.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/V.ogv/300px-seek%3D5.5-V.ogv.jpg", "a/ab/V.ogv/330px-seek%3D5.5-V.ogv.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/D.svg/langzh-hans-300px-D.svg.png", "a/ab/D.svg/langzh-hans-330px-D.svg.png"),
+        (f"{UPLOAD}/thumb/a/ab/D.djvu/page3-300px-D.djvu.jpg", "a/ab/D.djvu/page3-330px-D.djvu.jpg"),
         (f"{UPLOAD}/thumb/a/ab/Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
         (f"{UPLOAD}/transcoded/a/ab/V.webm/V.webm.480p.webm", "a/ab/V.webm/330px--V.webm.jpg"),
         # pages and redirects of Commons: the hash is computed
@@ -71,6 +77,12 @@ EXAMPLE = "a/a9/Example.jpg/330px-Example.jpg"
         ("http://commons.wikimedia.org/wiki/Special:Redirect/file/File:Example.jpg", EXAMPLE),
         ("https://commons.wikimedia.org/w/index.php?title=File:Example.jpg&action=edit", EXAMPLE),
         ("https://commons.wikimedia.org/w/thumb.php?f=Example.jpg&w=300", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/File%3AExample.jpg?uselang=de#filelinks", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Category:Cats#/media/File:Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Special:FilePath?file=Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/File:P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/w/thumb.php?f=P.pdf&w=300&p=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/wiki/File:A_%2B_B.jpg", "d/d7/A_%2B_B.jpg/330px-A_%2B_B.jpg"),
     ],
 )  # fmt: skip
 def test_thumbnails(url: str, thumbnail: str) -> None:
@@ -104,6 +116,8 @@ def test_other_wikis_and_older_versions() -> None:
         (f"{UPLOAD}/a/bc/Name.jpg", "not the address of a file"),
         (f"{UPLOAD}/a/ab/Name.jpg/more", "not the address of a file"),
         (f"{UPLOAD}/math/a/b/c/abc.png", "not the address of a file"),
+        (f"{UPLOAD}/a/ab/.jpg", "not the address of a file"),
+        ("https://upload.wikimedia.org.example/wikipedia/commons/a/ab/N.jpg", "not an address of Wikimedia"),
         ("https://upload.wikimedia.org/score/a/b/abc.png", "not the address of a file"),
         ("https://upload.wikimedia.org/", "not the address of a file"),
         ("https://commons.wikimedia.org/wiki/Category:Cats", "a page of Commons that is no file's"),
@@ -120,6 +134,14 @@ def test_other_wikis_and_older_versions() -> None:
 )
 def test_what_has_no_thumbnail(url: str, reason: str) -> None:
     assert (why_no_thumbnail(url) or "").startswith(reason)
+
+
+def test_a_mime_type_may_only_take_away() -> None:
+    for kind in ("image/jpeg", "IMAGE/PNG", "", None):
+        assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", kind) is None
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.pdf", "application/pdf") is None
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", "audio/ogg") == "audio/ogg is no picture"
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.ogg", "image/jpeg") == "a sound"
 
 
 def test_long_names() -> None:
@@ -200,8 +222,8 @@ def test_real_addresses(data: Path) -> None:
     urls = set()
     for path in (data / "wit").glob("*.tsv.gz"):
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            urls |= {row["image_url"] for row in csv.DictReader(file, delimiter="\t")}
+            urls |= {(row["image_url"], row["mime_type"]) for row in csv.DictReader(file, delimiter="\t")}
     assert len(urls) > 20_000
-    for url in urls:
-        assert why_no_thumbnail(url) is None, url
+    for url, mime_type in urls:
+        assert why_no_thumbnail(url, mime_type) is None, url
         assert unquote(parse(url).original_url()) == unquote(url).replace("http:", "https:")
