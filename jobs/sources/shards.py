@@ -6,7 +6,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,6 +109,19 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
+class _Member(tarfile.TarInfo):
+    """A member whose damaged header is an error: tarfile takes any but the first for the end of the archive."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except EOFHeaderError:  # the end as it should be
+            raise
+        except HeaderError as error:
+            raise ReadError(f"{error} where a member or the end should be") from error
+
+
 class ShardUnit:
     """Decodes the pictures of one shard or row group and writes their rows in the file's order."""
 
@@ -179,7 +193,7 @@ class ShardUnit:
         position = 0
         with fs.open_input_stream(path, compression=None) as stream:
             try:
-                with tarfile.open(fileobj=stream, mode="r|*") as tar:
+                with tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member) as tar:
                     for member in tar:
                         position = member.offset
                         if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in SUFFIXES:
@@ -198,7 +212,7 @@ class ShardUnit:
         file = tar.extractfile(member)
         data = file.read() if file else b""
         if len(data) < member.size:
-            raise tarfile.ReadError(f"{member.name} ends early")
+            raise ReadError(f"{member.name} ends early")
         return Entry(member.name, data)
 
     def _parquet(self, uri: str, piece: str) -> Iterator[Entry]:

@@ -94,6 +94,65 @@ def test_parquet(tmp_path: Path) -> None:
     assert len({row["image_id"] for row in rows}) == 4
 
 
+def outcomes(out: Path, root: Path) -> list[tuple[str, str, str | None]]:
+    rows = pa.concat_tables(open_table(str(out), "images").batches()).to_pylist()
+    assert len({row["image_id"] for row in rows}) == len(rows)
+    return sorted((row["source_url"].removeprefix(f"{root}/"), row["status"], row["error_kind"]) for row in rows)
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_shards_by_the_command(tmp_path: Path) -> None:
+    tars, columns = tmp_path / "tars", tmp_path / "columns"
+    tars.mkdir()
+    columns.mkdir()
+    tar(tars / "good.tar", {"0.jpg": jpeg(400, 300), "0.json": b"{}", "1.png": b"<html>", "2.webp": b""})
+    tar(tars / "words.tar", {"0.txt": b"no picture"})
+    with tarfile.open(tars / "twice.tar", "w") as file:
+        for data in (jpeg(), jpeg(50, 40)):
+            info = tarfile.TarInfo("same.jpg")
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    whole = (tars / "good.tar").read_bytes()
+    end = whole.rindex(b"2.webp") + 512
+    assert not any(whole[end:])
+    (tars / "cut.tar").write_bytes(whole[: 512 + len(jpeg(400, 300)) // 2])
+    (tars / "endless.tar").write_bytes(whole[:end])  # cut between two members
+    (tars / "late.tar").write_bytes(whole[:end] + b"x" * 700)  # something else where the next member should be
+    (tars / "none.tar").write_bytes(b"")
+    (tars / "page.tar").write_bytes(b"<!doctype html>" * 200)
+    out = tmp_path / "from-tars"
+    command = ["source=webdataset", f"source.path={tars}", "width=300", f"out={out}", "resources.fetch.threads=1"]
+    assert cli.main("fetch", command) == 0
+    of_good = {"0.jpg": ("ok", None), "1.png": ("error", "html"), "2.webp": ("error", "empty")}
+    expected = [
+        (f"{shard}.tar#{name}", *became) for shard in ("good", "endless", "late") for name, became in of_good.items()
+    ]
+    assert outcomes(out, tars) == sorted([*expected, *[("twice.tar#same.jpg", "ok", None)] * 2])
+    counts = open_table(str(out)).counts()
+    assert counts.filtered == {"no_picture_by_name": 4}
+    assert counts.rejected == {"damaged_archive": 5}
+    assert cli.main("verify", [f"input={out}"]) == 0
+
+    pictures = [jpeg(), None, b"", b"GIF89a", jpeg(50, 40), jpeg()[:-50]]
+    keys = ["a", "b", "a", None, "c", "d"]
+    pq.write_table(pa.table({"picture": pictures, "key": keys}), columns / "0.parquet", row_group_size=4)
+    pq.write_table(
+        pa.table({"picture": pa.array([], pa.binary()), "key": pa.array([], pa.string())}), columns / "1.parquet"
+    )
+    out = tmp_path / "from-columns"
+    command = ["source=parquet", f"source.path={columns}", "source.key_column=key", f"out={out}"]
+    assert cli.main("fetch", [*command, "resources.fetch.threads=1"]) == 0
+    assert outcomes(out, columns) == [
+        ("0/3", "error", "truncated"),
+        ("a", "error", "empty"),
+        ("a", "ok", None),
+        ("b", "missing", "no_bytes"),
+        ("c", "ok", None),
+        ("d", "error", "truncated"),
+    ]
+    assert cli.main("verify", [f"input={out}"]) == 0
+
+
 def test_repeated_pictures_are_found_whatever_the_passes(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     units = [[record(f"{u}-{n}", image=f"https://i/{rng.integers(60)}") for n in range(50)] for u in range(6)]

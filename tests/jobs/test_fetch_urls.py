@@ -1,6 +1,8 @@
 """`fetch source=urls` through Ray, against a real HTTPS server on loopback."""
 
+import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -160,6 +162,38 @@ def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsSer
     # Only what was on its way to a worker, or before its decoder, when it was killed.
     assert len(again) <= 2 * (3 + 3), again
     assert all(times <= expected[path] + 2 for path, times in counted.items())
+
+
+@pytest.mark.usefixtures("ray_session")  # so that it runs beside no other test that starts one
+def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, site: Site) -> None:
+    pictures = 120
+
+    async def slow(seen: Seen) -> Answer:
+        await asyncio.sleep(0.02)
+        return Answer(200, jpeg())
+
+    site.default = slow
+    urls = [server.url(f"/{number}.jpg") for number in range(pictures)]
+    records, out = str(tmp_path / "records"), tmp_path / "images"
+    write_records(records, [[record(url, image=url) for url in urls[first : first + 40]] for first in (0, 40, 80)])
+    arguments = [*keys(server, connections=2), f"input={records}", f"out={out}", "resources.fetch.num_cpus=0.3"]
+    first = Running("fetch", arguments, tmp_path / "first.log")
+    try:
+        first.wait_for(lambda: len(server.seen) > 55)  # one unit is written, one half fetched
+        first.family |= set(psutil.Process(first.process.pid).children(recursive=True))
+        os.killpg(first.process.pid, signal.SIGINT)  # as a terminal does
+        assert first.process.wait(60) == 130, first.log.read_text()
+        assert "the same command goes on from there" in first.log.read_text()
+        assert first.left_over() == []
+    finally:
+        first.end()
+    asked = len(server.seen)
+    assert asked < pictures
+    assert cli.main("fetch", arguments) == 0
+    assert {row["source_url"]: row["status"] for row in rows_of(out)} == dict.fromkeys(urls, "ok")
+    again = [path for path, times in server.counted().items() if times > 1]
+    assert len(again) <= 2 + 3, again  # on their way, or before the decoder
+    assert set(server.counted().values()) <= {1, 2}
 
 
 @pytest.mark.torture
