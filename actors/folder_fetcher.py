@@ -1,6 +1,7 @@
 """Read pictures from a folder or bucket instead of the network."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status
 
 DEFAULT_MAX_BYTES = 64 * 2**20
+_NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how a byte of such a name is written in a path
 
 _SCHEMA = pa.schema(
     {
@@ -119,7 +121,7 @@ class FolderFetcher:
         except PictureError as error:
             return row | _failed(Status.ERROR, error.kind, str(error))
         except FileNotFoundError:
-            return row | _failed(Status.MISSING, "vanished", "the file was listed and is no longer there")
+            return row | _vanished(path)
         except (OSError, ValueError) as error:  # pyarrow's errors are one or the other
             said = (str(error).splitlines() or [""])[0][:300]
             return row | _failed(Status.ERROR, "unreadable", f"the file cannot be read ({said})")
@@ -132,6 +134,12 @@ class FolderFetcher:
             if size > self._max_bytes:
                 raise PictureError("too_many_bytes", f"{size} bytes, and {self._max_bytes} are allowed")
             return file.read(size)
+
+
+def _vanished(path: str) -> dict[str, str]:
+    if _NOT_UTF8.search(path):
+        return _failed(Status.ERROR, "unreadable", "the file's name is not UTF-8")
+    return _failed(Status.MISSING, "vanished", "the file was listed and is no longer there")
 
 
 def _failed(status: Status, kind: str, message: str) -> dict[str, str]:

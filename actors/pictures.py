@@ -6,6 +6,9 @@
 import hashlib
 import io
 import math
+import re
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -28,6 +31,30 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+# Known, and not decoded: told apart from bytes that nobody knows.
+_UNSUPPORTED = tuple(
+    (kind, re.compile(signature, re.S))
+    for kind, signature in {
+        "PDF": rb"%PDF-",
+        "PostScript": rb"%!PS|\xc5\xd0\xd3\xc6",
+        "HEIC": rb".{4}ftyp(hei|hev|mif1|msf1)",
+        "AVIF": rb".{4}ftypavi",
+        "a film (MP4)": rb".{4}ftyp",
+        "a film (Matroska, WebM)": rb"\x1a\x45\xdf\xa3",
+        "a film or sound (Ogg)": rb"OggS",
+        "a sound (MP3)": rb"ID3",
+        "a sound (WAV) or film (AVI)": rb"RIFF.{4}(WAVE|AVI )",
+        "JPEG XL": rb"\xff\x0a|\x00\x00\x00\x0cJXL ",
+        "Photoshop": rb"8BPS",
+        "GIMP's XCF": rb"gimp xcf",
+        "DjVu": rb"AT&TFORM",
+        "an icon": rb"\x00\x00\x01\x00|icns",
+        "DDS": rb"DDS ",
+        "WMF or EMF": rb"\xd7\xcd\xc6\x9a|\x01\x00\x00\x00.{4}\x00\x00\x00\x00",
+        "a ZIP archive": rb"PK\x03\x04",
+        "a gzip archive": rb"\x1f\x8b",
+    }.items()
+)
 _ORIENTATION = 0x0112
 _ACROSS = (Image.Transpose.TRANSPOSE, Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90)
 _GREY = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
@@ -42,7 +69,8 @@ class PictureError(Exception):
     """A picture that cannot be used.
 
     `kind` says why: `empty` (no bytes), `html` or `json` (a page or an answer of a program in its place),
-    `not_an_image` (no allowed format), `truncated` (the file ends early), `too_large` (more pixels than allowed) or
+    `unsupported` (of a kind that is known and not decoded: SVG, HEIC, a film; the message names it), `not_an_image`
+    (of no known kind), `truncated` (the file ends early), `too_large` (more pixels than allowed) or
     `decode_failed` (damaged, or a pixel format without a meaning in RGB).
     """
 
@@ -130,7 +158,7 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
             return Rendered(None, _as_it_is(picture, found, data))
         if wide > width:
             _draft(picture, 2 * width / wide)
-        picture.load()
+        _load(picture, data)
         flat = _turned(_flatten(picture), turn)
         if wide > width:
             flat = flat.resize((width, max(1, round(high * width / wide))), Image.Resampling.BICUBIC)
@@ -162,7 +190,7 @@ def _as_it_is(picture: Image.Image, found: str, data: bytes) -> PictureFacts:
     turn = _turn(picture)
     size = _size(picture, turn)
     picture.draft("L", (_HASH_SIDE, _HASH_SIDE))
-    picture.load()
+    _load(picture, data)
     return _facts(found, size, _turned(_flatten(picture), turn), data)
 
 
@@ -182,7 +210,7 @@ def _decode(data: bytes, *, max_pixels: int) -> tuple[str, Image.Image]:
     picture = _opened(data, max_pixels=max_pixels)
     found = picture.format or ""
     try:
-        picture.load()
+        _load(picture, data)
         return found, _turned(_flatten(picture), _turn(picture))
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
         raise _explained(error, data=data, found=found) from error
@@ -213,7 +241,7 @@ def _open(data: bytes) -> Image.Image:
             return factory(io.BytesIO(data), "")
         except Exception as error:
             explained = _explained(error, data=data, found=name)
-            if name in _WEAK_SIGNATURES and explained.kind == "decode_failed":
+            if name in _WEAK_SIGNATURES and explained.kind == "decode_failed" and start[4:12] != b"ftypavif":
                 continue
             raise explained from error
     raise _instead(data) or PictureError("not_an_image", f"the bytes are in none of the formats {', '.join(_FORMATS)}")
@@ -226,7 +254,29 @@ def _instead(data: bytes) -> PictureError | None:
         return PictureError("html", "a page of HTML came in the picture's place")
     if start[:1] in (b"{", b"[") and start[1:].lstrip()[:1] in (b'"', b"{", b"[", b"}", b"]"):
         return PictureError("json", "JSON came in the picture's place")
-    return None
+    if b"<svg" in data[:4096].lower() and start.startswith(b"<"):
+        return PictureError("unsupported", "SVG, which is not decoded")
+    kind = next((kind for kind, signature in _UNSUPPORTED if signature.match(data[:16])), None)
+    return PictureError("unsupported", f"{kind}, which is not decoded") if kind else None
+
+
+def _load(picture: Image.Image, data: bytes) -> None:
+    picture.load()
+    if picture.format == "PNG":
+        _check_png(data)
+
+
+def _check_png(data: bytes) -> None:
+    """Refuse a damaged chunk that matters, as browsers do: Pillow shows what came before it, on black."""
+    at = 8
+    while at + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        end = at + 8 + length
+        if kind[:1].isupper() and zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            if end + 4 <= len(data):
+                raise SyntaxError(f"a wrong checksum in chunk {kind.decode('latin-1')}")
+            return  # cut off, which the decoder has found
+        at = end + 4
 
 
 def _explained(error: Exception, *, data: bytes, found: str) -> PictureError:

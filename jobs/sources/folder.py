@@ -17,8 +17,8 @@ from jobs.store.writer import Task
 
 
 def files_of(folder: str) -> list[Object]:
-    """The files below `folder` whose names do not begin with a dot."""
-    return [o for o in locations.find(folder) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
+    """The files below `folder` whose names do not begin with a dot, those that cannot be read among them."""
+    return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
 
 
 def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:

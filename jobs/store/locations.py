@@ -181,15 +181,21 @@ def _first_line(error: BaseException) -> str:
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
-def find(pattern: str) -> list[Object]:
+def find(pattern: str, *, strict: bool = True) -> list[Object]:
     """The files that `pattern` names: a file, a glob, or a folder (everything below it), sorted by uri.
+
+    Links to files are followed, links to folders below the folder are not; pipes and dangling links are no files.
+
+    Args:
+        strict: refuse files that cannot be read, and names that are not UTF-8. Otherwise they are listed too, for a
+            reader that says so of each; bytes of a name that are not UTF-8 are written `\\udcXX`.
 
     Raises:
         InputError: nothing there, no access, or no such bucket; the sentence names `pattern`.
     """
     pattern = absolute(pattern)
     with named_errors(pattern):
-        found = _find_s3(pattern) if is_s3(pattern) else _find_local(pattern)
+        found = _find_s3(pattern) if is_s3(pattern) else _find_local(pattern, strict=strict)
     if not found:
         raise InputError(f"{pattern}: no file matches")
     return sorted(found, key=lambda o: o.uri)
@@ -242,7 +248,7 @@ def _objects_s3(details: dict[str, dict[str, Any]]) -> list[Object]:
     ]
 
 
-def _find_local(pattern: str) -> list[Object]:
+def _find_local(pattern: str, *, strict: bool = True) -> list[Object]:
     path = Path(pattern)
     if path.is_file():
         names = [path]
@@ -252,14 +258,16 @@ def _find_local(pattern: str) -> list[Object]:
         names = [p for p in map(Path, local_glob.glob(pattern, recursive=True)) if p.is_file()]
     else:
         raise FileNotFoundError(pattern)
-    return [_local_object(p) for p in names]
+    return [_local_object(p, strict=strict) for p in names]
 
 
-def _local_object(path: Path) -> Object:
-    stat = path.stat()
-    if not os.access(path, os.R_OK):
-        raise PermissionError(f"{path} is not readable")
-    return Object(str(path), stat.st_size, f"{stat.st_size:x}-{stat.st_mtime_ns:x}")
+def _local_object(path: Path, *, strict: bool) -> Object:
+    stat, name = path.stat(), str(path).encode("utf-8", "backslashreplace").decode()
+    if strict and not os.access(path, os.R_OK):
+        raise PermissionError(f"{name} is not readable")
+    if strict and name != str(path):
+        raise OSError(f"{name} has a name that is not UTF-8")
+    return Object(name, stat.st_size, f"{stat.st_size:x}-{stat.st_mtime_ns:x}")
 
 
 def exists(uri: str) -> bool:

@@ -10,6 +10,10 @@ import pytest
 from PIL import Image
 
 from actors.folder_fetcher import FolderFetcher
+from jobs.errors import InputError
+from jobs.sources.folder import files_of, folder_units, of_folder
+from jobs.store import locations
+from jobs.store.writer import Task
 from jobs.tables import conform, table
 
 DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -152,3 +156,23 @@ def test_real_pictures():
     assert set(out["status"].to_pylist()) == {"ok"}
     assert [len(data) for data in out["bytes"].to_pylist()] == [(images / name).stat().st_size for name in names]
     assert len(set(out["phash"].to_pylist())) > len(names) // 2
+
+
+def test_odd_names(tmp_path):
+    """Whatever a file is called, it has a row."""
+    names = ["new\nline.jpg", " lead.jpg", "#hash?q=%41.jpg", "quote'\".jpg", "漢字 😀.jpg", "UPPER.JPG", "none"]
+    for name in names:
+        (tmp_path / name).write_bytes(encoded("JPEG"))
+    (tmp_path / ".hidden.jpg").write_bytes(encoded("JPEG"))
+    (Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jpg"))).write_bytes(encoded("JPEG"))
+    (tmp_path / "link.jpg").symlink_to("UPPER.JPG")
+    (tmp_path / "dangling.jpg").symlink_to("nowhere")
+    (tmp_path / "itself.jpg").symlink_to("itself.jpg")
+    (tmp_path / "above").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (unit,) = folder_units(files_of(str(tmp_path)), 100)
+    rows = FolderFetcher(open_filesystem=pyarrow.fs.LocalFileSystem)(of_folder(Task(unit), folder=str(tmp_path)))
+    became = {row["source_url"].removeprefix(f"{tmp_path}/"): row["error_message"] for row in rows.to_pylist()}
+    assert became == dict.fromkeys([*names, "link.jpg"]) | {r"caf\udce9.jpg": "the file's name is not UTF-8"}
+    with pytest.raises(InputError, match=r"caf\\udce9.jpg has a name that is not UTF-8"):
+        locations.find(str(tmp_path))

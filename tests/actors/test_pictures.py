@@ -1,6 +1,7 @@
 import hashlib
 import io
 import pickle
+import re
 import warnings
 
 import imagehash
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps, features
 
-from actors.pictures import PictureError, decode_rgb, inspect
+from actors.pictures import PictureError, decode_rgb, inspect, render
 
 WHITE = (255, 255, 255)
 
@@ -90,15 +91,60 @@ def test_what_is_no_picture():
     assert kind_of(b'{"error": 1}') == kind_of(b"[]") == "json"
     for data in (
         b"{not json",
-        b"%PDF-1.4",
-        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         b"P6 is a road",
         b"x" * 99,
     ):
         assert kind_of(data) == "not_an_image"
-    assert kind_of(b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic\0\0\0\x08mdat") == "not_an_image"  # HEIC
-    assert kind_of(encoded(textured(), "EPS")) == "not_an_image"
     assert kind_of(encoded(textured(), "TGA")) == "not_an_image"
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"<?xml version='1.0'?>\n<!-- drawn -->\n<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"%PDF-1.4", "PDF"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "PostScript"),
+        (encoded(textured(), "EPS"), "PostScript"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic\0\0\0\x08mdat", "HEIC"),
+        (b"\0\0\0\x18ftypisom\0\0\2\0isomiso2", "a film (MP4)"),
+        (b"\xff\x0a\0\0", "JPEG XL"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"8BPS\0\1", "Photoshop"),
+        (b"AT&TFORM\0\0\0\x10DJVM", "DjVu"),
+        (encoded(textured(), "ICO"), "an icon"),
+        (b"OggS\0\2", "a film or sound (Ogg)"),
+        (b"\x1f\x8b\x08", "a gzip archive"),
+    ],
+)
+def test_what_is_known_and_not_decoded_is_named(data, name):
+    with pytest.raises(PictureError, match=re.escape(f"{name}, which is not decoded")) as caught:
+        decode_rgb(data)
+    assert caught.value.kind == "unsupported"
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="Pillow was built without AVIF")
+def test_a_damaged_avif_is_no_unknown_thing():
+    assert kind_of(b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + bytes(99)) == "decode_failed"
+
+
+def test_a_wrong_checksum_in_a_png_is_damage():
+    data = encoded(textured())
+    body = data.index(b"IDAT") + 4
+    for at in (body + 8, body + 200, data.index(b"IDAT") - 6):  # pixels, and the checksum of the header
+        damaged = bytearray(data)
+        damaged[at] ^= 0x55
+        assert kind_of(bytes(damaged)) in ("decode_failed", "truncated")
+
+
+def test_a_hash_is_near_that_of_the_whole_picture():
+    """A JPEG whose bytes are kept is decoded in grey and small."""
+    y, x = np.mgrid[0:700, 0:900]
+    waves = [np.sin(x / scale) * np.cos(y / scale) * 120 + 128 for scale in (40.0, 90.0, 17.0)]
+    data = encoded(Image.fromarray(np.stack(waves, -1).astype(np.uint8)), "JPEG", quality=90)
+    facts = inspect(data)
+    assert (facts.width, facts.height) == (900, 700)
+    whole = imagehash.phash(Image.open(io.BytesIO(data)))
+    assert imagehash.hex_to_hash(facts.phash) - whole <= 2
 
 
 def test_damage_in_the_middle():
@@ -140,6 +186,13 @@ def test_orientation(form, orientation):
     assert decode_rgb(data).size == ((56, 40) if orientation < 5 else (40, 56))
     assert np.array_equal(np.asarray(decode_rgb(data)), np.asarray(expected))
     assert inspect(data)[1:3] == expected.size
+    small = render(data, width=20)
+    assert small.data is not None
+    with Image.open(io.BytesIO(small.data)) as stored:
+        shown = stored.convert("RGB")
+    assert shown.size == small.facts[1:3] == ((20, 14) if orientation < 5 else (20, 28))
+    wanted = np.asarray(expected.resize(shown.size, Image.Resampling.BICUBIC)).astype(int)
+    assert np.abs(np.asarray(shown) - wanted).mean() < 12  # another way up it is 40 and more
 
 
 def test_broken_exif_does_not_matter(monkeypatch):

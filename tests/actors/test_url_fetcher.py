@@ -292,7 +292,7 @@ def test_bodies_that_are_no_good(server: HttpsServer, site: Site) -> None:
         "/json": ("error", "json"),
         "/text": ("ok", None),
         "/empty": ("error", "empty"),
-        "/svg": ("error", "not_an_image"),
+        "/svg": ("error", "unsupported"),
     }
     assert all(row["error_message"] for row in rows if row["status"] == "error")
 
