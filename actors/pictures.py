@@ -268,11 +268,11 @@ def _load(picture: Image.Image, data: bytes) -> None:
 
 def _check_png(data: bytes) -> None:
     """Refuse a damaged chunk that matters, as browsers do: Pillow shows what came before it, on black."""
-    at = 8
+    at, view = 8, memoryview(data)
     while at + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, at)
         end = at + 8 + length
-        if kind[:1].isupper() and zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+        if kind[:1].isupper() and zlib.crc32(view[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
             if end + 4 <= len(data):
                 raise SyntaxError(f"a wrong checksum in chunk {kind.decode('latin-1')}")
             return  # cut off, which the decoder has found
