@@ -22,7 +22,7 @@ class Result:
     wall_s: float | None = None
     cpu_s: float | None = None
     peak_mb: float | None = None
-    apart: dict[str, float] = field(default_factory=dict)
+    apart: dict[str, float] = field(default_factory=dict, init=False)
 
 
 class SkippedError(Exception):

@@ -108,4 +108,4 @@ def test_a_lock_is_not_inherited(place: Path) -> None:
     finally:
         child.kill()
         child.wait()
-        made._folder._finalizer.detach()
+        made.cleanup()
