@@ -1,38 +1,30 @@
 """Exact nearest neighbours by inner product or cosine, the rows streaming past; one torch code for CPU and GPU.
 
-A pass in float32 finds what can be among the k best: its scores are off by at most `bound`, so that whatever lies
-below the k-th best score by more than that is out, for certain. What is left, a few rows a query, is scored again in
-float64 from the vectors as they are stored. Equal vectors therefore get equal scores, and ties go by item id.
+A fast product finds what can be among the k best: its scores are off by at most a bound (`queries`), so that whatever
+lies below the k-th best score by more than that is out, for certain. What is left, a few rows a query, is scored again
+in float64 from the vectors as they are stored. Equal vectors therefore get equal scores, and ties go by item id.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from actors.candidates import Candidates, Hits, Ids
+from actors.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
+
 if TYPE_CHECKING:
     import torch
 
-INNER_PRODUCT, COSINE = "inner_product", "cosine"
-SCORES = (INNER_PRODUCT, COSINE)
-
-_SCORES_AT_A_TIME = 1 << 23  # cells of a block's score matrix: 32 MB, of which half stays in a server's cache
-_CPU_ROWS, _GPU_ROWS = 1 << 14, 1 << 17
-_TILE = 512  # scores of which first only the highest is looked at: most hold nothing that passes
-_PAIRS_AT_A_TIME = 8192  # scored in float64: 100 MB at 768 dimensions
-_ROUNDING = 2.0**-24  # of float32
-_ROWS = 1 << 16  # made float64 at a time
-
-Ids = Callable[[np.ndarray], Sequence[str]]  # item ids of rows (int64), in their order
-
-
-class Hits(NamedTuple):
-    """The k best of each query: by query, then score from the highest, then item id; all of one length."""
-
-    query: np.ndarray  # int64, place among the queries
-    row: np.ndarray  # int64, as numbered by who called `add`
-    score: np.ndarray  # float64
-    item_id: list[str]
+# A piece of this many rows stays in a core's cache from its conversion to the last look at its scores.
+_CPU_ROWS, _GPU_ROWS = 1 << 11, 1 << 17
+_SCORES_AT_A_TIME = {"cpu": 1 << 22, "cuda": 1 << 25}  # cells of a piece's score matrix
+_TILE = 256  # scores of which first only the highest is looked at: most hold nothing that passes
+_PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions
+_MAY_PASS = 1 / 256  # of a piece's cells: a float64 score costs about as much as so many of the float32 product
+_COARSE_BALANCE = 8  # pieces for which the coarse product was not enough, before it is left out
+_PIECES_AT_A_TIME = 16  # for each thread, in a block that is read at once
 
 
 class BadRows(NamedTuple):
@@ -42,63 +34,38 @@ class BadRows(NamedTuple):
     zero: np.ndarray  # int64 rows that are zero everywhere
 
 
-class Queries:
-    """Query vectors, checked and on the device once; `Search` is begun with them as often as there are units."""
+class _Found(NamedTuple):
+    query: np.ndarray
+    row: np.ndarray
+    score: np.ndarray
 
-    def __init__(self, vectors: np.ndarray, *, score: str = INNER_PRODUCT, device: str = "auto") -> None:
-        """Put the queries on the device.
 
-        Args:
-            vectors: [n, dim] float16, float32 or float64; finite and not zero.
-            score: `inner_product` or `cosine` (both lengths divided out, in float64).
-            device: `auto` (cuda if there is one, else cpu) or a device of torch's.
+class _Rows(NamedTuple):
+    """Rows as they are stored, as an array and as a tensor over the same memory, and their numbers."""
 
-        Raises:
-            ValueError: an unknown score, or vectors that are no matrix of such rows.
-        """
-        import torch
+    stored: np.ndarray
+    tensor: "torch.Tensor"
+    numbers: np.ndarray
 
-        if score not in SCORES:
-            raise ValueError(f"score is {score!r}; allowed are {', '.join(SCORES)}")
-        if vectors.ndim != 2 or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
-            raise ValueError(f"queries of shape {vectors.shape} must be rows of finite numbers, none of them all zero")
-        torch.backends.cuda.matmul.allow_tf32 = False  # the bound is float32's
-        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        self.cosine, self.vectors, self.dim = score == COSINE, vectors, vectors.shape[1]
-        self.lengths = np.concatenate(
-            [np.zeros(0), *(_lengths(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS))]
-        )
-        self.tensor = torch.from_numpy(vectors.astype(np.float32)).to(self.device)
-        if self.cosine:
-            self.tensor /= torch.from_numpy(self.lengths.astype(np.float32)).to(self.device)[:, None]
-        # Of a sum of `dim` products in any order (Higham, Accuracy and Stability, 3.1), one rounding for the query made
-        # float32, two for each length divided out, times both lengths.
-        terms = (self.dim + 5) * _ROUNDING
-        self.bound = terms / (1 - terms) * (np.ones_like(self.lengths) if self.cosine else self.lengths)
 
-    def __len__(self) -> int:
-        return len(self.vectors)
+class _Piece(NamedTuple):
+    """Rows ready to be multiplied."""
 
-    def exact(self, query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Scores [n] float64 of the queries at places `query` [n] with `vectors` [n, dim], pair by pair.
-
-        Each is summed in the same order whatever stands beside it.
-        """
-        wide = vectors.astype(np.float64)
-        made: np.ndarray = (self.vectors[query].astype(np.float64) * wide).sum(axis=1)
-        return made / (self.lengths[query] * _lengths(vectors)) if self.cosine else made
+    block: "torch.Tensor"  # float32, of length 1 each for cosine
+    longest: float  # no row is longer
 
 
 class Search:
     """The k best rows for each query among blocks that are given one after the other."""
 
-    def __init__(self, queries: Queries, *, k: int, ids: Ids) -> None:
+    def __init__(self, queries: Queries, *, k: int, ids: Ids, threads: int = 1) -> None:
         """Begin a search.
 
         Args:
             queries: what is looked for.
             k: how many a query; fewer if there are fewer rows.
             ids: gives the item ids of rows, asked only for the few that win or tie.
+            threads: of a CPU; each takes whole pieces of a block, so that none waits for another within one.
 
         Raises:
             ValueError: a k that is not positive.
@@ -106,158 +73,182 @@ class Search:
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
         self._queries, self._k = queries, k
-        self._found = _Candidates(len(queries), k, ids)
-        self.rows_at_a_time = _CPU_ROWS if queries.device.type == "cpu" else _GPU_ROWS
-        self._rooms: dict[str, torch.Tensor] = {}
+        self._found = Candidates(len(queries), k, ids)
+        on_cpu = queries.device.type == "cpu"
+        self._threads = threads if on_cpu else 1
+        # Twice k, or a piece could not say by itself what is too low to be looked at.
+        self.rows_at_a_time = max(_CPU_ROWS, min(2 * k, 1 << 14)) if on_cpu else _GPU_ROWS
+        self._rooms: list[_Rooms] = []
+        self._coarse_balance = _COARSE_BALANCE
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows to give `add` so that all threads are busy."""
+        return self.rows_at_a_time * (_PIECES_AT_A_TIME * self._threads if self._queries.device.type == "cpu" else 1)
 
     def add(self, vectors: np.ndarray, rows: np.ndarray) -> BadRows:
-        """Look at a block, in pieces that fit the device.
+        """Look at a block, in pieces.
 
         Args:
             vectors: [n, dim] float16, float32 or float64.
             rows: int64 [n], their numbers, to be found again by.
+
+        Raises:
+            ValueError: a row whose length is beyond float64.
         """
-        bad = [self._add(vectors[at : at + self.rows_at_a_time], rows[at : at + self.rows_at_a_time])
-               for at in range(0, len(vectors), self.rows_at_a_time)]  # fmt: skip
-        empty = np.zeros(0, np.int64)
-        return BadRows(
-            np.concatenate([empty, *(b.not_finite for b in bad)]), np.concatenate([empty, *(b.zero for b in bad)])
-        )
+        tensor = _tensor(vectors)
+        cuts = [slice(at, at + self.rows_at_a_time) for at in range(0, len(vectors), self.rows_at_a_time)]
+        bad = [BadRows(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        for found, unusable in self._looked([_Rows(vectors[cut], tensor[cut], rows[cut]) for cut in cuts]):
+            bad.append(unusable)
+            for some in found:
+                self._found.add(*some)
+        return BadRows(*(np.concatenate(column) for column in zip(*bad, strict=True)))
 
     def finish(self) -> Hits:
         """The k best of everything that was given."""
         return self._found.finish()
 
-    def _add(self, stored: np.ndarray, rows: np.ndarray) -> BadRows:
+    def _looked(self, pieces: list[_Rows]) -> Iterator[tuple[list[_Found], BadRows]]:
+        if self._threads == 1 or len(pieces) == 1:
+            yield from map(self._look, pieces)
+            return
+        with ThreadPoolExecutor(self._threads, initializer=_one_thread) as pool:
+            yield from pool.map(self._look, pieces)
+
+    def _look(self, rows: _Rows) -> tuple[list[_Found], BadRows]:
+        """What of a piece may be among the best, exactly scored. Runs in several threads at once."""
         import torch
 
+        rooms = self._rooms.pop() if self._rooms else _Rooms(self._queries.device)
         with torch.inference_mode():
-            block = self._loaded(stored)
+            block = rooms.copied(rows.tensor)
             lengths = torch.linalg.vector_norm(block, dim=1)
-            good, bad = self._usable(stored, lengths, rows)
-            if good is not None:
-                stored, rows, lengths = stored[good], rows[good], lengths[torch.from_numpy(good).to(lengths.device)]
-                block = self._loaded(stored)
-            if not len(rows):
-                return bad
-            longest = 1.0
-            if self._queries.cosine:
-                block /= lengths[:, None]
-            else:
-                longest = float(lengths.max()) * (1 + self._queries.dim * _ROUNDING)
-            at_once = max(1, _SCORES_AT_A_TIME // len(rows))
-            for first in range(0, len(self._queries), at_once):
-                some = slice(first, first + at_once)
-                self._search(some, block, stored, rows=rows, longest=longest)
-        return bad
+            odd, bad = _odd(rows, lengths)
+            found: list[_Found] = []
+            if odd is not None:
+                found += self._all_scored(odd.usable, rows)
+                others = torch.from_numpy(odd.others)
+                rows = _Rows(rows.stored[odd.others], rows.tensor[others], rows.numbers[odd.others])
+                block, lengths = rooms.copied(rows.tensor), lengths[others.to(lengths.device)]
+            if len(rows.numbers):
+                found += self._best(self._piece(block, lengths), rows, rooms)
+        self._rooms.append(rooms)
+        return found, bad
 
-    def _loaded(self, stored: np.ndarray) -> "torch.Tensor":
-        """The rows on the device in float32, in memory that the next block takes over."""
-        return self._room("block", *stored.shape).copy_(_tensor(stored))
+    def _piece(self, block: "torch.Tensor", lengths: "torch.Tensor") -> _Piece:
+        if self._queries.cosine:
+            return _Piece(block.div_(lengths[:, None]), 1.0)
+        return _Piece(block, float(lengths.max()) * (1 + (self._queries.dim + 2) * 2.0**-24))
 
-    def _room(self, name: str, rows: int, columns: int) -> "torch.Tensor":
-        """[rows, columns] float32 of memory that is kept: new pages for each block would cost a tenth of the time."""
+    def _best(self, piece: _Piece, rows: _Rows, rooms: "_Rooms") -> Iterator[_Found]:
+        at_once = max(1, _SCORES_AT_A_TIME[piece.block.device.type] // len(piece.block))
+        for first in range(0, len(self._queries), at_once):
+            query, place = self._passing(slice(first, first + at_once), piece, rooms)
+            if len(query):
+                yield self._scored(query + first, place, rows)
+
+    def _passing(self, some: slice, piece: _Piece, rooms: "_Rooms") -> tuple[np.ndarray, np.ndarray]:
+        """Which pairs of the queries `some` and rows of the piece may be among the best."""
+        queries = self._queries
+        if queries.coarse is not None and self._coarse_balance > 0:
+            block = rooms.room("block", piece.block.shape, queries.coarse.directions.dtype).copy_(piece.block)
+            query, place = self._multiplied(queries.coarse, some, piece, block, rooms)
+            asked = len(queries.lengths[some])
+            if len(query) <= asked * (4 * self._k + len(block) * _MAY_PASS):
+                self._coarse_balance = min(self._coarse_balance + 1, _COARSE_BALANCE)
+                return query, place
+            self._coarse_balance -= 1
+        return self._multiplied(queries.fine, some, piece, piece.block, rooms)
+
+    def _multiplied(
+        self, product: Product, some: slice, piece: _Piece, block: "torch.Tensor", rooms: "_Rooms"
+    ) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
-        if name not in self._rooms or self._rooms[name].numel() < rows * columns:
-            self._rooms[name] = torch.empty(rows * columns, device=self._queries.device)
-        return self._rooms[name][: rows * columns].view(rows, columns)
+        wanted = product.directions[some]
+        scores = torch.mm(wanted, block.T, out=rooms.room("scores", (len(wanted), len(block)), wanted.dtype))
+        bound = product.bound[some] * piece.longest
+        least = self._found.worst[some] / self._queries.scale[some] - bound
+        if np.isneginf(least).any() and len(block) >= self._k:  # k rows of this piece alone are at least this good
+            kth = torch.topk(scores, self._k, dim=1, sorted=False).values.amin(dim=1).cpu().double().numpy()
+            least = np.maximum(least, kth - 2 * product.rounding * np.abs(kth) - 2 * bound)
+        limit = torch.from_numpy(_rounded_down(least, bits=16 if wanted.dtype == torch.bfloat16 else 32))
+        return _reaching(scores, limit.to(scores.device, scores.dtype))
 
-    def _usable(
-        self, stored: np.ndarray, lengths: "torch.Tensor", rows: np.ndarray
-    ) -> tuple[np.ndarray | None, BadRows]:
-        """Which rows have a direction (None: all), and the others. A length that over- or underflows is looked at."""
-        import torch
-
-        none = np.zeros(0, np.int64)
-        suspect = torch.logical_not(torch.isfinite(lengths) & (lengths > 0)).cpu().numpy()
-        if not suspect.any():
-            return None, BadRows(none, none)
-        places = np.flatnonzero(suspect)
-        finite = np.isfinite(stored[places]).all(axis=1)
-        zero = ~stored[places].any(axis=1)
-        if (finite & ~zero).any():
-            place = int(rows[places[finite & ~zero][0]])
-            raise ValueError(f"row {place}: its length {np.linalg.norm(stored[places[0]])} is out of float32's range")
-        good = np.ones(len(rows), bool)
-        good[places] = False
-        return good, BadRows(rows[places[~finite]], rows[places[finite & zero]])
-
-    def _search(
-        self, some: slice, block: "torch.Tensor", stored: np.ndarray, *, rows: np.ndarray, longest: float
-    ) -> None:
-        import torch
-
-        wanted = self._queries.tensor[some]
-        scores = torch.mm(wanted, block.T, out=self._room("scores", len(wanted), len(block)))
-        bound = self._queries.bound[some] * longest
-        worst = self._found.worst[some] - bound
-        if np.isneginf(worst).any() and len(rows) >= self._k:  # k rows of this block alone are at least this good
-            kth = torch.topk(scores, self._k, dim=1, sorted=False).values.amin(dim=1).cpu().numpy().astype(np.float64)
-            worst = np.maximum(worst, kth - 2 * bound)
-        # Rounded down, so that float32 lets pass whatever float64 would.
-        limit = np.nextafter(worst.astype(np.float32), np.float32(-np.inf))
-        query, place = _passing(scores, torch.from_numpy(limit).to(scores.device))
-        if len(query):
-            query += some.start
-            self._found.add(query, rows[place], self._score(stored, query, place))
-
-    def _score(self, stored: np.ndarray, query: np.ndarray, place: np.ndarray) -> np.ndarray:
+    def _scored(self, query: np.ndarray, place: np.ndarray, rows: _Rows) -> _Found:
         pieces = [slice(at, at + _PAIRS_AT_A_TIME) for at in range(0, len(query), _PAIRS_AT_A_TIME)]
-        return np.concatenate([self._queries.exact(query[piece], stored[place[piece]]) for piece in pieces])
+        score = np.concatenate([self._queries.exact(query[piece], rows.stored[place[piece]]) for piece in pieces])
+        keep = score >= self._found.worst[query]
+        return _Found(query[keep], rows.numbers[place[keep]], score[keep])
+
+    def _all_scored(self, places: np.ndarray, rows: _Rows) -> Iterator[_Found]:
+        """These rows with every query."""
+        for query in range(len(self._queries) if len(places) else 0):
+            yield self._scored(np.full(len(places), query), places, rows)
 
 
-class _Candidates:
-    """What may be among the k best: few more than k a query, however many rows pass."""
+class _Rooms:
+    """Memory that the next piece takes over: new pages for each would cost a tenth of the time."""
 
-    def __init__(self, queries: int, k: int, ids: Ids) -> None:
-        self._k, self._ids, self._room = k, ids, queries * k
-        self.worst = np.full(queries, -np.inf)  # float64: a row must reach this to be among the k best so far
-        self._query, self._row, self._score = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self._waiting = 0
+    def __init__(self, device: "torch.device") -> None:
+        self._device = device
+        self._rooms: dict[str, torch.Tensor] = {}
 
-    def add(self, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
-        self._pending.append((query, row, score))
-        self._waiting += len(query)
-        if self._waiting >= self._room:
-            self._settle()
-            if len(self._query) > 4 * self._room:  # many equal vectors: ids decide now, or they would fill the memory
-                self._cut()
+    def room(self, name: str, shape: "torch.Size | tuple[int, int]", kind: "torch.dtype") -> "torch.Tensor":
+        """Memory of this shape whose content means nothing."""
+        import torch
 
-    def finish(self) -> Hits:
-        self._settle()
-        ids = self._cut()
-        return Hits(self._query, self._row, self._score, ids)
+        name, size = f"{name} {kind}", shape[0] * shape[1]
+        if name not in self._rooms or self._rooms[name].numel() < size:
+            self._rooms[name] = torch.empty(size, device=self._device, dtype=kind)
+        return self._rooms[name][:size].view(shape)
 
-    def _settle(self) -> None:
-        """Sort by query and score, and drop what is below the k-th; ties with the k-th stay."""
-        parts = [(self._query, self._row, self._score), *self._pending]
-        query, row, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        self._pending, self._waiting = [], 0
-        order = np.lexsort((-score, query))
-        query, row, score = query[order], row[order], score[order]
-        starts = np.searchsorted(query, np.arange(len(self.worst)))
-        ends = np.append(starts[1:], len(query))
-        full = ends - starts >= self._k
-        self.worst[full] = score[starts[full] + self._k - 1]
-        keep = score >= self.worst[query]
-        self._query, self._row, self._score = query[keep], row[keep], score[keep]
+    def copied(self, rows: "torch.Tensor") -> "torch.Tensor":
+        """Rows in float32 on the device."""
+        import torch
 
-    def _cut(self) -> list[str]:
-        """Keep exactly the k best, ties by id; the ids of what is left."""
-        ids = np.array(self._ids(self._row), object)
-        names = np.unique(ids, return_inverse=True)[1] if len(ids) else np.zeros(0, np.int64)
-        order = np.lexsort((names, -self._score, self._query))
-        query = self._query[order]
-        rank = np.arange(len(query)) - np.searchsorted(query, query)
-        chosen = order[rank < self._k]
-        self._query, self._row, self._score = self._query[chosen], self._row[chosen], self._score[chosen]
-        found: list[str] = ids[chosen].tolist()
-        return found
+        return self.room("block", rows.shape, torch.float32).copy_(rows)
 
 
-def _passing(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
+class _Odd(NamedTuple):
+    """Rows that do not go through the products."""
+
+    usable: np.ndarray  # int64 places: those with a direction, so short or long that float32 would not do
+    others: np.ndarray  # int64 places: the rows that are left
+
+
+def _odd(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Odd | None, BadRows]:
+    """Rows that are not as they should be (None: all are), and among them those that have no direction."""
+    import torch
+
+    odd = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
+    places = np.flatnonzero(odd)
+    stored = rows.stored[places]
+    finite, zero = np.isfinite(stored).all(axis=1), ~stored.any(axis=1)
+    bad = BadRows(rows.numbers[places[~finite]], rows.numbers[places[zero]])
+    if not len(places):
+        return None, bad
+    usable = places[finite & ~zero]
+    with np.errstate(over="ignore", under="ignore"):
+        lengths64 = lengths_of(rows.stored[usable])
+    if (beyond := ~((lengths64 > 2.0**-480) & (lengths64 < np.inf))).any():
+        raise ValueError(f"row {int(rows.numbers[usable[beyond][0]])}: its length is beyond what float64 can square")
+    return _Odd(usable, np.flatnonzero(~odd)), bad
+
+
+def _rounded_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
+    """float32 at most as high as `limit` [n] float64; with 16 bits a number of bfloat16's, its upper half."""
+    low = limit.astype(np.float32)
+    low = np.where(low > limit, np.nextafter(low, np.float32(-np.inf)), low)
+    if bits == 32:
+        return low
+    whole = low.view(np.uint32)
+    whole = np.where(np.signbit(low), whole + np.uint32(0xFFFF), whole) & np.uint32(0xFFFF0000)
+    return whole.view(np.float32)
+
+
+def _reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
     """Where scores [queries, rows] reach the limit [queries]: places of queries and of rows, int64."""
     import torch
 
@@ -273,11 +264,11 @@ def _passing(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray,
     return queries.cpu().numpy(), rows.cpu().numpy()
 
 
-def _lengths(vectors: np.ndarray) -> np.ndarray:
-    """[n] float64."""
-    wide = vectors.astype(np.float64)
-    lengths: np.ndarray = np.sqrt((wide * wide).sum(axis=1))
-    return lengths
+def _one_thread() -> None:
+    """A thread of a search is not to start threads of its own."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def _tensor(stored: np.ndarray) -> "torch.Tensor":

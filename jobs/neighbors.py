@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.searcher import Hits, Queries, Search
+from actors.candidates import Hits
+from actors.queries import Queries
+from actors.searcher import Search
 from actors.status import Status
 from jobs import exclusions, tables
 from jobs.corpora.vectors import Layout, UnitVectors, matrix_of
@@ -86,7 +88,8 @@ class _Searcher:
         import torch
 
         # Ray sets OMP_NUM_THREADS to the logical CPUs asked for, which say nothing about the machine's.
-        torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+        self._threads = threads or len(os.sched_getaffinity(0))
+        torch.set_num_threads(self._threads)
         self._layout, self._k, self._score, self._device = layout, k, score, device
         self._excluded = exclusions.kept(excluded)
 
@@ -116,8 +119,8 @@ class ScanUnit(_Searcher):
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         unit = UnitVectors(task.unit, self._layout, excluded=self._excluded)
-        search = Search(self._all, k=self._k, ids=unit.ids)
-        for block in unit.blocks(search.rows_at_a_time):
+        search = Search(self._all, k=self._k, ids=unit.ids, threads=self._threads)
+        for block in unit.blocks(search.block_rows):
             bad = search.add(block.vectors, block.places)
             self._refuse(writer, unit, {NOT_FINITE: bad.not_finite, ZERO: bad.zero})
             report.add(len(block.places))
@@ -147,7 +150,7 @@ class SearchQueries(_Searcher):
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         unit, vectors = read_queries(task.unit.inputs[0].uri, self._excluded)
-        search = Search(self._queries(vectors), k=self._k, ids=self._ids)
+        search = Search(self._queries(vectors), k=self._k, ids=self._ids, threads=self._threads)
         bad: dict[str, list[np.ndarray]] = {NOT_FINITE: [], ZERO: []}
         for block, places in self._blocks:
             found = search.add(block, places)

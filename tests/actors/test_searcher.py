@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from actors.searcher import Queries, Search, _Candidates
+from actors.candidates import Candidates
+from actors.queries import Queries, multiplies_bfloat16
+from actors.searcher import Search, _rounded_down
 
 DIM = 48
 
@@ -35,8 +37,9 @@ def brute(corpus: np.ndarray, queries: np.ndarray, ids: list[str], k: int, *, co
     return wanted
 
 
-def searched(corpus, queries, ids, k, *, score="inner_product", block=1000, at_a_time=333):
-    search = Search(Queries(queries, score=score, device="cpu"), k=k, ids=lambda rows: [ids[n] for n in rows.tolist()])
+def searched(corpus, queries, ids, k, *, score="inner_product", block=1000, at_a_time=333, coarse=None, threads=1):
+    asked = Queries(queries, score=score, device="cpu", coarse=coarse)
+    search = Search(asked, k=k, ids=lambda rows: [ids[n] for n in rows.tolist()], threads=threads)
     search.rows_at_a_time = at_a_time
     bad = []
     for first in range(0, len(corpus), block):
@@ -49,15 +52,22 @@ def searched(corpus, queries, ids, k, *, score="inner_product", block=1000, at_a
     return got, bad, hits
 
 
+coarse_or_not = pytest.mark.parametrize(
+    "coarse",
+    [False, pytest.param(True, marks=pytest.mark.skipif(not multiplies_bfloat16(), reason="CPU without bfloat16"))],
+)
+
+
+@coarse_or_not
 @pytest.mark.parametrize("score", ["inner_product", "cosine"])
-@pytest.mark.parametrize("kind", ["float16", "float32"])
-def test_the_same_as_brute_force(score, kind):
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+def test_the_same_as_brute_force(score, kind, coarse):
     corpus, queries, ids = made(6000, 40, kind=kind)
     corpus[[10, 2500, 5999], [0, 5, 9]] = [np.nan, np.inf, -np.inf]
     corpus[4000] = 0
     usable = np.ones(len(corpus), bool)
     usable[[10, 2500, 5999, 4000]] = False
-    got, bad, _ = searched(corpus, queries, ids, 8, score=score)
+    got, bad, _ = searched(corpus, queries, ids, 8, score=score, coarse=coarse, threads=2)
     expected = brute(corpus, queries, ids, 8, cosine=score == "cosine", usable=usable)
     for mine, theirs in zip(got, expected, strict=True):
         assert [item for item, _ in mine] == [item for item, _ in theirs]
@@ -79,13 +89,13 @@ def test_nothing_but_ties_stays_small(monkeypatch):
     """100,000 equal rows and more: what is held must not grow with them."""
     corpus = np.repeat(made(10, 1)[0][:1], 30_000, axis=0)
     held: list[int] = []
-    settle = _Candidates._settle
+    settle = Candidates._settle
 
-    def settled(self: _Candidates) -> None:
+    def settled(self: Candidates) -> None:
         settle(self)
         held.append(len(self._query))
 
-    monkeypatch.setattr(_Candidates, "_settle", settled)
+    monkeypatch.setattr(Candidates, "_settle", settled)
     ids = [f"{n:06d}" for n in range(30_000)][::-1]
     got, _, _ = searched(corpus, corpus[:2], ids, 3, at_a_time=1000)
     assert [item for item, _ in got[1]] == ["000000", "000001", "000002"]
@@ -100,13 +110,20 @@ def test_fewer_rows_than_k_and_none():
     assert searched(corpus, queries[:0], ids, 8)[2].item_id == []
 
 
-def test_lengths_that_differ_widely():
-    """The bound follows the longest row of a block: a long row must not hide, nor a short one be lost."""
-    corpus, queries, ids = made(2000, 6, kind="float32")
-    corpus *= np.logspace(-6, 4, 2000)[:, None]
+@coarse_or_not
+@pytest.mark.parametrize(("least", "most"), [(-6, 4), (-37, 37), (-45, -38)])
+def test_lengths_that_differ_widely(coarse, least, most):
+    """The bound follows the longest row of a piece: a long row must not hide, nor a short one be lost.
+
+    Rows whose squares or products leave float32 are scored exactly, subnormal ones too.
+    """
+    corpus, queries, ids = made(2000, 6, kind="float64")
+    corpus = (corpus * np.logspace(least, most, 2000)[:, None]).astype(np.float32)
+    corpus = corpus[corpus.any(axis=1)]
+    queries = (queries * np.logspace(-30, 30, 6)[:, None]).astype(np.float32)
     for score in ("inner_product", "cosine"):
-        got = searched(corpus, queries, ids, 5, score=score)[0]
-        expected = brute(corpus, queries, ids, 5, cosine=score == "cosine", usable=np.ones(2000, bool))
+        got = searched(corpus, queries, ids, 5, score=score, coarse=coarse)[0]
+        expected = brute(corpus, queries, ids, 5, cosine=score == "cosine", usable=np.ones(len(corpus), bool))
         assert [[i for i, _ in g] for g in got] == [[i for i, _ in e] for e in expected]
 
 
@@ -119,3 +136,116 @@ def test_what_is_refused():
     for wrong in (queries * 0, queries * np.float16(np.nan), queries[0]):
         with pytest.raises(ValueError, match="queries of shape"):
             Queries(wrong, device="cpu")
+
+
+def near_ties(kind: str, *, bits: int, rows: int = 4000) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Rows of which the best look worst once their entries are rounded to `bits` bits.
+
+    Entries lie beside the middle between two such numbers. The first half of the rows goes up when rounded; the others
+    go down, and have one entry so much greater that their scores are the higher ones, by little. As many entries that
+    are not rounded at all bring the scores near zero, where nothing is lost when they are stored.
+    """
+    draw = np.random.default_rng(11)
+    step, half = 2.0 ** (1 - bits), DIM // 2
+    middle = 1 + (np.floor(draw.uniform(0, 1 / 8, half) / step) + 0.5) * step
+    beside = step / (8 if kind == "float16" else 64)
+    corpus = np.repeat(
+        np.append(middle + beside, np.full(half, -np.round(middle.mean() * 64) / 64))[None], rows, axis=0
+    )
+    down = np.arange(rows // 2, rows)
+    corpus[down, :half] = middle - beside
+    corpus[down, draw.integers(0, half, len(down))] += 2 * half * beside * (1 + draw.integers(1, 4, len(down)) / 10)
+    signs = draw.choice([-1.0, 1.0], DIM)
+    return (corpus * signs).astype(kind), signs[None].astype(kind), [f"{n * 7919 % 1_000_003:07d}" for n in range(rows)]
+
+
+@coarse_or_not
+@pytest.mark.parametrize(("kind", "bits"), [("float16", 8), ("float32", 8), ("float64", 8), ("float64", 24)])
+def test_near_ties_within_the_bound(coarse, kind, bits):
+    corpus, queries, ids = near_ties(kind, bits=bits)
+    usable = np.ones(len(corpus), bool)
+    for score in ("inner_product", "cosine"):
+        got = searched(corpus, queries, ids, 20, score=score, coarse=coarse)[0]
+        expected = brute(corpus, queries, ids, 20, cosine=score == "cosine", usable=usable)
+        assert [[item for item, _ in one] for one in got] == [[item for item, _ in one] for one in expected]
+
+
+@coarse_or_not
+@pytest.mark.parametrize("scale", [1.0, 2.0**-18, 2.0**12])
+def test_the_products_keep_within_their_bounds(coarse, scale):
+    """Of both products, the errors that are seen stay below those that are proven, at the worst roundings too."""
+    import torch
+
+    draw = np.random.default_rng(5)
+    rows, queries, _ = near_ties("float16", bits=8)
+    more = draw.standard_normal((3000, DIM)) * np.exp(draw.normal(0, 3, (3000, DIM)))  # a few entries outweigh all
+    rows = np.concatenate([rows, (more / np.abs(more).max()).astype(np.float16)]) * np.float16(scale)
+    rows = rows[rows.any(axis=1)]
+    asked = Queries(np.concatenate([queries, rows[-20:]]), device="cpu", coarse=coarse)
+    product = asked.coarse if asked.coarse is not None else asked.fine
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    found = torch.mm(product.directions, torch.from_numpy(rows).to(product.directions.dtype).T).double().numpy()
+    true = (asked.vectors.astype(np.float64) @ rows.astype(np.float64).T) / asked.lengths[:, None]
+    off = np.abs(true - found) - np.abs(found) * product.rounding * 2  # what storing them adds
+    assert (off <= product.bound[:, None] * lengths).all()
+    if coarse:
+        assert (np.abs(true - found) > product.bound[:, None] * lengths / 4).any()  # no bound far from what happens
+
+
+def test_a_limit_is_rounded_down():
+    draw = np.random.default_rng(2)
+    limits = np.concatenate([draw.standard_normal(1000) * 10.0 ** draw.integers(-30, 30, 1000), [0.0, -0.0, -np.inf]])
+    for bits, step in ((16, 2.0**-7), (32, 2.0**-22)):
+        low = _rounded_down(limits, bits=bits).astype(np.float64)
+        assert (low <= limits).all()
+        assert (low[:-1] >= limits[:-1] - step * np.abs(limits[:-1])).all()
+    import torch
+
+    low = torch.from_numpy(_rounded_down(limits, bits=16))
+    assert torch.equal(low, low.bfloat16().float())
+
+
+@coarse_or_not
+def test_vectors_that_are_nearly_all_alike(coarse, monkeypatch):
+    """As random weights make them: the coarse product excludes nothing and is left out after a few pieces."""
+    draw = np.random.default_rng(3)
+    corpus = np.ones(DIM) + 1e-2 * draw.standard_normal((20_000, DIM))
+    corpus = (corpus / np.linalg.norm(corpus, axis=1, keepdims=True)).astype(np.float32)
+    ids = [f"{n:06d}" for n in range(len(corpus))]
+    used: list[str] = []
+    multiplied = Search._multiplied
+
+    def counted(self, product, *rest):
+        used.append(str(product.directions.dtype))
+        return multiplied(self, product, *rest)
+
+    monkeypatch.setattr(Search, "_multiplied", counted)
+    got = searched(corpus, corpus[:30], ids, 5, coarse=coarse, at_a_time=500)[0]
+    expected = brute(corpus, corpus[:30], ids, 5, cosine=False, usable=np.ones(len(corpus), bool))
+    assert [[i for i, _ in g] for g in got] == [[i for i, _ in e] for e in expected]
+    assert used.count("torch.bfloat16") == (8 if coarse else 0)
+    assert used.count("torch.float32") == 40
+
+
+def test_two_hundred_thousand_rows_with_ties_planted():
+    """At the size that is asked for: ids and scores of a float64 brute force, ties within and across pieces."""
+    draw = np.random.default_rng(8)
+    rows, dim, k = 200_000, 64, 8
+    corpus = draw.standard_normal((rows, dim), dtype=np.float32)
+    corpus = (corpus / np.linalg.norm(corpus, axis=1, keepdims=True)).astype(np.float16)
+    queries = corpus[draw.integers(0, rows, 50)].copy()
+    for number in range(0, 50, 2):  # each other query has 3 to 27 rows equal to it, anywhere
+        corpus[draw.integers(0, rows, 3 + number // 2)] = queries[number]
+    ids = [f"{n:06d}" for n in draw.permutation(rows)]
+    wide, names = corpus.astype(np.float64), np.array(ids)
+    expected = []
+    for query in queries.astype(np.float64):
+        scores = (wide * query).sum(axis=1)
+        among = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+        best = among[np.lexsort((names[among], -scores[among]))[:k]]
+        expected.append((names[best].tolist(), scores[best]))
+    for threads in (1, 2):
+        got = searched(corpus, queries, ids, k, block=60_000, at_a_time=2048, threads=threads)[0]
+        for mine, (items, scores) in zip(got, expected, strict=True):
+            assert [item for item, _ in mine] == items
+            assert np.allclose([score for _, score in mine], scores, rtol=0, atol=1e-14)

@@ -1,0 +1,72 @@
+"""The k best of what is found bit by bit: few more than k a query are held, however many are given."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Ids = Callable[[np.ndarray], Sequence[str]]  # item ids of rows (int64), in their order
+
+
+class Hits(NamedTuple):
+    """The k best of each query: by query, then score from the highest, then item id; all of one length."""
+
+    query: np.ndarray  # int64, place among the queries
+    row: np.ndarray  # int64, as numbered by who gave it
+    score: np.ndarray  # float64
+    item_id: list[str]
+
+
+class Candidates:
+    """What may be among the k best; ties at the k-th place are held until ids decide."""
+
+    def __init__(self, queries: int, k: int, ids: Ids) -> None:
+        """Begin with nothing; `ids` gives the item ids of rows and is asked only for the few that win or tie."""
+        self._k, self._ids, self._room = k, ids, queries * k
+        # float64: a row must reach this to be among the k best so far. It only ever rises, in place, so that a thread
+        # that reads it while it is written sees a limit that holds.
+        self.worst = np.full(queries, -np.inf)
+        self._query, self._row, self._score = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._waiting = 0
+
+    def add(self, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
+        """Consider rows [n] for the queries at places `query` [n], with their exact scores [n] float64."""
+        self._pending.append((query, row, score))
+        self._waiting += len(query)
+        if self._waiting >= self._room:
+            self._settle()
+            if len(self._query) > 4 * self._room:  # many equal vectors: ids decide now, or they would fill the memory
+                self._cut()
+
+    def finish(self) -> Hits:
+        """The k best of everything that was given."""
+        self._settle()
+        ids = self._cut()
+        return Hits(self._query, self._row, self._score, ids)
+
+    def _settle(self) -> None:
+        """Sort by query and score, and drop what is below the k-th; ties with the k-th stay."""
+        parts = [(self._query, self._row, self._score), *self._pending]
+        query, row, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        self._pending, self._waiting = [], 0
+        order = np.lexsort((-score, query))
+        query, row, score = query[order], row[order], score[order]
+        starts = np.searchsorted(query, np.arange(len(self.worst)))
+        ends = np.append(starts[1:], len(query))
+        full = ends - starts >= self._k
+        self.worst[full] = score[starts[full] + self._k - 1]
+        keep = score >= self.worst[query]
+        self._query, self._row, self._score = query[keep], row[keep], score[keep]
+
+    def _cut(self) -> list[str]:
+        """Keep exactly the k best, ties by id; the ids of what is left."""
+        ids = np.array(self._ids(self._row), object)
+        names = np.unique(ids, return_inverse=True)[1] if len(ids) else np.zeros(0, np.int64)
+        order = np.lexsort((names, -self._score, self._query))
+        query = self._query[order]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        chosen = order[rank < self._k]
+        self._query, self._row, self._score = self._query[chosen], self._row[chosen], self._score[chosen]
+        found: list[str] = ids[chosen].tolist()
+        return found
