@@ -98,10 +98,10 @@ def footer_faults(source: TableSource) -> Iterator[str]:
     """Objects without a record, of another identity, or whose counts do not fit their rows."""
     for footer in source.footers:
         uri = footer.object.uri
-        if footer.record is None:
+        if (record := footer.record) is None:
             yield f"{uri}: not written by remine"
             continue
-        if footer.record["identity"] != source.identity:
+        if record["identity"] != source.identity:
             yield f"{uri}: written with another configuration than its neighbours"
         if footer.counts.rows_out != footer.rows:
             yield f"{uri}: {footer.rows} rows, its footer says {footer.counts.rows_out}"
@@ -110,7 +110,7 @@ def footer_faults(source: TableSource) -> Iterator[str]:
         if not uri.endswith(f"/{footer.unit.name}.parquet"):
             yield f"{uri}: holds unit {footer.unit.name}"
         rejected = footer.counts.rejected.total()
-        kept = _rejects(source.uri, footer.unit.name, footer.record["generation"]) if rejected else 0
+        kept = _rejects(source.uri, footer.unit.name, record["generation"]) if rejected else 0
         if kept != rejected:
             yield f"{uri}: {rejected} rejected, {kept} kept in _rejects"
 
@@ -146,7 +146,7 @@ def run_faults(source: TableSource) -> Iterator[str]:
     if Counts.from_json(manifest["counts"]) != source.counts():
         yield f"{source.uri}: the manifest's counts are not the sum of the footers'"
     told = {u["name"]: (u["generation"], u["rows"]) for u in manifest["units"]}
-    if told != {f.unit.name: (f.record["generation"], f.rows) for f in source.footers if f.record}:
+    if told != {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}:
         yield f"{source.uri}: the manifest lists other units or generations than there are"
 
 

@@ -9,7 +9,7 @@ import glob
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,25 +22,36 @@ from jobs.store.locations import Object
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import FOOTER_KEY, Counts
 
+FOOTERS_AT_A_TIME = 64
 FOOTER_THREADS = 16  # footers are small ranged reads; latency, not bandwidth
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Footer:
-    """What a data object says of itself; `unit` and `counts` are None for a file that remine did not write."""
+    """What a data object says of itself; `record` is None for a file that remine did not write.
+
+    A table has up to tens of thousands of them, all held by the driver: the record is kept as it was written, under a
+    kilobyte, and read when it is asked for; equal schemas are one object.
+    """
 
     object: Object
     rows: int
     schema: pa.Schema
-    record: dict[str, Any] | None
+    written: bytes | None
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        return json.loads(self.written) if self.written else None
 
     @property
     def counts(self) -> Counts:
-        return Counts.from_json(self.record["counts"]) if self.record else Counts(self.rows, self.rows)
+        record = self.record
+        return Counts.from_json(record["counts"]) if record else Counts(self.rows, self.rows)
 
     @property
     def unit(self) -> Unit:
-        return Unit.from_json(self.record["unit"]) if self.record else unit_of_file(self.object, rows=self.rows)
+        record = self.record
+        return Unit.from_json(record["unit"]) if record else unit_of_file(self.object, rows=self.rows)
 
 
 def read_footer(source: Object) -> Footer | None:
@@ -55,14 +66,25 @@ def read_footer(source: Object) -> Footer | None:
         if "thrift" in str(error):  # how pyarrow says that a footer is no footer
             return None
         raise
-    raw = (meta.metadata or {}).get(FOOTER_KEY)
-    return Footer(source, meta.num_rows, meta.schema.to_arrow_schema(), json.loads(raw) if raw else None)
+    return Footer(source, meta.num_rows, meta.schema.to_arrow_schema(), (meta.metadata or {}).get(FOOTER_KEY))
 
 
 def read_footers(objects: Sequence[Object]) -> list[Footer | None]:
     """`read_footer` of each, in order."""
+    read: list[Footer | None] = []
     with ThreadPoolExecutor(FOOTER_THREADS) as pool:
-        return list(pool.map(read_footer, objects))
+        for first in range(0, len(objects), FOOTERS_AT_A_TIME):
+            known = next((f.schema for f in read if f is not None), None)
+            some = pool.map(read_footer, objects[first : first + FOOTERS_AT_A_TIME])
+            read += [_sharing(footer, known) for footer in some]
+    return read
+
+
+def _sharing(footer: Footer | None, known: pa.Schema | None) -> Footer | None:
+    """The footer with the schema `known` in place of its own if they are equal, metadata too."""
+    if footer is None or known is None or not footer.schema.equals(known, check_metadata=True):
+        return footer
+    return replace(footer, schema=known)
 
 
 def data_objects(folder: str, listed: Sequence[Object] | None = None) -> list[Object]:
@@ -176,7 +198,8 @@ def open_table(uri: str, *expected: str) -> TableSource:
     _check_version(uri, name, whole)
     _check_complete(uri, listed, whole)
     metadata = {k.decode(): v.decode() for k, v in (whole[0].schema.metadata or {}).items()}
-    identity = whole[0].record["identity"] if whole[0].record else ""
+    record = whole[0].record
+    identity = record["identity"] if record else ""
     ordered = tuple(sorted(whole, key=lambda f: f.unit.name))
     return TableSource(uri, name, metadata, ordered, identity)
 
@@ -201,7 +224,7 @@ def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
     asked = [Unit.from_json(u) for u in run_json(frozen)["units"]]
-    there = {(f.record["unit"]["name"], f.record["version"]) for f in footers if f.record}
+    there = {(record["unit"]["name"], record["version"]) for f in footers if (record := f.record)}
     if missing := [u.name for u in asked if (u.name, u.version) not in there]:  # of another version: to be redone
         raise InputError(
             f"{uri}: {len(missing)} of {len(asked)} units are not done yet; run the command that writes it again"

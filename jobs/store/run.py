@@ -173,9 +173,8 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
 
 def _is_current(unit: Unit, footer: Footer | None, identity: str) -> bool:
     """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
-    if footer is None or footer.record is None:
-        return False
-    return bool(footer.record["version"] == unit.version and footer.record["identity"] == identity)
+    record = footer.record if footer is not None else None
+    return record is not None and (record["version"], record["identity"]) == (unit.version, identity)
 
 
 def _is_own(out: str, uri: str) -> bool:
@@ -191,9 +190,9 @@ def _left_over(uri: str) -> bool:
 
 
 def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> Task | None:
-    if footer is None or footer.record is None:
+    record = footer.record if footer is not None else None
+    if record is None:
         return Task(unit)
-    record = footer.record
     summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
     retired = (*record["retired"], summary)
     following = record["generation"] + 1
@@ -264,11 +263,11 @@ def _still(out: str, plan: Plan) -> list[Unit]:
 
 def _footers_by_unit(out: str) -> dict[str, Footer]:
     footers = [f for f in read_footers(data_objects(out)) if f is not None]
-    return {f.unit.name: f for f in footers if f.record is not None}
+    return {f.unit.name: f for f in footers if f.written}
 
 
 def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, *, seconds: float) -> dict[str, Any]:
-    records = [f.record for f in footers if f.record]
+    records = [record for f in footers if (record := f.record)]
     return {
         "table": plan.table,
         "metadata": plan.metadata,

@@ -43,8 +43,8 @@ def to_markdown(outcome: Outcome, machine: dict[str, str]) -> str:
         "",
         benchmark.about,
         "",
-        f"Median (least to greatest) of {len(outcome.order)} interleaved rounds, whole processes; "
-        f"x: times {benchmark.reference}, median of the ratios within each round.",
+        f"Median (least to greatest) of {len(outcome.order)} interleaved rounds, whole processes or the part that a",
+        f"contender measures itself; x: times {benchmark.reference}, median of the ratios within each round.",
         "",
         "| contender | rows found | " + " | ".join(f"{label} | x" for label in METRICS.values()) + " |",
         "|---|---:|" + "---:|---:|" * len(METRICS),

@@ -20,14 +20,18 @@ CORPUS, ASKED = "corpus.npy", "queries.npy"
 
 def prepare(workdir: Path, size: Size) -> None:
     """Random directions, and queries near some of them."""
+    write_vectors(workdir, ROWS[size], queries=QUERIES)
+
+
+def write_vectors(workdir: Path, rows: int, *, queries: int) -> None:
+    """The two files that a search is made from."""
     draw = np.random.default_rng(0)
-    rows = ROWS[size]
     made = np.lib.format.open_memmap(workdir / CORPUS, "w+", np.float16, (rows, DIM))
     for first in range(0, rows, AT_A_TIME):
         some = draw.standard_normal((min(AT_A_TIME, rows - first), DIM), dtype=np.float32)
         made[first : first + len(some)] = some / np.linalg.norm(some, axis=1, keepdims=True)
     made.flush()
-    near = made[draw.choice(rows, QUERIES, replace=False)].astype(np.float32)
+    near = made[draw.choice(rows, queries, replace=False)].astype(np.float32)
     near += 0.02 * draw.standard_normal(near.shape, dtype=np.float32)
     np.save(workdir / ASKED, (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float16))
 
@@ -44,6 +48,11 @@ class Clock:
     def __exit__(self, *_: object) -> None:
         self.wall_s += time.perf_counter() - self._begun[0]
         self.cpu_s += _cpu_seconds() - self._begun[1]
+
+    def add(self, other: "Clock") -> None:
+        """What another clock measured, too."""
+        self.wall_s += other.wall_s
+        self.cpu_s += other.cpu_s
 
 
 def _cpu_seconds() -> float:
@@ -62,6 +71,15 @@ def float32(workdir: Path, size: Size) -> Result:
 
 
 def _remine(workdir: Path, size: Size, *, coarse: bool | None) -> Result:
+    clock = Clock()
+    for _ in range(SCANS[size]):
+        found, spent = scanned(workdir, coarse=coarse)
+        clock.add(spent)
+    return _result(found, clock)
+
+
+def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int]], Clock]:
+    """Search the file once with the project's reader and search; the rows found by query, and what that took."""
     from actors.queries import Queries
     from actors.searcher import Search
     from jobs.corpora.embeddings import VectorsConfig, find_corpus
@@ -71,22 +89,19 @@ def _remine(workdir: Path, size: Size, *, coarse: bool | None) -> Result:
     declared = EmbedderConfig(name="declared", model="ViT-B-16-SigLIP-i18n-256", pretrained="webli")
     corpus = find_corpus(VectorsConfig(layout="npy", path=str(workdir / CORPUS), embedder=declared))
     queries = Queries(np.load(workdir / ASKED), device="cpu", coarse=coarse)
-    clock = Clock()
-    for _ in range(SCANS[size]):
-        best: list[list[tuple[float, int]]] = [[] for _ in range(QUERIES)]
-        base = 0
-        for unit in corpus.units:
-            with clock:
-                opened = UnitVectors(unit, Layout(table=False))
-                search = Search(queries, k=K, ids=_numbers, threads=THREADS)
-                for block in opened.blocks(search.block_rows):
-                    search.add(block.vectors, block.places)
-                hits = search.finish()
-            for query, row, score in zip(hits.query.tolist(), hits.row.tolist(), hits.score.tolist(), strict=True):
-                best[query].append((-score, base + row))
-            base += unit.rows or 0
-        best = [sorted(found)[:K] for found in best]
-    return _result([[row for _, row in found] for found in best], clock)
+    clock, base = Clock(), 0
+    best: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]
+    for unit in corpus.units:
+        with clock:
+            opened = UnitVectors(unit, Layout(table=False))
+            search = Search(queries, k=K, ids=_numbers, threads=THREADS)
+            for block in opened.blocks(search.block_rows):
+                search.add(block.vectors, block.places)
+            hits = search.finish()
+        for query, row, score in zip(hits.query.tolist(), hits.row.tolist(), hits.score.tolist(), strict=True):
+            best[query].append((-score, base + row))
+        base += unit.rows or 0
+    return [[row for _, row in sorted(found)[:K]] for found in best], clock
 
 
 def _numbers(places: np.ndarray) -> list[str]:
