@@ -30,6 +30,7 @@ JOBS = (
     "captions",
     "retrieve",
     "link",
+    "verdicts",
     "choose",
     "tric",
     "judge",

@@ -38,6 +38,7 @@ from actors.linking import (
 from jobs import cli, exclusions, screen
 from jobs.cli import say
 from jobs.config import Common, plain
+from jobs.contamination import KnownPictures
 from jobs.corpora.embeddings import check_alike, made_by
 from jobs.errors import InputError
 from jobs.progress import Reporter
@@ -52,6 +53,7 @@ TEXTS = {  # which texts of the knowledge base a method reads
     "lemma": "lemmas", "gloss": "glosses", "article": "articles", "lemma_vision": "lemmas", "gloss_vision": "glosses",
 }  # fmt: skip
 SHORT = "queries with fewer than k nodes"
+NEAR = "near pictures of the knowledge base"  # tally: by perceptual hash, not left out
 
 
 @dataclass
@@ -60,6 +62,7 @@ class LinkedConfig:
 
     path: str = MISSING  # the folder that jobs.kb wrote
     vectors: str | None = None  # its lemmas or glosses embedded, for lemma_vision and gloss_vision
+    images: str | None = None  # its pictures, a table of images: contaminated=skip compares bytes, too
     hold_gb: float = 2.0  # a table of it up to this size is kept in a worker's memory, a larger one read once a unit
 
 
@@ -76,6 +79,7 @@ class LinkConfig(Common):
     several: str = "best"  # a node with several lemmas counts by the best, the mean or the first (lemma_vision)
     language: str = "en"  # of the lemma shown beside a node, where no lemma gave the score
     contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base
+    images: str | None = None  # the queries' pictures, with kb.images
 
 
 def execute(cfg: LinkConfig) -> dict[str, Any] | None:
@@ -90,6 +94,8 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     if cfg.method not in TEXT_METHODS and not kb["node_images"].rows:
         raise InputError(f"{cfg.kb.path}: the knowledge base has no pictures; method={cfg.method} needs them")
     vectors = _vectors(cfg)
+    compared = {"images": cfg.images, "kb.images": cfg.kb.images}
+    pictures = {name: open_table(uri, "images") for name, uri in compared.items() if uri is not None}
     plan = Plan(
         out=cfg.out,
         table="links",
@@ -102,7 +108,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
             "contaminated": cfg.contaminated,
             "neighbors": near.identity,
             "kb": {part: source.identity for part, source in kb.items()},
-            **{name: source.identity for name, source in vectors.items()},
+            **{name: source.identity for name, source in (vectors | pictures).items()},
             **exclusions.identity(excluded),
         },
         units=near.units(),
@@ -119,19 +125,25 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     flow.check(cfg.resources, ["link"], write=False)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     settings = {name: getattr(cfg, name) for name in ("method", "k", "nearest", "several", "language")}
+    lookups = _lookups(cfg, kb, vectors)
+    known = KnownPictures(
+        lookups["node_images"], pictures.get("images"), pictures.get("kb.images"), hold=int(cfg.kb.hold_gb * 2**30)
+    )
     stage = flow.Stage(
         "link",
         LinkUnit,
         {
             **settings,
-            "skip_contaminated": cfg.contaminated == "skip",
-            "lookups": _lookups(cfg, kb, vectors),
+            "known": known if cfg.contaminated == "skip" else None,
+            "lookups": lookups,
             "excluded": exclusions.keep(run, excluded),
         },
     )
     flow.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
     manifest = run.finish()
     screen.show_result("link", manifest, run)
+    if near_ones := manifest["counts"]["tallies"].get(NEAR):
+        say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
     if short := manifest["counts"]["tallies"].get(SHORT):
         more = "k of the search" if cfg.method in TEXT_METHODS else "nearest="
         say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; a larger {more} finds more")
@@ -142,6 +154,10 @@ def _check(cfg: LinkConfig) -> None:
     for key, allowed in (("method", METHODS), ("several", SEVERAL), ("contaminated", ("keep", "skip"))):
         if getattr(cfg, key) not in allowed:
             raise InputError(f"{key}={getattr(cfg, key)}: one of {', '.join(allowed)}")
+    if (cfg.images is None) != (cfg.kb.images is None):
+        raise InputError("images= and kb.images= go together: the bytes of pictures are compared")
+    if cfg.images is not None and cfg.contaminated != "skip":
+        raise InputError("images=, kb.images=: are read for contaminated=skip alone")
     for key in ("k", "nearest"):
         if getattr(cfg, key) < 1:
             raise InputError(f"{key}={getattr(cfg, key)}: at least 1")
@@ -195,12 +211,12 @@ class LinkUnit:
         nearest: int,
         several: str,
         language: str,
-        skip_contaminated: bool,
+        known: KnownPictures | None,
         lookups: Mapping[str, Lookup],
         excluded: str | None,
     ) -> None:
         self._method, self._k, self._nearest, self._several = method, k, nearest, several
-        self._language, self._skip, self._lookups = language, skip_contaminated, lookups
+        self._language, self._known, self._lookups = language, known, lookups
         self._excluded = exclusions.kept(excluded)
 
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
@@ -224,12 +240,13 @@ class LinkUnit:
         """Excluded queries, and if asked for those that are pictures of the knowledge base; counted."""
         excluded = [query for query in near if query in self._excluded]
         writer.counts.filtered["excluded"] = len(excluded)
-        if not self._skip:
+        if self._known is None:
             return excluded
-        known = self._lookups["node_images"].rows(pa.array(list(near), pa.string()))["image_id"]
-        contaminated = sorted(set(known.to_pylist()) - set(excluded))
-        writer.counts.filtered["in_knowledge_base"] = len(contaminated)
-        return [*excluded, *contaminated]
+        found = self._known.among(set(near) - set(excluded))
+        writer.counts.filtered["in_knowledge_base"] = len(found.by_id)
+        writer.counts.filtered["bytes_in_knowledge_base"] = len(found.by_bytes)
+        writer.counts.tallies[NEAR] = {"": len(found.near)} if found.near else {}
+        return [*excluded, *found.by_id, *found.by_bytes]
 
     def _by_text(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, list[Link]]:
         found = self._texts(item for hits in near.values() for item, _ in hits)

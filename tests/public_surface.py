@@ -152,6 +152,7 @@ KEYS = {
         neighbors: str
         kb.path: str
         kb.vectors: str | None
+        kb.images: str | None
         kb.hold_gb: float
         method: str
         pictures: str | None
@@ -160,6 +161,15 @@ KEYS = {
         several: str
         language: str
         contaminated: str
+        images: str | None
+    """,
+    "verdicts": """
+        out: str
+        links: list[str]
+        kb.path: str
+        ranks: int
+        language: str
+        exclusions: str | None
     """,
     "choose": """
         out: str

@@ -107,7 +107,7 @@ def figures(
     if answers.scored:
         yield from _scores(answers, known, settings, sets, inverted=inverted)
     else:
-        yield from _categories(answers, settings, sets)
+        yield from _categories(answers, known, settings, sets)
     yield from _against_people(answers, known, sets)
     yield from _against_gold(answers, known, settings, sets)
 
@@ -233,10 +233,17 @@ def _parts(
                 yield figure.at(**said, model=model)
 
 
-def _categories(answers: Answers, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+def _categories(
+    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Figure]:
     for name, raters in sets.items():
         needed = settings.people if name == PEOPLE and settings.people else 1
         yield from majority.majority_shares(answers.of_raters(raters), group=name, at_least=needed)
+        for attribute in settings.disaggregate:
+            for value, chosen in known.parts.get(attribute, {}).items():
+                part = answers.of_raters(raters).of_items(chosen)
+                for figure in majority.majority_shares(part, group=name, at_least=needed):
+                    yield model_scores.marked(figure, settings.minimum).at(attribute=attribute, part=value)
     for rater in sets.get(MODELS, ()):
         yield from majority.majority_shares(answers.of_raters((rater,)), group=rater)
 

@@ -19,7 +19,7 @@ from jobs import tables
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.units import Unit, unit_of_file
+from jobs.store.units import Unit, frozen_units, unit_of_file
 from jobs.store.writer import FOOTER_KEY, Counts
 
 FOOTERS_AT_A_TIME = 64
@@ -107,6 +107,17 @@ def run_json(uri: str) -> Any:
     try:
         return json.loads(locations.read_bytes(uri))
     except ValueError as error:
+        raise InputError(f"{uri}: damaged, it is not JSON any more ({error})") from error
+
+
+def run_units(uri: str) -> Iterator[Unit]:
+    """The frozen units in an `inputs.json`, one at a time.
+
+    Raises: as `run_json`.
+    """
+    try:
+        yield from frozen_units(locations.read_bytes(uri).decode())
+    except (ValueError, IndexError) as error:
         raise InputError(f"{uri}: damaged, it is not JSON any more ({error})") from error
 
 
@@ -223,9 +234,9 @@ def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer
     frozen = locations.join(uri, "_run", "inputs.json")
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
-    asked = [Unit.from_json(u) for u in run_json(frozen)["units"]]
     there = {(record["unit"]["name"], record["version"]) for f in footers if (record := f.record)}
-    if missing := [u.name for u in asked if (u.name, u.version) not in there]:  # of another version: to be redone
+    asked = [(u.name, u.version) for u in run_units(frozen)]
+    if missing := [unit for unit in asked if unit not in there]:  # of another version: to be redone
         raise InputError(
             f"{uri}: {len(missing)} of {len(asked)} units are not done yet; run the command that writes it again"
         )

@@ -1,5 +1,6 @@
 """One run that writes one table: claim the place, freeze the inputs, find what is left, close the books."""
 
+import io
 import json
 import platform
 import time
@@ -16,7 +17,7 @@ from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import locations, lock
 from jobs.store.locations import Object
-from jobs.store.reading import Footer, data_objects, read_footers, run_json
+from jobs.store.reading import Footer, data_objects, read_footers, run_json, run_units
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Counts, Target, Task
 
@@ -247,7 +248,7 @@ def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
 def _still(out: str, plan: Plan) -> list[Unit]:
     """The units that were frozen; refuses a plan that has others."""
     uri = _run_uri(out, "inputs.json")
-    frozen = [Unit.from_json(u) for u in run_json(uri)["units"]]
+    frozen = list(run_units(uri))
     now = {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
     new = sorted(set(now) - {u.name for u in frozen})
@@ -267,7 +268,21 @@ def _footers_by_unit(out: str) -> dict[str, Footer]:
 
 
 def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, *, seconds: float) -> dict[str, Any]:
-    records = [record for f in footers if (record := f.record)]
+    units, unit_seconds = [], 0.0
+    for footer in footers:
+        record = footer.record or {}
+        unit_seconds += record["seconds"]
+        units.append(
+            {
+                "name": record["unit"]["name"],
+                "generation": record["generation"],
+                "rows": footer.rows,
+                "bytes": footer.object.size,
+                "counts": record["counts"],
+                "inputs": record["unit"]["inputs"],
+                "retired": record["retired"],
+            }
+        )
     return {
         "table": plan.table,
         "metadata": plan.metadata,
@@ -278,19 +293,8 @@ def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, 
         "versions": target.versions,
         "counts": total.to_json(),
         "seconds": round(seconds, 3),
-        "unit_seconds": round(sum(r["seconds"] for r in records), 3),
-        "units": [
-            {
-                "name": r["unit"]["name"],
-                "generation": r["generation"],
-                "rows": f.rows,
-                "bytes": f.object.size,
-                "counts": r["counts"],
-                "inputs": r["unit"]["inputs"],
-                "retired": r["retired"],
-            }
-            for f, r in zip(footers, records, strict=True)
-        ],
+        "unit_seconds": round(unit_seconds, 3),
+        "units": units,
     }
 
 
@@ -335,7 +339,10 @@ def _run_uri(out: str, name: str) -> str:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
+    made = io.BytesIO()  # json.dumps would hold every token of a long manifest at once
+    for token in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
+        made.write(token.encode())
+    return made.getvalue()
 
 
 def is_complete(out: str) -> bool:

@@ -1,6 +1,8 @@
 """Work units: what is read, done and written as one piece, named after what it covers."""
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,6 +11,7 @@ from jobs.errors import InputError
 from jobs.store.locations import Object
 
 WHOLE = "whole"
+_BETWEEN = re.compile(r"[\s,]*")  # two elements of a list
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,12 @@ def check_distinct(units: Iterable[Unit]) -> None:
         other = seen.setdefault(unit.name, unit)
         if other is not unit:
             raise InputError(f"{unit.inputs[0].uri} is named twice among the inputs ({other.inputs[0].uri})")
+
+
+def frozen_units(text: str) -> Iterator[Unit]:
+    """The units of an `inputs.json`, one at a time: as one tree, tens of thousands would take tens of megabytes."""
+    decoder = json.JSONDecoder()
+    at = text.index("[") + 1
+    while text[at := _BETWEEN.match(text, at).end()] != "]":  # type: ignore[union-attr]  # it matches everywhere
+        data, at = decoder.raw_decode(text, at)
+        yield Unit.from_json(data)

@@ -142,6 +142,31 @@ def test_frequency_and_pictures_of_the_knowledge_base_left_out(world: dict[str, 
     assert counts.filtered in ({"excluded": 0, "in_knowledge_base": 1}, {"in_knowledge_base": 1})
 
 
+def test_pictures_of_the_knowledge_base_are_told_by_their_bytes(world: dict[str, Any], tmp_path: Path, capsys) -> None:
+    """q1 has the bytes of 2.jpg; the other query has its id and, were that not so, looks like 1.jpg."""
+    hashes = {"1.jpg": ("a" * 64, "00000000000000ff"), "2.jpg": ("b" * 64, "ff00000000000000")}
+    pictures = [
+        {"image_id": content_id(name), "rendition": "original", "sha256": sha, "phash": look, "status": "ok"}
+        for name, (sha, look) in hashes.items()
+    ]
+    near = [{"query_id": q, "rank": 1, "item_id": content_id("1.jpg"), "score": 0.9} for q in ("q1", "q2", "q3", "q4")]
+    known = {"q1": ("b" * 64, "1" * 16), "q2": ("c" * 64, "00000000000000f1"), "q3": ("d" * 64, "0f" * 8)}
+    asked = [
+        {"image_id": name, "rendition": "original", "sha256": sha, "phash": look, "status": "ok"}
+        for name, (sha, look) in known.items()
+    ]
+    tables = {
+        "neighbors": write(tmp_path / "near", "neighbors", [near]),
+        "images": write(tmp_path / "asked", "images", [asked]),
+        "kb.images": write(tmp_path / "known", "images", [pictures[:1], pictures[1:]]),
+    }
+    given = [f"{key}={uri}" for key, uri in tables.items()]
+    made = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
+    assert sorted({row["image_id"] for row in made}) == ["q2", "q3", "q4"]  # of q4 nothing is known
+    assert open_table(f"{world['folder']}/bytes").counts().filtered["bytes_in_knowledge_base"] == 1
+    assert "1 pictures look like one of the knowledge base" in capsys.readouterr().out
+
+
 def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Path) -> None:
     lemmas = rows_of(f"{world['folder']}/kb/lemmas")
     order = [3, 1, 0, 4, 2]
@@ -178,6 +203,8 @@ def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, ca
         (["method=lemma", "pictures=x"], "pictures=x: method=lemma reads no vectors"),
         (["method=lemma", "several=mean"], "several=mean: for lemma_vision"),
         (["method=lemma", "k=0"], "k=0: at least 1"),
+        (["method=lemma", "images=x"], "images= and kb.images= go together"),
+        (["method=lemma", "images=x", "kb.images=y"], "are read for contaminated=skip alone"),
     ],
 )
 def test_wrong_keys_are_named(

@@ -1,0 +1,155 @@
+"""Make what people judge of `links`: a picture beside the entity it was linked to -> tables `items` and `texts`.
+
+    python -m jobs.verdicts links=[R/links/lemma,R/links/lemma_vision] kb.path=R/kb out=R/verdicts
+    python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \
+        raters=raters.csv per_item=3 out=R/tasks
+    python -m jobs.ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
+    python -m jobs.report   ratings=R/people items=R/verdicts/items figures.disaggregate=[lemma,lemma_vision] \
+        out=R/report
+
+CAIRE's evaluation (section 3.1, appendix A): is the entity the one that the picture shows, one like it, or a wrong
+one? A picture and a node are one item, whichever methods gave it, so that nobody judges it twice; the item's
+attributes say at which rank each method has it. Its text is the node's lemmas, its gloss and the start of its article.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs import cli, exclusions
+from jobs.cli import say
+from jobs.config import plain
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table, tables_in
+from jobs.store.small import write_small
+from jobs.tables import TABLES
+
+MOST = 100_000  # items: more is not for people
+LEMMAS = 5  # of a node, that people are shown
+
+
+@dataclass
+class VerdictsKb:
+    """The knowledge base that was linked to."""
+
+    path: str = MISSING  # the folder that jobs.kb wrote
+
+
+@dataclass
+class VerdictsConfig:
+    """Keys of `verdicts`."""
+
+    out: str = MISSING
+    links: list[str] = field(default_factory=list)  # tables of links, or globs
+    kb: VerdictsKb = field(default_factory=VerdictsKb)
+    ranks: int = 1  # how many of a picture's nodes are judged, the best ones
+    language: str = "en"  # of lemmas and gloss, where the node has them in it
+    exclusions: str | None = None  # pictures that must not be used (jobs.exclusions)
+
+
+def execute(cfg: VerdictsConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest of `items`."""
+    if cfg.ranks < 1:
+        raise InputError(f"ranks={cfg.ranks}: at least 1")
+    if not cfg.links:
+        raise InputError("links= is required: tables that jobs.link wrote")
+    sources = [open_table(place, "links") for pattern in cfg.links for place in tables_in(pattern)]
+    parts = {"nodes": "nodes", "articles": "texts"}
+    kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    pairs = _pairs(sources, cfg.ranks, excluded)
+    texts = _texts(kb, {node for _, node in pairs}, cfg.language)
+    if lost := next((node for _, node in pairs if node not in texts), None):
+        raise InputError(f"{cfg.kb.path}: has no node {lost!r}, which the links name")
+    items = [_item(image, node, texts[node]["text_id"], ranks) for (image, node), ranks in sorted(pairs.items())]
+    inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
+    made = {}
+    for name, rows in (("texts", list(texts.values())), ("items", items)):
+        table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
+        out = locations.join(locations.absolute(cfg.out), name)
+        made = write_small(out, table, table=name, identity={"made": "verdicts"}, config=plain(cfg), inputs=inputs)
+    say(f"verdicts: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of {len(texts):,} nodes")
+    return made
+
+
+def _pairs(
+    sources: Iterable[TableSource], ranks: int, excluded: frozenset[str]
+) -> dict[tuple[str, str], dict[str, int]]:
+    """(image_id, node_id) -> method -> rank, of the best `ranks` links of each picture."""
+    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for source in sources:
+        for batch in source.batches(["image_id", "method", "rank", "node_id"]):
+            for row in batch.filter(pc.less_equal(batch["rank"], ranks)).to_pylist():
+                if row["image_id"] not in excluded:
+                    found[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
+            if len(found) > MOST:
+                raise InputError(f"links: more than {MOST:,} pairs; people cannot judge so many, link fewer pictures")
+    if not found:
+        raise InputError("links: nothing in them to be judged")
+    return found
+
+
+def _texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> dict[str, dict[str, Any]]:
+    """node_id -> its row of `texts`."""
+    ids = pa.array(sorted(wanted), pa.string())
+    rows = [row for batch in kb["nodes"].batches() for row in batch.filter(pc.is_in(batch["node_id"], ids)).to_pylist()]
+    opening = pa.array(sorted({row["article_text_id"] for row in rows if row["article_text_id"]}), pa.string())
+    articles = {
+        row["text_id"]: row["text"]
+        for batch in kb["articles"].batches(["text_id", "text"])
+        for row in batch.filter(pc.is_in(batch["text_id"], opening)).to_pylist()
+    }
+    made = {}
+    for row in rows:
+        parts = [_lemmas(dict(row["lemmas"] or []), language), _in(dict(row["glosses"] or []), language)]
+        parts.append(f"{article} …" if (article := articles.get(row["article_text_id"])) else "")
+        text = "\n\n".join(part for part in parts if part) or row["node_id"]
+        made[row["node_id"]] = {
+            "text_id": content_id("entity", row["node_id"], text),
+            "role": "reference",
+            "language": language,
+            "date": None,
+            "source": row["node_id"],
+            "revision": None,
+            "text": text,
+        }
+    return made
+
+
+def _lemmas(lemmas: Mapping[str, list[str]], language: str) -> str:
+    """A node's names, those in the language first, each once."""
+    ordered = [*lemmas.get(language, []), *(name for of in sorted(lemmas) for name in lemmas[of])]
+    return "; ".join(list(dict.fromkeys(ordered))[:LEMMAS])
+
+
+def _in(texts: Mapping[str, str], language: str) -> str:
+    """The text in the language, else in the first there is."""
+    return texts.get(language) or next((texts[of] for of in sorted(texts)), "")
+
+
+def _item(image: str, node: str, text_id: str, ranks: Mapping[str, int]) -> dict[str, Any]:
+    attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
+    return {
+        "item_id": content_id("link", image, node),
+        "kind": "pair",
+        "image_ids": [image],
+        "text_ids": [text_id],
+        "response_id": None,
+        "targets": None,
+        "gold": None,
+        "attributes": list(attributes.items()),
+    }
+
+
+JOB = cli.Job("verdicts", VerdictsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("verdicts"))

@@ -1,0 +1,131 @@
+"""People's verdict on links, the whole round: links, items, tasks, an export, ratings, figures; counted by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs import cli
+from jobs.store.reading import open_table
+from tests.jobs.corpora.annotations import tool_exports
+from tests.jobs.corpora.annotations.tool_exports import Act
+from tests.jobs.handmade import picture, write_table
+
+PICTURES = [picture(number) for number in range(4)]
+IMAGES = [each["image_id"] for each in PICTURES]
+# By method the nodes of the four pictures, best first; the methods agree on the first picture.
+LINKS = {"lemma": ["apple", "bread", "bread", "corn"], "lemma_vision": ["apple", "corn", "corn", "bread"]}
+# What three people say of (picture, node): by majority exact, similar, wrong, none.
+VERDICTS = {
+    (0, "apple"): ["exact", "exact", "similar"],
+    (1, "bread"): ["similar", "similar", "similar"],
+    (1, "corn"): ["exact", "exact", "exact"],
+    (2, "bread"): ["wrong", "wrong", "exact"],
+    (2, "corn"): ["exact", "exact", "wrong"],
+    (3, "corn"): ["exact", "similar", "wrong"],
+    (3, "bread"): ["wrong", "wrong", "wrong"],
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    write_table(str(tmp_path / "images"), "images", PICTURES)
+    nodes = [
+        {"node_id": "apple", "lemmas": [("de", ["Apfel"]), ("en", ["apple", "pome"])], "glosses": [("en", "a fruit")]},
+        {"node_id": "bread", "lemmas": [("en", ["bread"])], "glosses": [("en", "baked")], "article_text_id": "t"},
+        {"node_id": "corn", "lemmas": [("de", ["Mais"])], "glosses": []},
+        {"node_id": "dog", "lemmas": [], "glosses": []},
+    ]
+    write_table(str(tmp_path / "kb" / "nodes"), "nodes", nodes)
+    article = {"text_id": "t", "role": "article", "language": "en", "source": "bread", "text": "Bread is old."}
+    write_table(str(tmp_path / "kb" / "articles"), "texts", [article])
+    for method, found in LINKS.items():
+        rows = [
+            {"image_id": image, "method": method, "rank": rank, "node_id": node, "lemma": node, "score": 1.0}
+            for image, best in zip(IMAGES, found, strict=True)
+            for rank, node in enumerate([best, "dog"], 1)
+        ]
+        write_table(str(tmp_path / "links" / method), "links", rows)
+    (tmp_path / "raters.csv").write_text("rater\nr0@x\nr1@x\nr2@x\n")
+    return tmp_path
+
+
+def rows_of(uri: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.concat_tables(open_table(str(uri)).batches()).to_pylist()
+    return found
+
+
+def test_the_whole_round(world: Path) -> None:
+    made = world / "verdicts"
+    assert cli.main("verdicts", [f"links=[{world}/links/*]", f"kb.path={world}/kb", f"out={made}"]) == 0
+    items = {row["item_id"]: row for row in rows_of(made / "items")}
+    assert len(items) == len(VERDICTS)  # a pair that both methods gave is judged once
+    node_of = {item: dict(row["attributes"])["node"] for item, row in items.items()}
+    pairs = {item: (IMAGES.index(row["image_ids"][0]), node_of[item]) for item, row in items.items()}
+    assert set(pairs.values()) == set(VERDICTS)
+    both = next(dict(row["attributes"]) for item, row in items.items() if pairs[item] == (0, "apple"))
+    assert both == {"node": "apple", "lemma": "rank 1", "lemma_vision": "rank 1"}
+    assert {row["source"]: row["text"] for row in rows_of(made / "texts")} == {
+        "apple": "apple; pome; Apfel\n\na fruit",
+        "bread": "bread\n\nbaked\n\nBread is old. …",
+        "corn": "Mais",
+    }
+
+    tasks = ["rubric=link_verdict", f"raters={world}/raters.csv", "per_item=3", f"out={world}/tasks"]
+    tables = [f"input={made}/items", f"texts={made}/texts", f"images={world}/images"]
+    assert cli.main("annotate", [*tables, *tasks]) == 0
+    for number in range(3):
+        path = world / "tasks" / "label_studio" / f"r{number}@x.json"
+        asked = json.loads(path.read_text())
+        assert len(asked) == len(VERDICTS)
+        acts = [
+            [Act(f"r{number}@x", chosen={"verdict": VERDICTS[pairs[task["data"]["item_id"]]][number]})]
+            for task in asked
+        ]
+        (world / "export").mkdir(exist_ok=True)
+        (world / "export" / path.name).write_text(json.dumps(tool_exports.label_studio(asked, acts)))
+    read = [f"input={world}/export/*.json", "format=label_studio", "rubric=link_verdict", f"out={world}/people"]
+    assert cli.main("ratings", read) == 0
+    assert {row["status"] for row in rows_of(world / "people")} == {"ok"}
+
+    shown = [f"ratings=[{world}/people]", f"items={made}/items", "figures.disaggregate=[lemma,lemma_vision]"]
+    assert cli.main("report", [*shown, f"out={world}/report"]) == 0
+    figures = rows_of(world / "report" / "metrics")
+    shares: dict[tuple[str, str], dict[str, float]] = {}
+    for row in figures:
+        dims = json.loads(row["dims"])
+        if row["metric"] == "majority_share" and dims["group"] == "people":
+            shares.setdefault((dims.get("attribute", ""), dims.get("part", "")), {})[dims["answer"]] = row["value"]
+            assert row["low"] < row["value"] < row["high"] or row["value"] in (0, 1)
+    no = "(no majority)"
+    assert shares == {
+        ("", ""): pytest.approx({"exact": 3 / 7, "similar": 1 / 7, "wrong": 2 / 7, no: 1 / 7}),
+        ("lemma", "rank 1"): pytest.approx({"exact": 1 / 4, "similar": 1 / 4, "wrong": 1 / 4, no: 1 / 4}),
+        ("lemma_vision", "rank 1"): pytest.approx({"exact": 3 / 4, "similar": 0, "wrong": 1 / 4, no: 0}),
+    }
+    (alpha,) = [row for row in figures if row["metric"] == "alpha"]
+    assert json.loads(alpha["dims"]) == {"group": "people", "level": "nominal"} | {
+        "rubric": "link_verdict", "question": "verdict"
+    }  # fmt: skip
+    assert 0 < alpha["value"] < 1
+
+
+def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"out={world}/v"]
+    (world / "no.txt").write_text(f"{IMAGES[0]}\n")
+    assert cli.main("verdicts", [*common, "ranks=2", f"exclusions={world}/no.txt"]) == 0
+    assert len(rows_of(world / "v" / "items")) == 6
+    for keys, said in (
+        (["ranks=0"], "ranks=0: at least 1"),
+        (["links=[]"], "links= is required"),
+        ([f"links=[{world}/images]"], "is a table 'images', expected links"),
+    ):
+        assert cli.main("verdicts", [*common, *keys, f"out={world}/w"]) == 2
+        assert said in capsys.readouterr().err
+    lost = [{"image_id": IMAGES[0], "method": "lemma", "rank": 1, "node_id": "gone", "lemma": "x", "score": 1.0}]
+    write_table(str(world / "lost"), "links", lost)
+    assert cli.main("verdicts", [*common, f"links=[{world}/lost]", f"out={world}/w"]) == 2
+    assert "has no node 'gone'" in capsys.readouterr().err
+    assert not (world / "w").exists()
