@@ -24,7 +24,7 @@ _TILE = 256  # scores of which first only the highest is looked at: most hold no
 _PAIRS_AT_A_TIME = 1024  # scored in float64: 6 MB at 768 dimensions
 _MAY_PASS = 1 / 256  # of a piece's cells: a float64 score costs about as much as so many of the float32 product
 _COARSE_BALANCE = 8  # pieces for which the coarse product was not enough, before it is left out
-_PIECES_AT_A_TIME = 16  # for each thread, in a block that is read at once
+_PIECES_AT_A_TIME = 8  # for each thread, in a block that is read at once
 
 
 class BadRows(NamedTuple):

@@ -21,6 +21,7 @@ from jobs.store import locations
 
 _FLOATS = ("<f2", "<f4", "<f8")
 _HEADER_READ = 1 << 16
+_READ_AHEAD = 3  # ranges of a mapped file that the disk is told of: the one asked for and two more
 _LOCAL_FILE_HEADER = 30  # bytes before the name in a zip's entry
 
 
@@ -127,11 +128,13 @@ def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
     length = matrix.offset + ranges[-1][1] * matrix.row_bytes - aligned
     with Path(uri).open("rb") as file:
         whole = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned)
+    advised = 0
     for number, (first, last) in enumerate(ranges):
-        for ahead in ranges[number + 1 : number + 2]:  # the disk reads it while this one is worked on
-            start, stop = (matrix.offset + row * matrix.row_bytes - aligned for row in ahead)
+        while advised < min(number + _READ_AHEAD, len(ranges)):  # the disk reads them while this one is worked on
+            start, stop = (matrix.offset + row * matrix.row_bytes - aligned for row in ranges[advised])
             start = start // mmap.PAGESIZE * mmap.PAGESIZE
             whole.madvise(mmap.MADV_WILLNEED, start, stop - start)
+            advised += 1
         place = matrix.offset + first * matrix.row_bytes - aligned
         yield np.frombuffer(whole, matrix.dtype, (last - first) * matrix.dim, place).reshape(-1, matrix.dim)
 

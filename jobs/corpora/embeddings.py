@@ -7,7 +7,7 @@ A unit covers about `unit_mb` of vectors: part of a large file or several small 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -197,11 +197,27 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     if not arrays:
         raise InputError(f"corpus.path={cfg.path}: no files of layout {cfg.layout} there")
     there = {o.uri: o for o in found}
+    if partner is not None:
+        _check_no_vectors_missing(cfg, arrays, there, {partner(o.uri) for o in arrays})
     for vectors in arrays:
         meta = partner(vectors.uri) if partner else None
         if meta is not None and meta not in there:
             raise InputError(f"{vectors.uri}: its partner {meta} is not among the files of corpus.path")
         yield vectors, there[meta] if meta is not None else None
+
+
+def _check_no_vectors_missing(
+    cfg: VectorsConfig, arrays: Sequence[Object], there: Collection[str], partners: Collection[str]
+) -> None:
+    """Refuse metadata without its vectors: a file that was not fetched would go unnoticed."""
+    folders = {uri.rsplit("/", 1)[0] for uri in partners}
+    name = re.compile(r".*\.parquet" if cfg.layout == "datacomp" else r"metadata_\d+\.parquet")
+    for uri in sorted(there):
+        folder, _, last = uri.rpartition("/")
+        if folder in folders and uri not in partners and name.fullmatch(last):
+            raise InputError(
+                f"{uri}: there are no vectors to it beside {arrays[0].uri}; fetch them, or leave it out of corpus.path"
+            )
 
 
 def _beside(uri: str) -> str:

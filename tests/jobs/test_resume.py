@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,13 +10,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
 
 from jobs import cli
 from jobs.corpora.synthetic import write_corpus
+from jobs.embed import EmbedderConfig, known
 from jobs.store.reading import open_table
+from jobs.store.run import Plan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(280)]
@@ -173,3 +179,60 @@ def test_embed_killed_then_finished(tmp_path: Path) -> None:
     assert ours[1].equals(undisturbed[1])
     assert ours[1].num_rows == 41
     assert ours[1]["status"].to_pylist().count("ok") == 40
+
+
+@pytest.mark.torture  # a scan, whose units are the corpus's, and the merge of what they found
+def test_retrieve_killed_then_finished(tmp_path: Path) -> None:
+    draw = np.random.default_rng(4)
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for number in range(FILES):
+        rows = draw.standard_normal((30_000, 768), dtype=np.float32)
+        rows[:5] = 1  # ties within and across units
+        np.save(corpus / f"{number:02}.npy", (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16))
+    near = np.load(corpus / "00.npy")[:64].astype(np.float64)
+    queries = embeddings_table(tmp_path / "queries", (near / np.linalg.norm(near, axis=1, keepdims=True)))
+    out, calm = tmp_path / "out", tmp_path / "calm"
+    arguments = [f"queries={queries}", "corpus=npy", f"corpus.path={corpus}/*.npy", "corpus.unit_mb=47", "k=8"]
+    arguments += ["corpus.embedder.model=ViT-B-16-SigLIP-i18n-256", "corpus.embedder.pretrained=webli", *FEW_PROCESSES]
+
+    killed = Running("retrieve", [*arguments, f"out={out}"], tmp_path / "killed.log")
+    try:
+        killed.wait_for(lambda: written(out / "_partial") >= FILES // 3)
+        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
+        assert killed.left_over() == []
+    finally:
+        killed.end()
+    done = {path.name: path.stat().st_mtime_ns for path in (out / "_partial").glob("*.parquet")}
+    assert FILES // 3 <= len(done) < FILES
+    assert written(out) == 0
+
+    assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
+    assert cli.main("retrieve", [*arguments, f"out={calm}"]) == 0
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "_partial").glob("*.parquet")}
+    assert {name: after[name] for name in done} == done  # scanned once
+    assert len(after) == FILES
+    keys = [("query_id", "ascending"), ("rank", "ascending")]
+    ours, undisturbed = (pa.concat_tables(open_table(str(place)).batches()).sort_by(keys) for place in (out, calm))
+    assert ours.equals(undisturbed)
+    assert ours.num_rows == 64 * 8
+    shutil.rmtree(corpus)  # half a gigabyte
+    assert cli.main("verify", [f"input={out}"]) == 0
+
+
+def embeddings_table(out: Path, vectors: np.ndarray) -> Path:
+    """A table of the encoder that the arrays are declared to be of."""
+    facts = known(EmbedderConfig(model="ViT-B-16-SigLIP-i18n-256", pretrained="webli"))
+    made = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
+    plan = Plan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, made, False, dim=vectors.shape[1])
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1])
+    ids, nothing = [f"q{n:03}" for n in range(len(vectors))], pa.nulls(len(vectors), pa.string())
+    with UnitWriter(run.target, run.todo[0]) as writer:
+        writer.counts.rows_in = len(vectors)
+        writer.write(pa.table({
+            "item_id": ids, "kind": ["image"] * len(ids), "embedding": column, "status": ["ok"] * len(ids),
+            "error_kind": nothing, "error_message": nothing,
+        }))  # fmt: skip
+    run.finish()
+    return out

@@ -1,6 +1,7 @@
 """Encoded pictures to vectors by SigLIP's image tower of base size (random weights): decode, resize, encode, normalise.
 
-`forward` is the model alone on tensors that are ready: what is above it is what the way there costs.
+`forward` is the model alone on tensors that are ready: what is above it is what the way there costs, and 1 - forward /
+remine is the share of the time in which the model is idle. Loading the model is in no figure.
 """
 
 import hashlib
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.child import Result
+from tests.benchmarks.clock import Clock
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
 PICTURES: dict[Size, int] = {"smoke": 32, "default": 128, "full": 512}
 UNIT, BATCH, THREADS, SIDE = 64, 16, 2, 330
 CONFIG = "open_clip_config.json"
-FILES, MODEL = "pictures.npz", "model"
+FILES, MODEL, TABLE = "pictures.npz", "model", "images"
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -32,7 +34,28 @@ def prepare(workdir: Path, size: Size) -> None:
         blocks.resize((SIDE, SIDE * 3 // 4)).save(stream, "JPEG", quality=85)
         files[f"{number:06d}"] = np.frombuffer(stream.getvalue(), np.uint8)
     np.savez(workdir / FILES, **files)
+    _write_table(workdir / TABLE, [data.tobytes() for data in files.values()])
     _write_model(workdir / MODEL, "vit_base_patch16_siglip_256" if size != "smoke" else "test_vit")
+
+
+def _write_table(out: Path, data: list[bytes]) -> None:
+    """The same as a table `images`, a batch a unit."""
+    from jobs.store.run import Plan, open_run
+    from jobs.store.units import Unit
+    from jobs.store.writer import UnitWriter
+
+    firsts = range(0, len(data), BATCH)
+    units = [Unit(f"unit{first:06d}", (), rows=BATCH) for first in firsts]
+    run = open_run(
+        Plan(str(out), "images", {"made": "for embed"}, units, {}, {}, derived=False),
+        resume=False, overwrite=False, retry=[],
+    )  # fmt: skip
+    for task, first in zip(run.todo, firsts, strict=True):
+        some = _images(data[first : first + BATCH], first)
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = some.num_rows
+            writer.write(some)
+    run.finish()
 
 
 def _write_model(folder: Path, image_tower: str) -> None:
@@ -55,24 +78,29 @@ def _write_model(folder: Path, image_tower: str) -> None:
 
 def remine(workdir: Path, size: Size) -> Result:
     """The two stages of `embed`, a unit of pictures at a time, one beside the other as the job runs them."""
-    from concurrent.futures import ThreadPoolExecutor
+    return _remine(workdir, dtype="float32")
 
-    import pyarrow as pa
+
+def remine_bfloat16(workdir: Path, size: Size) -> Result:
+    """The same with embedder.dtype=bfloat16."""
+    return _remine(workdir, dtype="bfloat16")
+
+
+def _remine(workdir: Path, *, dtype: str) -> Result:
+    from concurrent.futures import ThreadPoolExecutor
 
     from actors.embedder import Embedder, PictureDecoder
 
-    decoder = PictureDecoder(model=_model(workdir), pretrained=None)
-    embedder = Embedder(model=_model(workdir), pretrained=None, device="cpu", batch_size=BATCH, threads=THREADS)
-    units = []
+    model = {"model": _model(workdir), "pretrained": None}
+    decoder = PictureDecoder(**model)
+    embedder = Embedder(**model, device="cpu", dtype=dtype, batch_size=BATCH, threads=THREADS)
     data = _pictures(workdir)
-    for first in range(0, len(data), UNIT):
-        some = data[first : first + UNIT]
-        ids, nothing = [f"{first + n:06d}" for n in range(len(some))], pa.nulls(len(some), pa.string())
-        columns = {"image_id": ids, "bytes": pa.array(some, pa.large_binary()), "status": ["ok"] * len(some)}
-        units.append(pa.table({**columns, "error_kind": nothing, "error_message": nothing}))
-    with ThreadPoolExecutor(1) as pool:
+    units = [_images(data[first : first + UNIT], first) for first in range(0, len(data), UNIT)]
+    embedder(decoder(units[0].slice(0, BATCH)))
+    clock = Clock()
+    with ThreadPoolExecutor(1) as pool, clock:
         made = [np.array(embedder(decoded)["embedding"].to_pylist()) for decoded in pool.map(decoder, units)]
-    return _result(np.concatenate(made))
+    return _result(np.concatenate(made), clock)
 
 
 def loader(workdir: Path, size: Size) -> Result:
@@ -94,24 +122,65 @@ def loader(workdir: Path, size: Size) -> Result:
             return transform(Image.open(io.BytesIO(data[number])).convert("RGB"))
 
     made = []
+    clock = Clock()
     with torch.inference_mode():
-        for batch in DataLoader(Pictures(), batch_size=BATCH, num_workers=1):
-            made.append(torch.nn.functional.normalize(model.eval().encode_image(batch), dim=-1).numpy())
-    return _result(np.concatenate(made).astype(np.float16))
+        model.eval().encode_image(torch.zeros(BATCH, 3, 256, 256))
+        with clock:
+            for batch in DataLoader(Pictures(), batch_size=BATCH, num_workers=1):
+                made.append(torch.nn.functional.normalize(model.encode_image(batch), dim=-1).numpy())
+    return _result(np.concatenate(made).astype(np.float16), clock)
 
 
 def forward(workdir: Path, size: Size) -> Result:
     """The bare model on one prepared batch, over and over."""
+    return _forward(workdir, size, "float32")
+
+
+def forward_bfloat16(workdir: Path, size: Size) -> Result:
+    """The same in bfloat16."""
+    return _forward(workdir, size, "bfloat16")
+
+
+def _forward(workdir: Path, size: Size, dtype: str) -> Result:
     import open_clip
     import torch
 
     torch.set_num_threads(THREADS)
     model, *_ = open_clip.create_model_and_transforms(_model(workdir))
-    batch = torch.zeros(BATCH, 3, 256, 256)
+    model = model.eval().to(getattr(torch, dtype))
+    batch = torch.zeros(BATCH, 3, 256, 256, dtype=getattr(torch, dtype))
+    clock = Clock()
     with torch.inference_mode():
-        for _ in range(0, PICTURES[size], BATCH):
-            model.eval().encode_image(batch)
-    return Result(rows=0, digest="")
+        model.encode_image(batch)
+        with clock:
+            for _ in range(0, PICTURES[size], BATCH):
+                model.encode_image(batch)
+    return Result(rows=0, digest="", wall_s=clock.wall_s, cpu_s=clock.cpu_s)
+
+
+def job(workdir: Path, size: Size) -> Result:
+    """`python -m jobs.embed` with its Ray: seconds from the first unit's end to the last's, for as many pictures."""
+    import tempfile
+
+    from jobs import cli
+
+    with tempfile.TemporaryDirectory() as folder:
+        resources = [f"resources.embed.threads={THREADS}", f"resources.embed.batch_size={BATCH}"]
+        named = ["embedder=local-tiny", f"embedder.model={_model(workdir)}", "embedder.dtype=float32"]
+        if cli.main("embed", [f"input={workdir / TABLE}", f"out={folder}/out", *named, *resources]):
+            raise RuntimeError("the job failed")
+        ends = sorted(path.stat().st_mtime for path in (Path(folder) / "out").glob("*.parquet"))
+    seconds = (ends[-1] - ends[0]) * len(ends) / (len(ends) - 1)
+    return Result(rows=0, digest="", wall_s=seconds)
+
+
+def _images(some: list[bytes], first: int) -> Any:
+    """Rows of a table `images`, as far as they are read."""
+    import pyarrow as pa
+
+    ids, nothing = [f"{first + n:06d}" for n in range(len(some))], pa.nulls(len(some), pa.string())
+    columns = {"image_id": ids, "bytes": pa.array(some, pa.large_binary()), "status": ["ok"] * len(some)}
+    return pa.table({**columns, "error_kind": nothing, "error_message": nothing})
 
 
 def _model(workdir: Path) -> str:
@@ -123,24 +192,34 @@ def _pictures(workdir: Path) -> list[bytes]:
         return [files[name].tobytes() for name in sorted(files.files)]
 
 
-def _result(vectors: np.ndarray) -> Result:
+def _result(vectors: np.ndarray, clock: Clock) -> Result:
     """What float16 leaves alike between batches of other sizes: two decimals of the vectors' sums."""
     told = np.round(vectors.astype(np.float64).mean(axis=0), 2) + 0.0
-    return Result(rows=len(vectors), digest=hashlib.sha256(told.tobytes()).hexdigest())
+    digest = hashlib.sha256(told.tobytes()).hexdigest()
+    return Result(rows=len(vectors), digest=digest, wall_s=clock.wall_s, cpu_s=clock.cpu_s)
 
 
 BENCHMARK = Benchmark(
     name="embed",
+    input_version=2,
     about=__doc__,
     prepare=prepare,
     contenders=(
         Contender(name="forward", function=f"{__name__}:forward", compared=False, about="the bare model"),
         Contender(name="remine", function=f"{__name__}:remine", about="decoder and embedder"),
+        Contender(name="job", function=f"{__name__}:job", compared=False, about="jobs.embed, steady; CPU of all of it"),
+        Contender(name="forward-bf16", function=f"{__name__}:forward_bfloat16", compared=False, about="the bare model"),
+        Contender(
+            name="remine-bf16", function=f"{__name__}:remine_bfloat16", compared=False, about="decoder and embedder"
+        ),
         Contender(name="loader", function=f"{__name__}:loader", about="torch DataLoader, open_clip"),
     ),
     reference="forward",
     targets=(
         Target(metric="wall_s", contender="forward", against="remine", at_least=0.92),
+        Target(metric="cpu_s", contender="forward", against="remine", at_least=0.92),
+        Target(metric="wall_s", contender="forward", against="job", at_least=0.92),
+        Target(metric="wall_s", contender="forward-bf16", against="remine-bf16", at_least=0.92),
         Target(metric="wall_s", contender="loader", against="remine", at_least=1.5),
     ),
     packages=("numpy", "open_clip_torch", "torch"),

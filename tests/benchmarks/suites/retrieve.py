@@ -1,13 +1,12 @@
 """The 8 nearest of a set of float16 vectors for 200 queries, exactly: what the search costs, without any start-up."""
 
 import hashlib
-import resource
-import time
 from pathlib import Path
 
 import numpy as np
 
 from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.clock import Clock
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
 ROWS: dict[Size, int] = {"smoke": 20_000, "default": 400_000, "full": 5_000_000}
@@ -34,30 +33,6 @@ def write_vectors(workdir: Path, rows: int, *, queries: int) -> None:
     near = made[draw.choice(rows, queries, replace=False)].astype(np.float32)
     near += 0.02 * draw.standard_normal(near.shape, dtype=np.float32)
     np.save(workdir / ASKED, (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float16))
-
-
-class Clock:
-    """Seconds between `with` and its end, summed over several."""
-
-    def __init__(self) -> None:
-        self.wall_s = self.cpu_s = 0.0
-
-    def __enter__(self) -> None:
-        self._begun = time.perf_counter(), _cpu_seconds()
-
-    def __exit__(self, *_: object) -> None:
-        self.wall_s += time.perf_counter() - self._begun[0]
-        self.cpu_s += _cpu_seconds() - self._begun[1]
-
-    def add(self, other: "Clock") -> None:
-        """What another clock measured, too."""
-        self.wall_s += other.wall_s
-        self.cpu_s += other.cpu_s
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def remine(workdir: Path, size: Size) -> Result:

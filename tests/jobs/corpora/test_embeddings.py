@@ -153,6 +153,9 @@ class TestRefused:
         meta(tmp_path / "d" / "00000001.parquet", 7, "x")
         assert "00000001.npz has 6 rows" in self.said(cfg)
         assert "00000001.parquet has 7" in self.said(cfg)
+        (tmp_path / "d" / "00000001.npz").rename(tmp_path / "kept.npz")
+        assert "00000001.parquet: there are no vectors to it beside " in self.said(cfg)
+        (tmp_path / "kept.npz").rename(tmp_path / "d" / "00000001.npz")
         (tmp_path / "d" / "00000001.parquet").write_bytes(b"no parquet")
         assert "00000001.parquet: not a readable Parquet file" in self.said(cfg)
         (tmp_path / "d" / "00000001.parquet").unlink()
@@ -180,6 +183,8 @@ class TestRefused:
             ("objects", np.array([[{"a": 1}]], object), "never unpickled"),
             ("flat", np.zeros(DIM, np.float16), "vectors are rows of"),
             ("whole", np.zeros((3, DIM), np.int8), "vectors are rows of"),
+            ("big", np.zeros((3, DIM), ">f4"), "is >f4 of shape (3, 64); vectors are rows of <f2"),
+            ("none", np.zeros((0, DIM), np.float16), "there are no vectors in it"),
             ("columns", np.asfortranarray(np.ones((3, DIM), np.float32)), "column by column"),
         ):
             np.save(tmp_path / f"{name}.npy", array, allow_pickle=True)
