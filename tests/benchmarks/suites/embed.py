@@ -175,12 +175,16 @@ def job(workdir: Path, size: Size) -> Result:
 
 
 def _images(some: list[bytes], first: int) -> Any:
-    """Rows of a table `images`, as far as they are read."""
+    """Rows of a table `images`."""
     import pyarrow as pa
 
-    ids, nothing = [f"{first + n:06d}" for n in range(len(some))], pa.nulls(len(some), pa.string())
-    columns = {"image_id": ids, "bytes": pa.array(some, pa.large_binary()), "status": ["ok"] * len(some)}
-    return pa.table({**columns, "error_kind": nothing, "error_message": nothing})
+    from jobs.tables import TABLES
+
+    rows = [
+        {"image_id": f"{first + n:06d}", "rendition": "original", "bytes": data, "status": "ok"}
+        for n, data in enumerate(some)
+    ]
+    return pa.Table.from_pylist(rows, schema=TABLES["images"].schema())
 
 
 def _model(workdir: Path) -> str:
