@@ -4,7 +4,7 @@
     python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   ratings=R/people items=R/verdicts/items figures.disaggregate=[lemma,lemma_vision] \
+    python -m jobs.report   ratings=[R/people] items=R/verdicts/items figures.disaggregate=[lemma,lemma_vision] \
         out=R/report
 
 CAIRE's evaluation (section 3.1, appendix A): is the entity the one that the picture shows, one like it, or a wrong

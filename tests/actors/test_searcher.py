@@ -201,8 +201,8 @@ def test_a_limit_is_rounded_down():
         assert (low[:-1] >= limits[:-1] - step * np.abs(limits[:-1])).all()
     import torch
 
-    low = torch.from_numpy(_rounded_down(limits, bits=16))
-    assert torch.equal(low, low.bfloat16().float())
+    tensor = torch.from_numpy(_rounded_down(limits, bits=16))
+    assert torch.equal(tensor, tensor.bfloat16().float())
 
 
 @coarse_or_not

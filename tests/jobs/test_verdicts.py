@@ -32,7 +32,7 @@ VERDICTS = {
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     write_table(str(tmp_path / "images"), "images", PICTURES)
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"node_id": "apple", "lemmas": [("de", ["Apfel"]), ("en", ["apple", "pome"])], "glosses": [("en", "a fruit")]},
         {"node_id": "bread", "lemmas": [("en", ["bread"])], "glosses": [("en", "baked")], "article_text_id": "t"},
         {"node_id": "corn", "lemmas": [("de", ["Mais"])], "glosses": []},

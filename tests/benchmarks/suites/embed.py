@@ -91,9 +91,9 @@ def _remine(workdir: Path, *, dtype: str) -> Result:
 
     from actors.embedder import Embedder, PictureDecoder
 
-    model = {"model": _model(workdir), "pretrained": None}
-    decoder = PictureDecoder(**model)
-    embedder = Embedder(**model, device="cpu", dtype=dtype, batch_size=BATCH, threads=THREADS)
+    model = _model(workdir)
+    decoder = PictureDecoder(model=model, pretrained=None)
+    embedder = Embedder(model=model, pretrained=None, device="cpu", dtype=dtype, batch_size=BATCH, threads=THREADS)
     data = _pictures(workdir)
     units = [_images(data[first : first + UNIT], first) for first in range(0, len(data), UNIT)]
     embedder(decoder(units[0].slice(0, BATCH)))
