@@ -95,7 +95,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     seen = {"rubric": study.rubric, "exclusions": exclusions.identity(excluded)}
     plan = _plan(cfg, sources, rows, seen)
     if cfg.plan:
-        screen.show_plan("annotate", plan, cfg.resources, [], note=_told(cfg, tasks))
+        screen.show_plan("annotate", plan, note=_told(cfg, tasks))
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)

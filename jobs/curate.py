@@ -87,7 +87,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         derived=True,
     )
     if cfg.plan:
-        screen.show_plan("curate", plan, cfg.resources, [])
+        screen.show_plan("curate", plan)
         show(counts_of(chosen, 0, len(chosen.rows)).to_json(), chosen)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

@@ -28,6 +28,7 @@ from jobs import cli, exclusions, parts, screen
 from jobs.config import Common, plain
 from jobs.corpora import wit_base
 from jobs.errors import InputError
+from jobs.resources import demands
 from jobs.sources import folder, repeats, shards, urls
 from jobs.sources.config import SourceConfig
 from jobs.store import locations
@@ -67,12 +68,12 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         derived=work.records is not None,
     )
     if cfg.plan:
-        screen.show_plan("fetch", plan, cfg.resources, ["fetch"], note=work.note)
+        screen.show_plan("fetch", plan, demands(cfg.resources, ["fetch"], streamed=work.streamed), note=work.note)
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["fetch"], write=work.writes)
+    flow.check(cfg.resources, ["fetch"], streamed=work.streamed)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     work.run(run, exclusions.keep(run, excluded))
     manifest = run.finish()
@@ -120,9 +121,9 @@ class _Records:
 
 
 class _Work(Protocol):
-    """A source: what is to be done, and how. `writes`: whether Ray's sink writes the units."""
+    """A source: what is to be done, and how. `streamed`: whether rows are streamed through Ray."""
 
-    writes: bool
+    streamed: bool
     records: TableSource | None
     units: list[Unit]
     identity: dict[str, Any]
@@ -136,7 +137,7 @@ class _Urls:
     """source=urls: a unit is fetched and written by one actor."""
 
     def __init__(self, cfg: FetchConfig) -> None:
-        self.writes = False
+        self.streamed = False
         self._cfg, source = cfg, cfg.source
         self._settings = urls.settings_of(source, width=cfg.width, verify_only=cfg.verify_only)
         assert cfg.input is not None
@@ -166,7 +167,7 @@ class _Folder:
     """source=folder: files are read and decoded as they stream by."""
 
     def __init__(self, cfg: FetchConfig) -> None:
-        self.writes = True
+        self.streamed = True
         assert cfg.source.path is not None
         self._cfg = cfg
         self._place = locations.absolute(cfg.source.path)
@@ -201,7 +202,7 @@ class _Shards:
     """source=webdataset and source=parquet: a shard or row group is read, decoded and written by one actor."""
 
     def __init__(self, cfg: FetchConfig) -> None:
-        self.writes = False
+        self.streamed = False
         self.records: TableSource | None = None
         assert cfg.source.path is not None
         self._cfg, source = cfg, cfg.source
@@ -234,7 +235,7 @@ class _WitBase:
     """source=wit_base: the records' pictures out of that set's Parquet files, found by image_url."""
 
     def __init__(self, cfg: FetchConfig) -> None:
-        self.writes = True
+        self.streamed = True
         assert cfg.source.path is not None
         assert cfg.input is not None
         self._cfg = cfg

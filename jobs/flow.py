@@ -121,13 +121,15 @@ def process(
             pass
 
 
-def check(resources: res.Resources, pools: list[str], *, write: bool = True) -> None:
+def check(resources: res.Resources, pools: list[str], *, streamed: bool = True) -> None:
     """Refuse stages that the cluster could never run; called before a job writes anything.
+
+    `streamed`: the job uses `stream`, not `process`.
 
     Raises:
         InputError: more CPUs or GPUs asked for than there are.
     """
-    asked = res.demands(resources, pools, write=write)
+    asked = res.demands(resources, pools, streamed=streamed)
     res.preflight(asked, ray.cluster_resources(), autoscaling=resources.autoscaling)
 
 

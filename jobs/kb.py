@@ -30,6 +30,7 @@ from jobs.corpora.knowledge_base import (
     windows,
 )
 from jobs.progress import Reporter
+from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.run import Plan, open_run
 from jobs.store.units import unit_of_file
@@ -65,12 +66,12 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     }
     if cfg.plan:
         for plan in plans.values():
-            screen.show_plan("kb", plan, cfg.resources, ["kb"])
+            screen.show_plan("kb", plan, demands(cfg.resources, ["kb"], streamed=False))
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["kb"], write=False)
+    flow.check(cfg.resources, ["kb"], streamed=False)
     manifests = {}
     for part, plan in plans.items():
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

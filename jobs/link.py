@@ -42,6 +42,7 @@ from jobs.contamination import KnownPictures
 from jobs.corpora.embeddings import check_alike, made_by
 from jobs.errors import InputError
 from jobs.progress import Reporter
+from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.lookup import Lookup
 from jobs.store.reading import TableSource, open_table, read_unit
@@ -117,12 +118,12 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         derived=True,
     )
     if cfg.plan:
-        screen.show_plan("link", plan, cfg.resources, ["link"], note=cfg.method)
+        screen.show_plan("link", plan, demands(cfg.resources, ["link"], streamed=False), note=cfg.method)
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["link"], write=False)
+    flow.check(cfg.resources, ["link"], streamed=False)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     settings = {name: getattr(cfg, name) for name in ("method", "k", "nearest", "several", "language")}
     lookups = _lookups(cfg, kb, vectors)

@@ -27,6 +27,7 @@ from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pa
 from jobs.corpora.wit import Hit, WitConfig, split_of
 from jobs.errors import InputError
 from jobs.progress import Reporter
+from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.run import Plan, open_run
@@ -86,12 +87,12 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         derived=False,
     )
     if cfg.plan:
-        screen.show_plan("mine", plan, cfg.resources, ["mine"], note=f"{len(terms):,} terms")
+        screen.show_plan("mine", plan, demands(cfg.resources, ["mine"], streamed=False), note=f"{len(terms):,} terms")
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["mine"], write=False)
+    flow.check(cfg.resources, ["mine"], streamed=False)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
     kept = run.keep("terms.json", pack(terms))

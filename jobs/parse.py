@@ -18,6 +18,7 @@ from actors.vlm.rubric import Rubric, identity
 from jobs import cli, exclusions, screen
 from jobs.config import Common, plain
 from jobs.errors import InputError
+from jobs.resources import demands
 from jobs.store.reading import open_table, read_unit
 from jobs.store.run import Plan, open_run
 from jobs.store.writer import Task
@@ -58,7 +59,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     per_response = len(rubric.questions)
     if cfg.plan:
         note = f"reads {responses.rows * per_response:,} answers ({responses.rows:,} responses x {per_response})"
-        screen.show_plan("parse", plan, cfg.resources, ["decode"], note=note)
+        screen.show_plan("parse", plan, demands(cfg.resources, ["decode"], streamed=True), note=note)
         return None
     from jobs import flow, session
 

@@ -97,7 +97,7 @@ def execute(cfg: RatingsConfig) -> dict[str, Any] | None:
         derived=True,  # annotations that came in since are a new generation of the unit, not another corpus
     )
     if cfg.plan:
-        screen.show_plan("ratings", plan, cfg.resources, [])
+        screen.show_plan("ratings", plan)
         return None
     with Spool("import") as spool:
         # Everything is read before anything is claimed: what is wrong in the last line leaves no trace either.

@@ -81,15 +81,14 @@ class Demand:
         return f"{self.stage} {self.count} x {' + '.join(parts) or 'nothing'}"
 
 
-def demands(resources: Resources, stages: list[str], *, write: bool) -> list[Demand]:
-    """What the stages ask for: the pools, one read and one write task."""
-    asked = [Demand("read", 1, resources.read.num_cpus, 0)]
-    for stage in stages:
-        pool: StageResources = getattr(resources, stage)
-        asked.append(Demand(stage, pool.actors, pool.num_cpus, pool.num_gpus))
-    if write:
-        asked.append(Demand("write", 1, resources.write.num_cpus, 0))
-    return asked
+def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[Demand]:
+    """What the stages ask for: the pools and, where rows are streamed through them, one read and one write task."""
+    pools: list[StageResources] = [getattr(resources, stage) for stage in stages]
+    asked = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
+    if not streamed:
+        return asked
+    read, write = (Demand(name, 1, getattr(resources, name).num_cpus, 0) for name in ("read", "write"))
+    return [read, *asked, write]
 
 
 def preflight(asked: list[Demand], available: dict[str, float], *, autoscaling: bool) -> None:

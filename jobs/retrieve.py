@@ -23,6 +23,7 @@ from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_cor
 from jobs.corpora.vectors import Layout
 from jobs.errors import InputError, RunError
 from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
+from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.run import Plan, TableRun, open_run
@@ -70,12 +71,12 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
     if cfg.plan:
         note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
-        screen.show_plan("retrieve", plan, cfg.resources, ["search"], note=note)
+        screen.show_plan("retrieve", plan, demands(cfg.resources, ["search"], streamed=False), note=note)
         return None
     from jobs import flow, session
 
     session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["search"], write=False)
+    flow.check(cfg.resources, ["search"], streamed=False)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     kept = exclusions.keep(run, excluded)
     if run.todo and side == "queries":

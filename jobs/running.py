@@ -5,6 +5,7 @@ from typing import Any
 
 from jobs import screen
 from jobs.config import Common
+from jobs.resources import demands
 from jobs.store.run import Plan, TableRun, open_run
 
 
@@ -19,7 +20,7 @@ def begin(name: str, cfg: Common, plan: Plan, *, pools: Sequence[str], note: str
         InputError: no cluster, too small a cluster, or what lies at `out=` is in the way.
     """
     if cfg.plan:
-        screen.show_plan(name, plan, cfg.resources, list(pools), note=note)
+        screen.show_plan(name, plan, demands(cfg.resources, list(pools), streamed=True), note=note)
         return None
     from jobs import flow, session
 

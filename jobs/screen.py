@@ -1,26 +1,26 @@
 """What a job says at its end: the plan, the reconciliation, counts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs import resources as res
 from jobs.cli import say
+from jobs.resources import Demand
 from jobs.store import locations
 from jobs.store.run import Plan, TableRun, survey
 
 TALLY_LINES = 10
 
 
-def show_plan(name: str, plan: Plan, resources: res.Resources, stages: list[str], *, note: str = "") -> None:
-    """plan=true: what would be read, written and used. Writes nothing."""
+def show_plan(name: str, plan: Plan, uses: Sequence[Demand] = (), *, note: str = "") -> None:
+    """plan=true: what would be read, written and used (by a job that needs Ray). Writes nothing."""
     found = survey(plan, overwrite=bool(plan.config.get("overwrite")))
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
     rows = f", {found['rows_in']:,} rows" if found["rows_in"] else ""
     extra = f"; {note}" if note else ""
     say(f"  reads  {found['units']:,} units{rows}, {found['bytes_in'] / 1e6:,.1f} MB{extra}")
     say(f"  done   {found['done']:,} of {found['units']:,} units already")
-    asked = res.demands(resources, stages, write=True)
-    say(f"  uses   {', '.join(str(d) for d in asked)}")
+    if uses:
+        say(f"  uses   {', '.join(map(str, uses))}")
 
 
 def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:

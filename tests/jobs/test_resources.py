@@ -13,12 +13,12 @@ ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write"
 
 def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
     resources = Resources(embed=StageResources(actors=2, num_cpus=1.5, num_gpus=0.5))
-    assert [(d.stage, d.count, d.num_cpus, d.num_gpus) for d in demands(resources, ["embed"], write=True)] == [
+    assert [(d.stage, d.count, d.num_cpus, d.num_gpus) for d in demands(resources, ["embed"], streamed=True)] == [
         ("read", 1, 0.25, 0),
         ("embed", 2, 1.5, 0.5),
         ("write", 1, 0.25, 0),
     ]
-    assert [d.stage for d in demands(resources, ["mine"], write=False)] == ["read", "mine"]
+    assert [d.stage for d in demands(resources, ["mine"], streamed=False)] == ["mine"]
 
 
 def test_what_fits_exactly_passes() -> None:
@@ -55,10 +55,10 @@ def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
     given = ["input=i", "out=o"]
     laptop = config.load("embed", EmbedConfig, given).resources
     for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
-        preflight(demands(laptop, stages, write=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
+        preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
     node = config.load("embed", EmbedConfig, [*given, "resources=gpu-node"]).resources
     with pytest.raises(InputError, match="GPUs"):
-        preflight(demands(node, ["embed"], write=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
+        preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
     assert config.load(
         "mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", "resources=cluster"]
     ).resources.autoscaling
