@@ -1,10 +1,10 @@
 """Make what people judge of `links`: a picture beside the entity it was linked to -> tables `items` and `texts`.
 
-    python -m jobs.verdicts links=[R/links/lemma,R/links/lemma_vision] kb.path=R/kb out=R/verdicts
+    python -m jobs.verdicts 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/verdicts
     python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   ratings=[R/people] items=R/verdicts/items figures.disaggregate=[lemma,lemma_vision] \
+    python -m jobs.report   'ratings=[R/people]' items=R/verdicts/items 'figures.disaggregate=[lemma,lemma_vision]' \
         out=R/report
 
 CAIRE's evaluation (section 3.1, appendix A): is the entity the one that the picture shows, one like it, or a wrong
@@ -47,7 +47,7 @@ class VerdictsKb:
 class VerdictsConfig:
     """Keys of `verdicts`."""
 
-    out: str = MISSING
+    out: str = MISSING  # a folder or s3://bucket/prefix: tables `items` and `texts` below it
     links: list[str] = field(default_factory=list)  # tables of links, or globs
     kb: VerdictsKb = field(default_factory=VerdictsKb)
     ranks: int = 1  # how many of a picture's nodes are judged, the best ones

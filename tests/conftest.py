@@ -1,6 +1,8 @@
 """What several tests share: real data if it is there, one Ray, one S3 server, one cache of local models."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,12 @@ settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is tested: a shell that started pytest in the background has its children ignore it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

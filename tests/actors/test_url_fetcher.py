@@ -252,7 +252,7 @@ def test_bodies_that_are_no_good(server: HttpsServer, site: Site) -> None:
         await asyncio.sleep(5)
 
     async def endless(writer: asyncio.StreamWriter) -> None:
-        while True:
+        while not writer.is_closing():  # else it would keep the loop for itself once nobody reads
             writer.write(bytes(65536))
             await writer.drain()
 

@@ -36,6 +36,7 @@ GIVEN = {  # what each job requires
     "prompts": ["out=o"],
     "captions": ["split=s", "out=o"],
     "link": ["neighbors=n", "kb.path=k", "out=o"],
+    "verdicts": ["links=[l]", "kb.path=k", "out=o"],
     "choose": ["out=o"],
     "tric": ["split=s", "pictures=p", "captions=c", "vectors=v", "out=o"],
     "score": ["ranked=r", "gold=g", "out=o"],

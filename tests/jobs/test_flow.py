@@ -249,7 +249,7 @@ def test_a_row_that_always_kills_its_process_ends_the_run(tmp_path: Path) -> Non
     ("override", "sentence"),
     [
         ("resources.mine.num_gpus=1", r"2 GPUs \(mine 2 x 0.35 CPU \+ 1 GPU\), the cluster has 0;"),
-        ("resources.mine.actors=40", r"14.25 CPUs \(read 1 x 0.25 CPU, mine 40 x 0.35 CPU\), the cluster has 2;"),
+        ("resources.mine.actors=40", r"14 CPUs \(mine 40 x 0.35 CPU\), the cluster has 2;"),
     ],
 )
 def test_stages_that_do_not_fit_are_refused_before_anything_is_written(

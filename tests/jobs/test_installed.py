@@ -69,7 +69,7 @@ def test_the_installed_code_is_what_runs(installed: Path) -> None:
 def test_help_and_configuration(installed: Path) -> None:
     said = python(installed, "-m", "jobs.mine", "--help")
     assert said.startswith("Find the records of a corpus whose page title contains a search term")
-    assert "corpus:" in said
+    assert "terms.path" in said
     shown = python(installed, "-m", "jobs.judge", "--cfg", "judge=local-tiny", "resources=cluster")
     assert "model: local:qwen2.5-vl-tiny" in shown
     assert "autoscaling: true" in shown
