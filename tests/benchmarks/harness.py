@@ -52,8 +52,11 @@ class Contender:
 class Target:
     """A bound on a metric of a contender: on its paired ratio to `against`, or on its value when that is empty.
 
+    `enough` is a value of the contender's own that will do, whatever the ratio.
+
     Raises:
-        ValueError: an unknown metric, or not exactly one of `at_most` and `at_least`.
+        ValueError: an unknown metric, not exactly one of `at_most` and `at_least`, or `enough` without a ratio to be
+            spared and `at_least`.
     """
 
     metric: str
@@ -61,15 +64,20 @@ class Target:
     against: str = ""
     at_most: float | None = None
     at_least: float | None = None
+    enough: float | None = None
 
     def __post_init__(self) -> None:
         if self.metric not in BOUNDED:
             raise ValueError(f"metric {self.metric!r}; there are {', '.join(BOUNDED)}")
         if (self.at_most is None) == (self.at_least is None):
             raise ValueError("a target has either at_most or at_least")
+        if self.enough is not None and (not self.against or self.at_least is None):
+            raise ValueError("a value is enough instead of a ratio that is at least so large")
 
     def reached(self, value: float) -> bool:
         """Whether `value` is within the bound."""
+        if self.enough is not None and value >= self.enough:
+            return True
         if self.at_most is not None:
             return value <= self.at_most
         assert self.at_least is not None
@@ -77,7 +85,8 @@ class Target:
 
     def __str__(self) -> str:
         bound = f"at most {self.at_most:g}" if self.at_most is not None else f"at least {self.at_least:g}"
-        return f"{BOUNDED[self.metric]} of {self.contender}{f' / {self.against}' if self.against else ''}: {bound}"
+        told = f"{BOUNDED[self.metric]} of {self.contender}{f' / {self.against}' if self.against else ''}: {bound}"
+        return told if self.enough is None else f"{told}, or {self.enough:g} by itself"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +166,9 @@ class Outcome:
             return None, "skipped"
         if target.against:
             value = self.ratio(target.contender, target.against, target.metric).median
+            if target.enough is not None:
+                own = self.spread(target.contender, target.metric).median
+                value = own if own >= target.enough else value
         else:
             value = self.spread(target.contender, target.metric).median
         if self.size == "smoke":

@@ -146,6 +146,9 @@ def test_medians_and_paired_ratios() -> None:
         (Target(metric="cpu_s", contender="other", against="one", at_least=2.5), 2.0, "missed"),
         (Target(metric="peak_mb", contender="one", at_most=10.0), 10.0, "reached"),
         (Target(metric="rows_per_s", contender="one", at_least=7.5), 7.0, "missed"),
+        (Target(metric="rows_per_s", contender="one", against="other", at_least=1.1, enough=7.5), 1.0, "missed"),
+        (Target(metric="rows_per_s", contender="one", against="other", at_least=1.1, enough=6.5), 7.0, "reached"),
+        (Target(metric="rows_per_s", contender="one", against="other", at_least=0.9, enough=7.5), 1.0, "reached"),
         (Target(metric="cpu_s", contender="absent", against="one", at_most=1.0), None, "skipped"),
     ],
 )
@@ -170,6 +173,8 @@ def test_wrong_declarations_are_refused() -> None:
         Target(metric="speed", contender="one", at_most=1.0)
     with pytest.raises(ValueError, match="either at_most or at_least"):
         Target(metric="cpu_s", contender="one")
+    with pytest.raises(ValueError, match="instead of a ratio"):
+        Target(metric="cpu_s", contender="one", at_least=1.0, enough=2.0)
     with pytest.raises(ValueError, match="no contender stranger"):
         benchmark("one", reference="stranger")
     with pytest.raises(ValueError, match="two contenders of one name"):
