@@ -155,7 +155,7 @@ class _Urls:
         kwargs = {
             "settings": self._settings,
             "known": urls.Known(run.target.out, excluded, self._records.keep(run)),
-            "processes": cfg.resources.fetch.threads,
+            "threads": cfg.resources.fetch.threads,
             "ca_file": cfg.source.ca_file,
         }
         stage = flow.Stage("fetch", urls.FetchUnit, kwargs)

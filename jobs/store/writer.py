@@ -146,11 +146,9 @@ class UnitWriter:
         self._folder = Spool()
         self._spool = self._folder.path / "data.parquet"
         self._rejects_spool = self._folder.path / "rejects.parquet"
-        vectors = any(pa.types.is_fixed_size_list(field.type) for field in self._schema)
-        strings = [field.name for field in self._schema if pa.types.is_string(field.type)]
-        # Numbers of vectors do not repeat: as a dictionary they are read five times slower.
-        dictionaries = strings if vectors else True
-        self._writer = pq.ParquetWriter(self._spool, self._schema, compression="zstd", use_dictionary=dictionaries)
+        self._writer = pq.ParquetWriter(
+            self._spool, self._schema, compression="zstd", use_dictionary=_dictionaries(self._schema)
+        )
         return self
 
     def write(self, batch: pa.Table) -> None:
@@ -215,3 +213,13 @@ class UnitWriter:
             self._rejects_writer.close()
             locations.publish(self._rejects_spool, self._target.rejects_uri(name, self._task.generation))
         locations.publish(self._spool, self._target.data_uri(name))
+
+
+def _dictionaries(schema: pa.Schema) -> list[str] | bool:
+    """The columns that are written as dictionaries: all, but beside vectors and pictures the strings alone.
+
+    Numbers of vectors do not repeat (as a dictionary they are read five times slower), and pictures do not either.
+    """
+    if any(pa.types.is_fixed_size_list(field.type) or pa.types.is_large_binary(field.type) for field in schema):
+        return [field.name for field in schema if pa.types.is_string(field.type)]
+    return True

@@ -16,9 +16,7 @@ from jobs.store.writer import UnitWriter
 from tests.https_server import ADDRESS
 
 
-def fetch_alone(
-    records: str, out: str, *, port: int, ca_file: str, processes: int = 1, **changed: Any
-) -> dict[str, Any]:
+def fetch_alone(records: str, out: str, *, port: int, ca_file: str, threads: int = 1, **changed: Any) -> dict[str, Any]:
     """Fetch the pictures of a table of records from `https://localhost:port` and nowhere else; the manifest."""
     table = open_table(records, "records")
     plan = Plan(out, "images", {"test": "alone"}, table.units(), {}, {}, derived=True)
@@ -33,7 +31,7 @@ def fetch_alone(
     unit = FetchUnit(
         settings=settings,
         known=Known(run.target.out, None, None),
-        processes=processes,
+        threads=threads,
         ca_file=ca_file,
         limiter=LocalLimiter(),
     )

@@ -29,7 +29,7 @@ FEW: dict[Size, int] = {"smoke": 100, "default": 1_000, "full": 1_000}
 DISTINCT = 64
 UNIT_ROWS = 256  # as curate writes them
 WIDTH, HEIGHT = 330, 248
-CONNECTIONS, PROCESSES = 8, 2
+CONNECTIONS, CPUS = 8, 2
 UNDER_WAY = 16  # pictures in the hands of the decoders, alone
 
 
@@ -114,7 +114,7 @@ def _fetched(workdir: Path, name: str, *, width: int = WIDTH) -> Result:
                 out,
                 port=server.port,
                 ca_file=str(workdir / "ca.pem"),
-                processes=PROCESSES,
+                threads=CPUS,
                 connections=CONNECTIONS,
                 width=width,
             )
@@ -149,7 +149,7 @@ def decoders(workdir: Path, size: Size) -> Result:
     found: list[tuple[str, str]] = []
 
     async def go() -> None:
-        children = Decoders(width=WIDTH, processes=PROCESSES)
+        children = Decoders(width=WIDTH, processes=CPUS)
         numbers = iter(range(PICTURES[size]))
 
         async def some() -> None:
@@ -210,7 +210,7 @@ BENCHMARK = Benchmark(
     prepare=prepare,
     contenders=(
         Contender(name="decoders", function=f"{__name__}:decoders", about="two decoders alone"),
-        Contender(name="remine", function=f"{__name__}:remine", about="jobs.fetch's actor with two decoders"),
+        Contender(name="remine", function=f"{__name__}:remine", about="jobs.fetch's actor"),
         Contender(name="aiohttp", function=f"{__name__}:aiohttp_client", about="nothing decoded or stored"),
         Contender(name="remine_300", function=f"{__name__}:remine_300", compared=False, about="made 300 wide"),
         Contender(name="remine_few", function=f"{__name__}:remine_few", compared=False, about="1,000 pictures"),
