@@ -122,11 +122,12 @@ class PromptPreparer:
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         fields = self.instruction.context_fields
         said, given, kept = context.cut(
-            {field: self.chat.as_data(item.get(field) or "") for field in fields},
+            item,
             fields=fields,
             first=self.instruction.context_cut,
             limit=self.context_limit,
             starts=self.chat.token_starts,
+            as_data=self.chat.as_data,
         )
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
         used = {name: value for name, value in self._words.items() if name in self.instruction.words}

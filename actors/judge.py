@@ -187,11 +187,15 @@ class Judge:
         """Prompts whose context is cut until the longest fits the model and its memory."""
         picture = decode_rgb(item["bytes"]) if self.scorer.sees_pictures else None
         fields = self.rubric.context_fields
-        texts = {field: self.scorer.as_data(item.get(field) or "") for field in fields}
         limit, room = self.context_limit, self.scorer.room()
         for _ in range(CUTS):
             said, given, kept = context.cut(
-                texts, fields=fields, first=self.rubric.context_cut, limit=limit, starts=self.scorer.token_starts
+                item,
+                fields=fields,
+                first=self.rubric.context_cut,
+                limit=limit,
+                starts=self.scorer.token_starts,
+                as_data=self.scorer.as_data,
             )
             asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([Request(each.prompt, picture, each.question.codes) for each in asked])

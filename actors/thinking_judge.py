@@ -118,11 +118,12 @@ class ThinkingJudge:
     def _judged(self, item: Mapping[str, Any], picture: Any) -> list[dict[str, Any]]:
         fields = self.rubric.context_fields
         said, given, kept = context.cut(
-            {field: self.scorer.as_data(item.get(field) or "") for field in fields},
+            item,
             fields=fields,
             first=self.rubric.context_cut,
             limit=self.context_limit,
             starts=self.scorer.token_starts,
+            as_data=self.scorer.as_data,
         )
         cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
         asked = [

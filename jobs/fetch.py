@@ -24,16 +24,15 @@ import pyarrow as pa
 
 from actors.folder_fetcher import FolderFetcher
 from actors.parquet_pictures import ParquetPictures
-from jobs import cli, exclusions, parts, screen
+from jobs import cli, exclusions, parts, running
 from jobs.config import Common, plain
 from jobs.corpora import wit_base
 from jobs.errors import InputError
-from jobs.resources import demands
 from jobs.sources import folder, repeats, shards, urls
 from jobs.sources.config import SourceConfig
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import Plan, TableRun
 from jobs.store.units import Unit
 
 
@@ -67,18 +66,12 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         metadata={},
         derived=work.records is not None,
     )
-    if cfg.plan:
-        screen.show_plan("fetch", plan, demands(cfg.resources, ["fetch"], streamed=work.streamed), note=work.note)
+    run = running.begin("fetch", cfg, plan, pools=["fetch"], note=work.note, streamed=work.streamed)
+    if run is None:
         return None
-    from jobs import flow, session
-
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["fetch"], streamed=work.streamed)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     work.run(run, exclusions.keep(run, excluded))
-    manifest = run.finish()
+    manifest = running.end("fetch", run)
     parts.remove(run.target.out)
-    screen.show_result("fetch", manifest, run)
     return manifest
 
 

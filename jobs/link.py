@@ -35,18 +35,17 @@ from actors.linking import (
     by_text,
     candidates,
 )
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running
 from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.contamination import KnownPictures
 from jobs.corpora.embeddings import check_alike, made_by
 from jobs.errors import InputError
 from jobs.progress import Reporter
-from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.lookup import Lookup
 from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan
 from jobs.store.writer import Task, UnitWriter
 from jobs.tables import TABLES
 
@@ -117,14 +116,11 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         metadata={"method": cfg.method},
         derived=True,
     )
-    if cfg.plan:
-        screen.show_plan("link", plan, demands(cfg.resources, ["link"], streamed=False), note=cfg.method)
+    run = running.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False)
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["link"], streamed=False)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     settings = {name: getattr(cfg, name) for name in ("method", "k", "nearest", "several", "language")}
     lookups = _lookups(cfg, kb, vectors)
     known = KnownPictures(
@@ -141,8 +137,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         },
     )
     flow.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
-    manifest = run.finish()
-    screen.show_result("link", manifest, run)
+    manifest = running.end("link", run)
     if near_ones := manifest["counts"]["tallies"].get(NEAR):
         say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
     if short := manifest["counts"]["tallies"].get(SHORT):

@@ -20,17 +20,16 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.titles import MATCHES, Fold, TitleMatcher
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running, screen
 from jobs.config import Common, plain
 from jobs.corpora import wit, wit_base
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
 from jobs.corpora.wit import Hit, WitConfig, split_of
 from jobs.errors import InputError
 from jobs.progress import Reporter
-from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan
 from jobs.store.units import unit_of_file
 from jobs.store.writer import Task, UnitWriter
 from jobs.tables import TABLES, WIT_COLUMNS
@@ -86,14 +85,11 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         metadata={},
         derived=False,
     )
-    if cfg.plan:
-        screen.show_plan("mine", plan, demands(cfg.resources, ["mine"], streamed=False), note=f"{len(terms):,} terms")
+    run = running.begin("mine", cfg, plan, pools=["mine"], note=f"{len(terms):,} terms", streamed=False)
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["mine"], streamed=False)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
     kept = run.keep("terms.json", pack(terms))
     size = sum(o.size for t in run.todo for o in t.unit.inputs)
@@ -102,8 +98,7 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     read = {"corpus": cfg.corpus.name, "language": cfg.corpus.language, "step": step}
     stage = flow.Stage("mine", MineUnit, {**known, **read})
     flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
-    manifest = run.finish()
-    screen.show_result("mine", manifest, run)
+    manifest = running.end("mine", run)
     tallies = manifest["counts"]["tallies"]
     screen.show_tally("hits by term", tallies.get("term", {}))
     screen.show_tally("mostly inside longer words (match=word leaves them out)", _suspects(tallies))

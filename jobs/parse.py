@@ -15,12 +15,11 @@ from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
 from actors.vlm.rubric import Rubric, identity
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running
 from jobs.config import Common, plain
 from jobs.errors import InputError
-from jobs.resources import demands
 from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan, open_run
+from jobs.store.run import Plan
 from jobs.store.writer import Task
 
 COLUMNS = ["item_id", "model", "prompt", "sample", "text", "status", "error_kind", "error_message"]
@@ -57,15 +56,12 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         derived=True,
     )
     per_response = len(rubric.questions)
-    if cfg.plan:
-        note = f"reads {responses.rows * per_response:,} answers ({responses.rows:,} responses x {per_response})"
-        screen.show_plan("parse", plan, demands(cfg.resources, ["decode"], streamed=True), note=note)
+    note = f"reads {responses.rows * per_response:,} answers ({responses.rows:,} responses x {per_response})"
+    run = running.begin("parse", cfg, plan, pools=["decode"], note=note)
+    if run is None:
         return None
-    from jobs import flow, session
+    from jobs import flow
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["decode"])
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     flow.stream(
         run,
         name="parse",
@@ -73,9 +69,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         stages=[flow.Stage("decode", AnswerReader, {"rubric": cfg.rubric}, rows_out=per_response)],
         resources=cfg.resources,
     )
-    manifest = run.finish()
-    screen.show_result("parse", manifest, run)
-    return manifest
+    return running.end("parse", run)
 
 
 def written(task: Task) -> pa.Table:

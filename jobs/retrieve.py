@@ -16,14 +16,13 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, exclusions, screen
+from jobs import cli, exclusions, running, screen
 from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_corpus, made_by, open_tables
 from jobs.corpora.vectors import Layout
 from jobs.errors import InputError, RunError
 from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
-from jobs.resources import demands
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.run import Plan, TableRun, open_run
@@ -69,22 +68,16 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     plan = _plan(cfg, sources, corpus, calibration, exclusions.identity(excluded))
     count = sum(source.rows for source in sources)
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
-    if cfg.plan:
-        note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
-        screen.show_plan("retrieve", plan, demands(cfg.resources, ["search"], streamed=False), note=note)
+    note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
+    run = running.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False)
+    if run is None:
         return None
-    from jobs import flow, session
-
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["search"], streamed=False)
-    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     kept = exclusions.keep(run, excluded)
     if run.todo and side == "queries":
         _scan(cfg, run, corpus, queries=sources, calibration=calibration, kept=kept)
     elif run.todo:
         _stream(cfg, run, corpus, calibration, kept)
-    manifest = run.finish()
-    screen.show_result("retrieve", manifest, run)
+    manifest = running.end("retrieve", run)
     _account(run.target.out, manifest, corpus)
     if cfg.faiss.out is not None:
         _export(cfg, run, corpus, sources, exclusions.kept(kept))

@@ -38,6 +38,7 @@ def cut(
     first: Sequence[str],
     limit: int,
     starts: Callable[[str], Sequence[int]],
+    as_data: Callable[[str], str],
 ) -> tuple[dict[str, str], int, int]:
     """Cut a context to `limit` tokens from the ends of its texts.
 
@@ -45,12 +46,13 @@ def cut(
         texts: by field; what is missing is empty.
         fields: what the prompt takes.
         first: the fields that lose their ends first, in this order; the others follow from the last to the first.
-        starts: text -> for each of its tokens, the character at which it begins.
+        as_data: text -> the same with nothing in it that the model would take for its own signs.
+        starts: text of that kind -> for each of its tokens, the character at which it begins.
 
     Returns:
         (the context by field, tokens before, tokens kept).
     """
-    kept = {field: texts.get(field) or "" for field in fields}
+    kept = {field: as_data(texts.get(field) or "") for field in fields}
     begins = {field: starts(text) if text else () for field, text in kept.items()}
     total = sum(map(len, begins.values()))
     excess = max(0, total - limit)

@@ -1,5 +1,6 @@
 """Loading without a network, and what is recorded of a model."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,13 @@ def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
         check_vlm(str(tmp_path))
 
 
-def test_a_folder_that_holds_one(vlm: tuple[Any, Any]) -> None:
-    check_vlm(vlm[1].tokenizer.name_or_path)
+def test_a_folder_that_holds_one_is_none_without_its_configuration(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
+    folder = tmp_path / "judge"
+    shutil.copytree(vlm[1].tokenizer.name_or_path, folder)
+    check_vlm(str(folder))
+    (folder / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"config\.json"):
+        check_vlm(str(folder))
 
 
 def test_unknown_dtype() -> None:

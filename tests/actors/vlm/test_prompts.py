@@ -84,6 +84,7 @@ def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) 
         first=("article",),
         limit=limit,
         starts=lambda text: range(len(text)),
+        as_data=str,
     )
     assert (given_, kept) == (len(title + article), min(limit, len(title + article)))
     # one letter is one token here: the title is touched only once the article is gone
