@@ -17,6 +17,9 @@ from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rend
 
 MEMORY_BYTES = 4 * 2**30  # address space of a child; the largest picture allowed takes about a third
 TIMEOUT_S = 60.0  # one picture; the largest take seconds
+# A decoder may also end for reasons of the machine: it was short of memory, or the job is being ended and its
+# processes go one after the other. Only a picture that takes a second one along has shown that it is at fault.
+ATTEMPTS = 2
 # For the children's C library: memory that a picture used is kept for the next, up to this, instead of being mapped
 # anew for each (a tenth of a small picture's time).
 KEPT_BYTES = 32 * 2**20
@@ -59,22 +62,27 @@ class Decoders:
         """As `actors.pictures.render`, elsewhere.
 
         Raises:
-            PictureError: its kinds, and `decoder_died` (a codec crashed) and `decode_timeout`.
+            PictureError: its kinds, and `decoder_died` (two children ended over it) and `decode_timeout`.
         """
         child = await self._free.get()
         try:
-            child = child or await self._start()
-            async with asyncio.timeout(self._timeout_s):
-                return await self._ask(child, data)
+            for attempt in range(ATTEMPTS):
+                child = child or await self._start()
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        return await self._ask(child, data)
+                except (EOFError, ConnectionError) as error:
+                    await self._end(child)
+                    child = None
+                    if attempt == ATTEMPTS - 1:
+                        message = "two processes that decoded it ended, most likely in a codec"
+                        raise PictureError("decoder_died", message) from error
+            raise AssertionError("unreachable: ATTEMPTS is at least 1")
         except TimeoutError as error:
             await self._end(child)
             child = None
             message = f"decoding it took more than {self._timeout_s:g} s"
             raise PictureError("decode_timeout", message) from error
-        except (EOFError, ConnectionError) as error:
-            await self._end(child)
-            child = None
-            raise PictureError("decoder_died", "the process that decoded it ended, most likely in a codec") from error
         except asyncio.CancelledError:
             await self._end(child)
             child = None
