@@ -111,7 +111,7 @@ def process(
     with _ray_errors(), Progress(name, [StageProgress(stage.pool, total, counted)]) as progress:
         # Nothing is read ahead of the actors: a block a unit that says which, and no processes for reading.
         data = _pool(
-            ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in run.todo]),
+            ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in _largest_first(run.todo)]),
             _runner(stage, _UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
             _no_more(getattr(resources, stage.pool), len(run.todo)),
@@ -119,6 +119,11 @@ def process(
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
             pass
+
+
+def _largest_first(tasks: Sequence[Task]) -> list[Task]:
+    """The order in which actors are done at about the same time, also when each has its next unit waiting."""
+    return sorted(tasks, key=lambda task: -sum(o.size for o in task.unit.inputs))
 
 
 def check(resources: res.Resources, pools: list[str], *, streamed: bool = True) -> None:

@@ -20,6 +20,7 @@ from jobs.errors import InputError, RunError
 from jobs.progress import Reporter
 from jobs.resources import Resources, StageResources, TaskResources
 from jobs.store import locations
+from jobs.store.locations import Object
 from jobs.store.reading import open_table
 from jobs.store.run import Plan, TableRun, open_run
 from jobs.store.units import Unit
@@ -83,6 +84,17 @@ class Quiet:
         for _ in range(HALF_SECONDS):
             time.sleep(0.5)
             report.add(1, rows=100)
+
+
+class Logged:
+    """A unit at a time: keeps the names of its units in the order in which they came."""
+
+    def __init__(self, *, log: str) -> None:
+        self._log = Path(log)
+
+    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+        with self._log.open("a") as log:
+            log.write(task.unit.name + "\n")
 
 
 def numbered(task: Task) -> pa.Table:
@@ -271,6 +283,16 @@ def test_two_stages_of_a_stream_are_counted_together() -> None:
     with pytest.raises(InputError, match=r"the stages ask for 2\.5 CPUs"):
         flow.check(wide, ["decode", "embed"])
     flow.check(Resources(), ["decode", "embed"])
+
+
+def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
+    units = [Unit(f"u{n}", (Object(f"file:///{n}", size, "1"),)) for n, size in enumerate((10, 30, 20))]
+    plan = Plan(str(tmp_path / "out"), "images", {"test": "order"}, units, {}, {}, derived=True)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    stage = flow.Stage("mine", Logged, {"log": str(tmp_path / "log")})
+    flow.process(run, name="mine", stage=stage, resources=Resources(), total=None, counted="rows")
+    assert (tmp_path / "log").read_text().split() == ["u1", "u2", "u0"]
+    assert run.finish()["complete"]
 
 
 def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
