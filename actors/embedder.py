@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from actors.devices import find_device, find_dtype
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
-from actors.towers import DTYPES, find_geometry, load_tower
+from actors.towers import find_geometry, load_tower
 
 if TYPE_CHECKING:
     import torch
@@ -122,8 +123,8 @@ class Embedder:
                 raise ValueError(f"{name} is {number}; it must be at least 1")
         if threads is not None:
             torch.set_num_threads(threads)
-        self._device = _device(device)
-        self._tower = load_tower(model, pretrained, device=self._device, dtype=_dtype(dtype, self._device))
+        self._device = find_device(device)
+        self._tower = load_tower(model, pretrained, device=self._device, dtype=find_dtype(dtype, self._device))
         self._batch_size = batch_size
         self._halved = False
         self.dim = self._tower.dim
@@ -283,27 +284,3 @@ def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndar
     strings = [pa.array(values, pa.string()) for values in ends]
     columns = [items.cast(pa.string()), kinds.cast(pa.string()), embedding, *strings]
     return pa.table(dict(zip(("item_id", "kind", "embedding", *_END), columns, strict=True)))
-
-
-def _device(name: str) -> "torch.device":
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"device is {name!r}; allowed are auto, cpu, cuda, cuda:N and torch's others") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {name!r}, but torch sees no cuda device here; allowed are auto and cpu")
-    return device
-
-
-def _dtype(name: str, device: "torch.device") -> str:
-    import torch
-
-    if name == "auto":
-        return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-    if name not in DTYPES:
-        raise ValueError(f"dtype is {name!r}; allowed are auto, {', '.join(DTYPES)}")
-    return name

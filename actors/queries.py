@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from actors.devices import find_device
+
 if TYPE_CHECKING:
     import torch
 
@@ -59,7 +61,7 @@ class Queries:
                 is the same.
 
         Raises:
-            ValueError: an unknown score, or vectors that are no matrix of such rows.
+            ValueError: an unknown score or device, or vectors that are no matrix of such rows.
         """
         import torch
 
@@ -68,7 +70,7 @@ class Queries:
         if vectors.ndim != 2 or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise ValueError(f"queries of shape {vectors.shape} must be rows of finite numbers, none of them all zero")
         torch.backends.cuda.matmul.allow_tf32 = False  # the bound is float32's
-        self.device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        self.device = find_device(device)
         self.cosine, self.vectors, self.dim = score == COSINE, vectors, vectors.shape[1]
         self.lengths = np.concatenate(
             [np.zeros(0), *(lengths_of(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS))]

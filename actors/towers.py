@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from actors.devices import DTYPES
 from actors.encoders import Preprocessing, Source, complete, find_source, geometry
 from actors.hub_encoders import HubEncoder, exponential, is_hub_encoder
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
-
-DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # ours -> open_clip's word
 
 
 class Geometry(NamedTuple):

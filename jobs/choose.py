@@ -145,7 +145,11 @@ def _page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str,
 def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
     assert cfg.chosen is not None
     (file,) = locations.find(cfg.chosen)[:1]
-    rows = csv.DictReader(io.StringIO(locations.read_bytes(file.uri).decode("utf-8-sig"), newline=""))
+    try:
+        text = locations.read_bytes(file.uri).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{cfg.chosen}: not UTF-8 (byte {error.start}); save it as CSV UTF-8") from error
+    rows = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
         raise InputError(f"{cfg.chosen}: no column {missing[0]}; this is not what jobs.choose wrote")
     asked, made = set(), []

@@ -19,6 +19,7 @@ from omegaconf import MISSING
 
 from jobs import cli, exclusions, running
 from jobs.config import Common, plain
+from jobs.devices import check_device, check_dtype
 from jobs.errors import InputError
 from jobs.store.reading import open_table, read_unit
 from jobs.store.run import Plan
@@ -54,6 +55,8 @@ def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 
+    check_device(cfg, "embedder.device", cfg.embedder.device)
+    check_dtype("embedder.dtype", cfg.embedder.dtype)
     source = open_table(cfg.input, "images", "texts")
     texts = source.name == "texts"
     pools = ["embed"] if texts else ["decode", "embed"]

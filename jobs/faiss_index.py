@@ -31,12 +31,7 @@ def build(
     Raises:
         InputError: FAISS does not know the factory's words, or wants more rows to train on.
     """
-    import faiss
-
-    try:
-        index = faiss.index_factory(corpus.made.dim, factory, faiss.METRIC_INNER_PRODUCT)
-    except RuntimeError as error:
-        raise InputError(f"faiss.factory={factory}: FAISS does not take it ({_reason(error)})") from error
+    index = _made(factory, corpus.made.dim)
     if not index.is_trained:
         every = max(1, corpus.rows // TRAINED_ON)
         sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, excluded)])
@@ -51,6 +46,33 @@ def build(
     if hasattr(index, "nprobe"):
         index.nprobe = probe
     return index, pa.chunked_array(ids, pa.string())
+
+
+def check(factory: str, probe: int, *, dim: int, rows: int) -> None:
+    """Refuse what `build` could not make of `rows` vectors, before they are read.
+
+    Raises:
+        InputError: see above; what training says of other kinds than IVF comes later.
+    """
+    import faiss
+
+    if probe < 1:
+        raise InputError(f"faiss.probe={probe}: at least 1")
+    try:
+        lists = faiss.extract_index_ivf(_made(factory, dim)).nlist
+    except RuntimeError:  # no IVF in it
+        return
+    if lists > rows:
+        raise InputError(f"faiss.factory={factory}: {lists:,} lists of {rows:,} vectors; use fewer lists, or Flat")
+
+
+def _made(factory: str, dim: int) -> Any:
+    import faiss
+
+    try:
+        return faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        raise InputError(f"faiss.factory={factory}: FAISS does not take it ({_reason(error)})") from error
 
 
 def _vectors(

@@ -40,7 +40,7 @@ from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.contamination import KnownPictures
 from jobs.corpora.embeddings import check_alike, made_by
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.progress import Reporter
 from jobs.store import locations
 from jobs.store.lookup import Lookup
@@ -138,6 +138,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     )
     flow.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
     manifest = running.end("link", run)
+    _check_known(cfg, near, manifest)
     if near_ones := manifest["counts"]["tallies"].get(NEAR):
         say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
     if short := manifest["counts"]["tallies"].get(SHORT):
@@ -157,6 +158,8 @@ def _check(cfg: LinkConfig) -> None:
     for key in ("k", "nearest"):
         if getattr(cfg, key) < 1:
             raise InputError(f"{key}={getattr(cfg, key)}: at least 1")
+    if cfg.kb.hold_gb < 0:
+        raise InputError(f"kb.hold_gb={cfg.kb.hold_gb:g}: at least 0")
     if cfg.several != "best" and cfg.method not in ("lemma_vision", "gloss_vision"):
         raise InputError(
             f"several={cfg.several}: for lemma_vision and gloss_vision; method={cfg.method} takes the best"
@@ -167,6 +170,24 @@ def _check(cfg: LinkConfig) -> None:
             raise InputError(f"method={cfg.method} compares vectors: {key}= is required")
         if given is not None and not needs:
             raise InputError(f"{key}={given}: method={cfg.method} reads no vectors")
+
+
+def _check_known(cfg: LinkConfig, near: TableSource, manifest: Mapping[str, Any]) -> None:
+    """Refuse to call it done when neighbours and knowledge base have nothing in common.
+
+    Raises:
+        RunError: queries there were, and no link came of any.
+    """
+    counts = manifest["counts"]
+    if not near.rows or counts["rows_out"] or any(counts["filtered"].values()):
+        return
+    if cfg.method in TEXT_METHODS:
+        what = f"no neighbor is a text of {cfg.kb.path}/{TEXTS[cfg.method]}: method={cfg.method} needs a search there"
+    else:
+        what = f"no neighbor is a picture of a node of {cfg.kb.path}"
+        if cfg.method in TEXTS:
+            what += f", or {cfg.kb.vectors} has no vector of their {TEXTS[cfg.method]}"
+    raise RunError(f"{locations.absolute(cfg.out)}: not one link was made; {what}")
 
 
 def _vectors(cfg: LinkConfig) -> dict[str, TableSource]:

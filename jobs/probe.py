@@ -18,6 +18,7 @@ from actors.ids import content_id
 from jobs import cli, exclusions, running
 from jobs.config import Common, plain
 from jobs.corpora.embeddings import Made, check_alike, made_by
+from jobs.devices import check_device, check_dtype
 from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
 from jobs.judging import read_targets
@@ -52,6 +53,8 @@ def execute(cfg: ProbeConfig) -> dict[str, Any] | None:
         check_targets(targets)
     except ValueError as error:
         raise InputError(f"probe: {str(error).splitlines()[0]}") from error
+    check_device(cfg, "embedder.device", cfg.embedder.device)
+    check_dtype("embedder.dtype", cfg.embedder.dtype)
     facts = known(cfg.embedder)
     if not cfg.plan:
         check_available(cfg.embedder)

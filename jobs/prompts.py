@@ -59,9 +59,16 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
         InputError: template and axes do not name the same, or there are more than a million combinations.
     """
     try:
-        named = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+        fields = {
+            name: bool(layout or conversion)
+            for _, name, layout, conversion in string.Formatter().parse(template)
+            if name is not None
+        }
     except ValueError as error:
         raise InputError(f"template={template!r}: {error}") from error
+    if formatted := next((name for name, is_formatted in fields.items() if is_formatted), None):
+        raise InputError(f"template={template!r}: {{{formatted}}} alone; it takes no format")
+    named = set(fields)
     if missing := sorted(named - set(axes)):
         raise InputError(
             f"template={template!r}: no axis {missing[0]!r}; there are {', '.join(sorted(axes)) or 'none'}"

@@ -21,6 +21,7 @@ from jobs.cli import say
 from jobs.config import Common, plain
 from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_corpus, made_by, open_tables
 from jobs.corpora.vectors import Layout
+from jobs.devices import check_device
 from jobs.errors import InputError, RunError
 from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
 from jobs.store import locations
@@ -63,6 +64,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     made = made_by(sources[0])
     corpus = find_corpus(cfg.corpus)
     check_alike((cfg.queries, made), (cfg.corpus.path, corpus.made))
+    if cfg.faiss.out is not None:
+        _check_faiss(cfg, corpus)
     calibration = _calibration(cfg, sources[0])
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, sources, corpus, calibration, exclusions.identity(excluded))
@@ -92,10 +95,24 @@ def _check(cfg: RetrieveConfig) -> None:
             raise InputError(f"{key}={getattr(cfg, key)}: allowed are {', '.join(allowed)}")
     if (cfg.logit_scale is None) != (cfg.logit_bias is None):
         raise InputError("logit_scale= and logit_bias= go together: a probability needs both")
-    if cfg.faiss.out is not None and find_spec("faiss") is None:
-        raise InputError("faiss.out= needs faiss-cpu: pip install 'remine[ann]'")
     if cfg.retry:
         raise InputError("retry=: neighbors have no status; overwrite=true searches again")
+    check_device(cfg, "device", cfg.device)
+
+
+def _check_faiss(cfg: RetrieveConfig, corpus: Corpus) -> None:
+    """Refuse an index that cannot be made before the search that comes first."""
+    if find_spec("faiss") is None:
+        raise InputError("faiss.out= needs faiss-cpu: pip install 'remine[ann]'")
+    place = locations.absolute(cfg.faiss.out or "")
+    tables = {"out": cfg.out, "queries": cfg.queries, "corpus.path": cfg.corpus.path}
+    for key, table in tables.items():
+        # What lies below a table that is none of its own objects makes it unreadable.
+        if f"{place}/".startswith(f"{locations.absolute(table)}/"):
+            raise InputError(f"faiss.out={cfg.faiss.out}: lies in {key}={table}; an index has a folder of its own")
+    from jobs import faiss_index
+
+    faiss_index.check(cfg.faiss.factory, cfg.faiss.probe, dim=corpus.made.dim, rows=corpus.rows)
 
 
 def _queries(cfg: RetrieveConfig) -> list[TableSource]:

@@ -65,6 +65,10 @@ def execute(cfg: ScoreConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if not cfg.at or min(cfg.at) < 1:
         raise InputError(f"at={cfg.at}: one or more numbers, at least 1")
+    if len(set(cfg.at)) < len(cfg.at):
+        raise InputError(f"at={cfg.at}: a number stands twice")
+    if cfg.seed < 0:
+        raise InputError(f"seed={cfg.seed}: at least 0")
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     gold = read_gold(cfg.gold, cfg.columns, cfg.by)

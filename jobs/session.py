@@ -17,6 +17,11 @@ from jobs.resources import Resources
 NEVER = -1  # a unit may take hours: our own progress lines tell whether it lives, not Ray's 30-minute guard
 
 
+def address_of(settings: RayConfig) -> str | None:
+    """The cluster that a run would join; None: a Ray is started on this machine."""
+    return settings.address or os.environ.get("RAY_ADDRESS") or None
+
+
 def start(settings: RayConfig, resources: Resources) -> None:
     """Join the cluster at `ray.address` or `$RAY_ADDRESS`, or start one on this machine; once a process.
 
@@ -29,7 +34,7 @@ def start(settings: RayConfig, resources: Resources) -> None:
     from ray.data import DataContext
 
     if not ray.is_initialized():
-        address = settings.address or os.environ.get("RAY_ADDRESS")
+        address = address_of(settings)
         quiet = contextlib.nullcontext() if settings.verbose else _native_stderr_aside()
         common: dict[str, Any] = {"log_to_driver": settings.verbose, "configure_logging": True}
         common["logging_level"] = logging.INFO if settings.verbose else logging.ERROR

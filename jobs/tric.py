@@ -69,6 +69,8 @@ class Ranking(NamedTuple):
 
 def execute(cfg: TricConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the metrics."""
+    if cfg.seed < 0:
+        raise InputError(f"seed={cfg.seed}: at least 0")
     split = read_split(cfg.split)
     pictures, captions, vectors = (
         open_table(uri, table)

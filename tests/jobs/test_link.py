@@ -178,6 +178,29 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
     assert [(row["node_id"], row["lemma"]) for row in made] == [("c", "corn"), ("a", "Apfel"), ("d", "dog")]
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["method=lemma"], "no neighbor is a text of {kb}/lemmas: method=lemma needs a search there"),
+        (["method=frequency_vision"], "no neighbor is a picture of a node of {kb}"),
+        (
+            ["method=lemma_vision", "pictures={p}", "kb.vectors={v}"],
+            "a node of {kb}, or {v} has no vector of their lemmas",
+        ),
+    ],
+)
+def test_neighbours_of_another_table_are_no_result(
+    world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], said: str
+) -> None:
+    strange = write(tmp_path / "near", "neighbors", [[{"query_id": "q1", "rank": 1, "item_id": "x", "score": 0.5}]])
+    places = {"kb": f"{world['folder']}/kb", "p": world["pictures"], "v": world["lemmas"]}
+    common = [f"neighbors={strange}", f"kb.path={places['kb']}", f"out={tmp_path}/out"]
+    assert cli.main("link", [*common, *(key.format(**places) for key in keys)]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "not one link was made" in told
+    assert said.format(**places) in told
+
+
 def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     link(world, "s", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
     gold = tmp_path / "gold.csv"
@@ -193,6 +216,9 @@ def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, ca
     assert found["mrr", '{"kind":"none"}']["value"] is None
     assert found["recall@2", "{}"]["value"] == 0.5
     assert "2 of 3 queries" in capsys.readouterr().out
+    for wrong, said in (("seed=-1", "seed=-1: at least 0"), ("at=[1,1]", "a number stands twice")):
+        assert cli.main("score", [f"ranked={world['folder']}/s", f"gold={gold}", wrong, f"out={out}"]) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -203,6 +229,7 @@ def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, ca
         (["method=lemma", "pictures=x"], "pictures=x: method=lemma reads no vectors"),
         (["method=lemma", "several=mean"], "several=mean: for lemma_vision"),
         (["method=lemma", "k=0"], "k=0: at least 1"),
+        (["method=lemma", "kb.hold_gb=-1"], "kb.hold_gb=-1: at least 0"),
         (["method=lemma", "images=x"], "images= and kb.images= go together"),
         (["method=lemma", "images=x", "kb.images=y"], "are read for contaminated=skip alone"),
     ],

@@ -33,6 +33,8 @@ def test_an_axis_from_a_file(tmp_path: Path) -> None:
         (["template='{thing}'"], "no axis 'thing'"),
         (["template='{concept}'"], "axes.country: the template does not name it"),
         (["template='{concept'"], "template="),
+        (["template='{concept!r} {country}'"], "{concept} alone; it takes no format"),
+        (["template='{concept} {country:>9}'"], "{country} alone; it takes no format"),
         (["axes.concept=[]"], "axes.concept: no value in it"),
         (["axes.concept=[a,a]"], "'a' stands twice"),
         (["axes.concept=list.csv"], "or a .txt file"),
@@ -78,6 +80,9 @@ def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: py
         ([content_id("2")], "Peru"),
         ([content_id("1")], "Chad"),
     ]
+    (tmp_path / "saved.csv").write_bytes(filled.read_bytes().replace(b"Peru", "Perú".encode("latin-1")))
+    assert cli.main("choose", [f"chosen={tmp_path}/saved.csv", f"out={tmp_path}/never"]) == 2
+    assert "not UTF-8 (byte " in capsys.readouterr().err
     excluded = tmp_path / "excluded.txt"
     excluded.write_text(content_id("1"))
     assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/fewer", f"exclusions={excluded}"]) == 0

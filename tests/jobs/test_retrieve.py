@@ -142,9 +142,32 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
     assert "there is no column 'language'; there are item_id, kind, status" in refused(
         **given, corpus__where="language = en"
     )
+    assert "device: device is 'zzz'; allowed are auto, cpu" in refused(**given, device="zzz")
     assert "corpus.embedder.model=" in refused(**given, corpus="npy")
     assert "corpus=wit has keys that retrieve does not know" in refused(**given, corpus="wit")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"faiss__factory": "hallo"}, "faiss.factory=hallo: FAISS does not take it"),
+        ({"faiss__factory": "'IVF301,Flat'"}, "faiss.factory=IVF301,Flat: 301 lists of 300 vectors"),
+        ({"faiss__factory": "'PCA8,IVF301,Flat'"}, "301 lists of 300 vectors"),
+        ({"faiss__factory": "Flat", "faiss__probe": 0}, "faiss.probe=0: at least 1"),
+        ({"faiss__factory": "Flat", "faiss__out": "{out}/index"}, "an index has a folder of its own"),
+        ({"faiss__factory": "Flat", "faiss__out": "{corpus}"}, "lies in corpus.path="),
+    ],
+)
+def test_an_index_that_cannot_be_made_is_refused_before_the_search(
+    tables: dict[str, Any], tmp_path: Path, keys: dict[str, Any], said: str
+) -> None:
+    given = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
+    places = {"out": given["out"], "corpus": tables["corpus"]}
+    index = {"faiss__out": tmp_path / "index"} | {key: str(value).format(**places) for key, value in keys.items()}
+    assert said in refused(**given, **index)
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "index").exists()
 
 
 def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
