@@ -23,7 +23,8 @@ from jobs.store.units import Unit, frozen_units, unit_of_file
 from jobs.store.writer import FOOTER_KEY, Counts
 
 FOOTERS_AT_A_TIME = 64
-FOOTER_THREADS = 16  # footers are small ranged reads; latency, not bandwidth
+# Footers are small ranged reads, on S3 all latency. Each thread costs memory, which is of no use on a local disk.
+FOOTER_THREADS, FOOTER_THREADS_LOCAL = 16, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ def read_footer(source: Object) -> Footer | None:
 def read_footers(objects: Sequence[Object]) -> list[Footer | None]:
     """`read_footer` of each, in order."""
     read: list[Footer | None] = []
-    with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+    threads = FOOTER_THREADS if objects and locations.is_s3(objects[0].uri) else FOOTER_THREADS_LOCAL
+    with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(objects), FOOTERS_AT_A_TIME):
             known = next((f.schema for f in read if f is not None), None)
             some = pool.map(read_footer, objects[first : first + FOOTERS_AT_A_TIME])
@@ -235,10 +237,13 @@ def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
     there = {(record["unit"]["name"], record["version"]) for f in footers if (record := f.record)}
-    asked = [(u.name, u.version) for u in run_units(frozen)]
-    if missing := [unit for unit in asked if unit not in there]:  # of another version: to be redone
+    asked = done = 0
+    for unit in run_units(frozen):
+        asked += 1
+        done += (unit.name, unit.version) in there  # of another version: to be redone
+    if done < asked:
         raise InputError(
-            f"{uri}: {len(missing)} of {len(asked)} units are not done yet; run the command that writes it again"
+            f"{uri}: {asked - done} of {asked} units are not done yet; run the command that writes it again"
         )
 
 
