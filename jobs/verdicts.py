@@ -10,6 +10,8 @@
 CAIRE's evaluation (section 3.1, appendix A): is the entity the one that the picture shows, one like it, or a wrong
 one? A picture and a node are one item, whichever methods gave it, so that nobody judges it twice; the item's
 attributes say at which rank each method has it. Its text is the node's lemmas, its gloss and the start of its article.
+With kb.images= the addresses of up to `pictures` of the node's own pictures are attributes, too, which annotate's
+welfare=entity_links puts into the tasks as links.
 """
 
 import sys
@@ -26,6 +28,7 @@ from actors.ids import content_id
 from jobs import cli, exclusions
 from jobs.cli import say
 from jobs.config import plain
+from jobs.corpora.annotations.form import is_web
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, tables_in
@@ -34,6 +37,7 @@ from jobs.tables import TABLES
 
 MOST = 100_000  # items: more is not for people
 LEMMAS = 5  # of a node, that people are shown
+PICTURE = "entity_picture_"  # attributes: addresses of a node's own pictures, from 1
 
 
 @dataclass
@@ -41,6 +45,7 @@ class VerdictsKb:
     """The knowledge base that was linked to."""
 
     path: str = MISSING  # the folder that jobs.kb wrote
+    images: str | None = None  # its pictures, a table of images: people are given their addresses
 
 
 @dataclass
@@ -51,6 +56,7 @@ class VerdictsConfig:
     links: list[str] = field(default_factory=list)  # tables of links, or globs
     kb: VerdictsKb = field(default_factory=VerdictsKb)
     ranks: int = 1  # how many of a picture's nodes are judged, the best ones
+    pictures: int = 3  # of a node, with kb.images; conf/welfare/entity_links.yaml has links for three
     language: str = "en"  # of lemmas and gloss, where the node has them in it
     exclusions: str | None = None  # pictures that must not be used (jobs.exclusions)
 
@@ -61,6 +67,8 @@ def execute(cfg: VerdictsConfig) -> dict[str, Any]:
         raise InputError(f"ranks={cfg.ranks}: at least 1")
     if not cfg.links:
         raise InputError("links= is required: tables that jobs.link wrote")
+    if cfg.pictures < 1:
+        raise InputError(f"pictures={cfg.pictures}: at least 1")
     sources = [open_table(place, "links") for pattern in cfg.links for place in tables_in(pattern)]
     parts = {"nodes": "nodes", "articles": "texts"}
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
@@ -69,7 +77,18 @@ def execute(cfg: VerdictsConfig) -> dict[str, Any]:
     texts = _texts(kb, {node for _, node in pairs}, cfg.language)
     if lost := next((node for _, node in pairs if node not in texts), None):
         raise InputError(f"{cfg.kb.path}: has no node {lost!r}, which the links name")
-    items = [_item(image, node, texts[node]["text_id"], ranks) for (image, node), ranks in sorted(pairs.items())]
+    if cfg.kb.images is not None:
+        kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
+        kb["images"] = open_table(cfg.kb.images, "images")
+    shown = _pictures(kb, set(texts), excluded) if cfg.kb.images is not None else {}
+    items = []
+    for (image, node), ranks in sorted(pairs.items()):
+        attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
+        if cfg.kb.images is not None:
+            own = [address for other, address in shown.get(node, ()) if other != image]
+            # One that a node does not have is empty: a link's field must be known, and is left out where empty.
+            attributes |= {f"{PICTURE}{n + 1}": own[n] if n < len(own) else "" for n in range(cfg.pictures)}
+        items.append(_item(image, node, texts[node]["text_id"], attributes))
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
     made = {}
     for name, rows in (("texts", list(texts.values())), ("items", items)):
@@ -135,8 +154,31 @@ def _in(texts: Mapping[str, str], language: str) -> str:
     return texts.get(language) or next((texts[of] for of in sorted(texts)), "")
 
 
-def _item(image: str, node: str, text_id: str, ranks: Mapping[str, int]) -> dict[str, Any]:
-    attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
+def _pictures(
+    kb: Mapping[str, TableSource], nodes: set[str], excluded: frozenset[str]
+) -> dict[str, list[tuple[str, str]]]:
+    """node_id -> image_id and web address of its pictures that may be shown, by image_id."""
+    wanted = pa.array(sorted(nodes), pa.string())
+    carriers: dict[str, set[str]] = defaultdict(set)
+    for batch in kb["node_images"].batches(["node_id", "image_id"]):
+        for row in batch.filter(pc.is_in(batch["node_id"], wanted)).to_pylist():
+            if row["image_id"] not in excluded:
+                carriers[row["image_id"]].add(row["node_id"])
+    ids = pa.array(sorted(carriers), pa.string())
+    addresses = {}
+    for batch in kb["images"].batches(["image_id", "source_url", "final_url", "status"]):
+        some = batch.filter(pc.and_(pc.is_in(batch["image_id"], ids), pc.equal(batch["status"], "ok")))
+        for row in some.to_pylist():
+            if address := next((url for url in (row["final_url"], row["source_url"]) if is_web(url)), None):
+                addresses[row["image_id"]] = address
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for image in sorted(addresses):
+        for node in carriers[image]:
+            found[node].append((image, addresses[image]))
+    return found
+
+
+def _item(image: str, node: str, text_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
     return {
         "item_id": content_id("link", image, node),
         "kind": "pair",

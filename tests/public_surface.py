@@ -167,7 +167,9 @@ KEYS = {
         out: str
         links: list[str]
         kb.path: str
+        kb.images: str | None
         ranks: int
+        pictures: int
         language: str
         exclusions: str | None
     """,

@@ -1,6 +1,7 @@
 """People's verdict on links, the whole round: links, items, tasks, an export, ratings, figures; counted by hand."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,43 @@ def test_the_whole_round(world: Path) -> None:
     assert 0 < alpha["value"] < 1
 
 
+def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = [picture(number) for number in range(10, 15)]  # bread's, and apple's: one failed, one is no web address
+    own[1] |= {"final_url": "https://upload.example/moved.jpg"}
+    rows = [*own, picture(15, status="error"), picture(16, url="file:///secret.jpg"), PICTURES[0]]
+    write_table(str(world / "kb_images"), "images", rows)
+    names = [row["image_id"] for row in rows]
+    pairs = [*(("bread", name) for name in names[:5]), *(("apple", name) for name in names[4:])]
+    carried = [{"node_id": node, "image_id": image} for node, image in pairs]
+    write_table(str(world / "kb" / "node_images"), "node_images", carried)
+    (world / "no.txt").write_text(f"{names[0]}\n")
+    given = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"kb.images={world}/kb_images", "pictures=3"]
+    assert cli.main("verdicts", [*given, f"exclusions={world}/no.txt", f"out={world}/v"]) == 0
+
+    web = {row["image_id"]: row.get("final_url") or row["source_url"] for row in rows}
+    bread, apple = ([web[name] for name in sorted(some)] for some in (names[1:5], names[4:5]))
+    wanted = {"apple": apple, "bread": bread[:3], "corn": []}  # apple's other one is the picture that is judged
+    tables = [f"input={world}/v/items", f"texts={world}/v/texts", f"images={world}/images", "per_item=1"]
+    tasks = [*tables, "rubric=link_verdict", "welfare=entity_links", f"raters={world}/raters.csv"]
+    for tool in ("label_studio", "prodigy"):
+        assert cli.main("annotate", [*tasks, f"tool={tool}", f"out={world}/{tool}"]) == 0
+    items = {row["item_id"]: dict(row["attributes"])["node"] for row in rows_of(world / "v" / "items")}
+    files = [json.loads(path.read_text()) for path in (world / "label_studio" / "label_studio").glob("r*.json")]
+    asked = {task["data"]["item_id"]: task["data"] for tasks_of in files for task in tasks_of}
+    lines = [path.read_text().splitlines() for path in (world / "prodigy" / "prodigy").glob("r*.jsonl")]
+    pages = {task["item_id"]: task["html"] for some in lines for task in map(json.loads, some)}
+    assert set(asked) == set(pages) == set(items)
+    for item, node in items.items():
+        for shown in (asked[item]["told"], pages[item]):
+            assert re.findall(r'href="([^"]+)"', shown) == wanted[node]
+        assert asked[item]["image_ids"] == [image for image in asked[item]["image_ids"] if image in IMAGES]
+
+    without = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"out={world}/v"]
+    assert cli.main("verdicts", without) == 0
+    assert cli.main("annotate", [*tasks, f"out={world}/none"]) == 2
+    assert "uses 'entity_picture_1'; there are" in capsys.readouterr().err
+
+
 def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"out={world}/v"]
     (world / "no.txt").write_text(f"{IMAGES[0]}\n")
@@ -119,6 +157,7 @@ def test_ranks_exclusions_and_what_is_refused(world: Path, capsys: pytest.Captur
     assert len(rows_of(world / "v" / "items")) == 6
     for keys, said in (
         (["ranks=0"], "ranks=0: at least 1"),
+        (["pictures=0"], "pictures=0: at least 1"),
         (["links=[]"], "links= is required"),
         ([f"links=[{world}/images]"], "is a table 'images', expected links"),
     ):

@@ -40,7 +40,7 @@ class Showing:
 def choose(sources: Sources, *, size: int | None, excluded: frozenset[str]) -> list[dict[str, Any]]:
     """The items to be shown, at most `size`: those of the smallest ids, which are hashes, so that nothing else counts.
 
-    Each with item_id, image_ids, text_ids and response_id. Pictures that are excluded or not ok are left out.
+    Each with item_id, image_ids, text_ids, response_id, attributes. Pictures that are excluded or not ok are left out.
 
     Raises:
         InputError: nothing is left.
@@ -49,10 +49,11 @@ def choose(sources: Sources, *, size: int | None, excluded: frozenset[str]) -> l
     if sources.main.name == "images":
         for batch in sources.main.batches(["image_id", "status"]):
             ids = batch.filter(pc.equal(batch["status"], "ok"))["image_id"].to_pylist()
-            found += [{"item_id": i, "image_ids": [i], "text_ids": [], "response_id": None} for i in ids]
+            empty = dict.fromkeys(("text_ids", "response_id", "attributes"))
+            found += [{"item_id": i, "image_ids": [i], **empty} for i in ids]
             found = _smallest(found, size, excluded)
     else:
-        for batch in sources.main.batches(["item_id", "image_ids", "text_ids", "response_id"]):
+        for batch in sources.main.batches(["item_id", "image_ids", "text_ids", "response_id", "attributes"]):
             found += batch.to_pylist()
             found = _smallest(found, size, excluded)
     if not found:
@@ -80,14 +81,16 @@ def things(chosen: Sequence[Mapping[str, Any]], sources: Sources, showing: Showi
     said = _by_key(
         sources.responses, "response_id", ["response_id", "text"], responses, need=bool(responses), key="responses"
     )
-    facts = _facts(sources.records, pictures, showing)
+    named = {name for row in chosen for name, _ in row["attributes"] or ()}
+    facts = _facts(sources.records, pictures, showing, attributes=named)
     made = []
     for row in chosen:
         own = {known[each]["role"]: (each, known[each]["text"] or "") for each in row["text_ids"] or []}
         if row["response_id"]:
             own[RESPONSE] = (row["response_id"], said[row["response_id"]]["text"] or "")
         shown = [(image, images[image]) for image in row["image_ids"] or []]
-        made.append(_thing(row["item_id"], shown, own, facts, showing))
+        about = facts.get(shown[0][0], {}) if shown else {}
+        made.append(_thing(row, shown, own, about, showing))
     _check_alike(made)
     return made
 
@@ -103,12 +106,14 @@ def _check_alike(made: Sequence[Thing]) -> None:
             )
 
 
-def _facts(records: TableSource | None, pictures: set[str], showing: Showing) -> dict[str, dict[str, Any]]:
+def _facts(
+    records: TableSource | None, pictures: set[str], showing: Showing, *, attributes: set[str]
+) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.about, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
         raise InputError(f"about: {unknown[0]!r} is no column of records")
     try:
-        check_links(showing.links, [*fields, "image_url", "source_url"])
+        check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:
         raise InputError(str(error)) from error
     return _by_key(records, "image_id", ["image_id", *fields], pictures, need=False, key="records")
@@ -133,22 +138,21 @@ def _by_key(
 
 
 def _thing(
-    item_id: str,
+    item: Mapping[str, Any],
     images: Sequence[tuple[str, Mapping[str, Any]]],
     texts: Mapping[str, tuple[str, str]],
-    facts: Mapping[str, Mapping[str, Any]],
+    about: Mapping[str, Any],
     showing: Showing,
 ) -> Thing:
-    about = facts.get(images[0][0], {}) if images else {}
     sources = [url for _, image in images[:1] for url in (image["final_url"], image["source_url"]) if is_web(url)]
     web = sources[0] if sources else None
     return Thing(
-        item_id=item_id,
+        item_id=item["item_id"],
         image_ids=tuple(image_id for image_id, _ in images),
         pictures=tuple(_address(image_id, image, showing.base) for image_id, image in images),
         about=tuple((name.replace("_", " "), about[name]) for name in showing.about if about.get(name)),
         texts=dict(sorted(texts.items())),
-        links=links_of(showing.links, {**about, "image_url": web, "source_url": web}),
+        links=links_of(showing.links, {**dict(item["attributes"] or ()), **about, "image_url": web, "source_url": web}),
     )
 
 
