@@ -7,11 +7,15 @@ remine is the share of the time in which the model is idle. Loading the model is
 import hashlib
 import io
 import json
+import os
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.benchmarks import clip_retrieval_child
 from tests.benchmarks.child import Result, SkippedError
 from tests.benchmarks.clock import Clock
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
@@ -21,6 +25,9 @@ UNIT, BATCH, THREADS, SIDE = 64, 16, 2, 330
 CONFIG = "open_clip_config.json"
 FILES, MODEL, TABLE = "pictures.npz", "model", "images"
 STAGES = ("decode", "embed")
+CLIP_PYTHON = "REMINE_CLIP_RETRIEVAL_PYTHON"  # the interpreter of an environment that has clip-retrieval
+CLIP_SECONDS = 1200
+SAME = 0.9999  # least cosine of a picture's vectors by two contenders, each float16
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -101,7 +108,7 @@ def _remine(workdir: Path, *, dtype: str) -> Result:
     clock = Clock()
     with ThreadPoolExecutor(1) as pool, clock:
         made = [np.array(embedder(decoded)["embedding"].to_pylist()) for decoded in pool.map(decoder, units)]
-    return _result(np.concatenate(made), clock)
+    return _result(np.concatenate(made), clock.wall_s, clock.cpu_s)
 
 
 def loader(workdir: Path, size: Size) -> Result:
@@ -129,7 +136,58 @@ def loader(workdir: Path, size: Size) -> Result:
         with clock:
             for batch in DataLoader(Pictures(), batch_size=BATCH, num_workers=1):
                 made.append(torch.nn.functional.normalize(model.encode_image(batch), dim=-1).numpy())
-    return _result(np.concatenate(made).astype(np.float16), clock)
+    return _result(np.concatenate(made).astype(np.float16), clock.wall_s, clock.cpu_s)
+
+
+def clip_retrieval(workdir: Path, size: Size) -> Result:
+    """clip-retrieval's reader, model and writer in an environment of its own, if there is one.
+
+    A worker reads beside the model, as in `loader`; the same batches, tower, threads and pictures, which lie in files.
+
+    Raises:
+        SkippedError: no such environment is named.
+        ValueError: its vectors are not ours.
+    """
+    python = os.environ.get(CLIP_PYTHON)
+    if not python:
+        raise SkippedError(f"{CLIP_PYTHON} names no interpreter of an environment with clip-retrieval")
+    from actors import local_models
+
+    data = _pictures(workdir)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pictures, task, answer, out = (folder / part for part in ("pictures", "task.json", "answer.json", "out"))
+        pictures.mkdir()
+        for number, body in enumerate(data):
+            (pictures / f"{number:06d}.jpg").write_bytes(body)
+        places = {"model": str(workdir / MODEL), "pictures": str(pictures), "out": str(out)}
+        places["tokenizer"] = str(local_models.resolve("local:siglip-tiny"))
+        task.write_text(json.dumps(places | {"batch": BATCH, "workers": 1, "threads": THREADS}), encoding="utf-8")
+        ended = subprocess.run(
+            [python, clip_retrieval_child.__file__, str(task), str(answer)],
+            check=False, capture_output=True, text=True, timeout=CLIP_SECONDS,
+        )  # fmt: skip
+        if ended.returncode:
+            raise RuntimeError(f"clip-retrieval ended with {ended.returncode}: {ended.stderr[-2000:]}")
+        told = json.loads(answer.read_text(encoding="utf-8"))
+        vectors = np.load(out / "img_emb" / "img_emb_0.npy", allow_pickle=False)
+    _same(vectors[:BATCH], workdir, data[:BATCH])
+    return _result(vectors, told["wall_s"], told["cpu_s"])
+
+
+def _same(vectors: np.ndarray, workdir: Path, data: list[bytes]) -> None:
+    """Refuse vectors [n, dim] that are not ours of the same pictures."""
+    from actors.embedder import Embedder, PictureDecoder
+
+    model = _model(workdir)
+    decoded = PictureDecoder(model=model, pretrained=None)(_images(data, 0))
+    embedder = Embedder(model=model, pretrained=None, device="cpu", dtype="float32", batch_size=BATCH, threads=THREADS)
+    ours = np.array(embedder(decoded)["embedding"].to_pylist(), np.float64)
+    theirs = vectors.astype(np.float64)
+    lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    least = float(((ours * theirs).sum(axis=1) / lengths).min())
+    if least < SAME:
+        raise ValueError(f"the least cosine of a picture's vectors is {least:.6f}")
 
 
 def forward(workdir: Path, size: Size) -> Result:
@@ -164,8 +222,6 @@ def job(workdir: Path, size: Size) -> Result:
 
     Both stages take a unit at a time, so that each is written when it is ready.
     """
-    import tempfile
-
     from jobs import cli
 
     if PICTURES[size] < 8 * BATCH:
@@ -201,11 +257,11 @@ def _pictures(workdir: Path) -> list[bytes]:
         return [files[name].tobytes() for name in sorted(files.files)]
 
 
-def _result(vectors: np.ndarray, clock: Clock) -> Result:
+def _result(vectors: np.ndarray, wall_s: float, cpu_s: float) -> Result:
     """What float16 leaves alike between batches of other sizes: two decimals of the vectors' sums."""
     told = np.round(vectors.astype(np.float64).mean(axis=0), 2) + 0.0
     digest = hashlib.sha256(told.tobytes()).hexdigest()
-    return Result(rows=len(vectors), digest=digest, wall_s=clock.wall_s, cpu_s=clock.cpu_s)
+    return Result(rows=len(vectors), digest=digest, wall_s=wall_s, cpu_s=cpu_s)
 
 
 BENCHMARK = Benchmark(
@@ -222,6 +278,9 @@ BENCHMARK = Benchmark(
             name="remine-bf16", function=f"{__name__}:remine_bfloat16", compared=False, about="decoder and embedder"
         ),
         Contender(name="loader", function=f"{__name__}:loader", about="torch DataLoader, open_clip"),
+        Contender(
+            name="clip-retrieval", function=f"{__name__}:clip_retrieval", about="its inference, by its own environment"
+        ),
     ),
     reference="forward",
     targets=(
@@ -230,6 +289,7 @@ BENCHMARK = Benchmark(
         Target(metric="wall_s", contender="forward", against="job", at_least=0.92),
         Target(metric="wall_s", contender="forward-bf16", against="remine-bf16", at_least=0.92),
         Target(metric="wall_s", contender="loader", against="remine", at_least=1.5),
+        Target(metric="wall_s", contender="clip-retrieval", against="remine", at_least=1.5),
     ),
     packages=("numpy", "open_clip_torch", "torch"),
 )
