@@ -27,7 +27,7 @@ from actors.vlm.rubric import Rubric
 from jobs import assignment, cli, exclusions, screen
 from jobs.assignment import PlanError, Rater
 from jobs.cli import say
-from jobs.config import Common, plain
+from jobs.config import Writing, plain
 from jobs.corpora.annotations import form as forms
 from jobs.corpora.annotations import label_studio_form, prodigy_form, things
 from jobs.corpora.annotations.form import Form, Thing, WelfareConfig
@@ -47,7 +47,7 @@ _SEPARATOR = "\x1f"
 
 
 @dataclass
-class AnnotateConfig(Common):
+class AnnotateConfig(Writing):
     """Keys of `annotate`."""
 
     input: str = MISSING  # a table of images or of items

@@ -1,7 +1,7 @@
 """Configuration: Hydra composes `conf/`, dataclasses beside their owners say what is allowed.
 
-A job's dataclass extends `Common`; its file is `conf/<job>.yaml`. Whatever is wrong comes back as one sentence
-that names the key and what is allowed.
+A job's dataclass extends `Writing`, or `Common` if it works through Ray; its file is `conf/<job>.yaml`. Whatever is
+wrong comes back as one sentence that names the key and what is allowed.
 """
 
 import difflib
@@ -39,7 +39,7 @@ class RayConfig:
 
 
 @dataclass
-class Common:
+class Writing:
     """Keys of every job that writes a table."""
 
     out: str = MISSING  # the table to be written: a folder or s3://bucket/prefix of its own
@@ -48,6 +48,12 @@ class Common:
     retry: list[str] = field(default_factory=list)  # statuses whose rows are done again: [error], [blocked,missing]
     plan: bool = False  # say what would be read, written and used, and stop
     exclusions: str | None = None  # file of image_ids or URLs that must not be used, one a line
+
+
+@dataclass
+class Common(Writing):
+    """Keys of every job whose work goes through Ray."""
+
     ray: RayConfig = field(default_factory=RayConfig)
     resources: Resources = field(default_factory=Resources)  # what each stage may use
 

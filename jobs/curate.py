@@ -26,7 +26,7 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs import cli, exclusions, screen
 from jobs.cli import say
-from jobs.config import Common, plain
+from jobs.config import Writing, plain
 from jobs.curation import statistics
 from jobs.curation.choosing import KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL, NEAR_MODES, Chosen, Sources, choose
 from jobs.curation.near import MAX_DISTANCE
@@ -46,7 +46,7 @@ NEAR_FILE = "near_duplicates.jsonl"  # beside the manifest
 
 
 @dataclass
-class CurateConfig(Common):
+class CurateConfig(Writing):
     """Keys of `curate`."""
 
     input: str = MISSING  # a table of records (jobs.mine, or an earlier curate)

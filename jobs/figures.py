@@ -240,12 +240,13 @@ def _as_ratings(batch: pa.Table, *, numeric: bool, first: int) -> pa.Table:
 def _crowdtruth(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Figure]:
     """One vector a judgement; of several by one worker of one unit the last counts, as in the reference."""
     given: dict[tuple[str, str], frozenset[str]] = {}
-    asked = 0
+    asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
     for batch in _rows(cfg, uri, columns):
         _check_named(uri, batch, ("item", "rater"))
         cells = zip(batch["item"].to_pylist(), batch["rater"].to_pylist(), batch["value"].to_pylist(), strict=True)
         for unit, worker, cell in cells:
-            asked += 1
+            asked_of_unit[unit] += 1
+            asked_of_worker[worker] += 1
             parts = cell.split(cfg.separator) if cell and cfg.separator else [cell or ""]
             picked = frozenset(part.strip() for part in parts if part.strip())
             if picked or cfg.empty:
@@ -256,9 +257,10 @@ def _crowdtruth(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> 
         raise InputError(f"{uri}: annotation {strange[0]!r} is not in annotations={list(closed)}")
     if len(occur) > MAX_LINES:
         raise InputError(f"{uri}: {len(occur)} different annotations in columns.value: not a closed task")
+    asked = asked_of_worker.total()
     if left := asked - len(given):
         say(f"{left} of {asked} judgements are empty or given again by the same worker; they do not count")
-    units, workers = sorted({u for u, _ in given}), sorted({w for _, w in given})
+    units, workers = sorted(asked_of_unit), sorted(asked_of_worker)
     of_unit, of_worker, place = ({name: code for code, name in enumerate(names)} for names in (units, workers, closed))
     vectors = np.zeros((len(given), len(closed)))
     for line, picked in enumerate(given.values()):
@@ -270,7 +272,8 @@ def _crowdtruth(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> 
         units=units,
         workers=workers,
         annotations=closed,
-        asked=asked,
+        asked_of_unit=np.array([asked_of_unit[u] for u in units], np.int64),
+        asked_of_worker=np.array([asked_of_worker[w] for w in workers], np.int64),
     )
     yield from task.figures(stop=cfg.figures.stop)
 

@@ -22,7 +22,7 @@ from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs import cli, exclusions, screen
 from jobs.cli import say
-from jobs.config import Common, plain
+from jobs.config import Writing, plain
 from jobs.corpora.annotations import answers, label_studio, prodigy, rows, tabular
 from jobs.corpora.annotations.importing import Importer, Read
 from jobs.corpora.annotations.pseudonyms import Pseudonyms, read_key
@@ -50,7 +50,7 @@ REPORTED = "reported.json"  # in _run/: how many people reported each picture
 
 
 @dataclass
-class RatingsConfig(Common):
+class RatingsConfig(Writing):
     """Keys of `ratings`."""
 
     input: str = MISSING  # file, folder or glob; local or s3://

@@ -27,14 +27,15 @@ from jobs.corpora.embeddings import check_alike, made_by
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
 from jobs.metrics import ranking
-from jobs.metrics.figure import Figure, estimated, figures_table
+from jobs.metrics.figure import Figure, figures_table
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.small import write_small
 from jobs.tables import TABLES
 
 _RANDOM = (
-    "Expected MRR of the captions in random order: the sum of 1 / rank over the captions' number (TRIC, section VII)."
+    "Expected MRR of the captions in random order: the sum of 1 / rank over the captions' number (TRIC, section VII); "
+    "n counts captions."
 )
 
 
@@ -117,7 +118,14 @@ def figures(
     count = len(split.captions)
     for cut in (None, ANSWERS):
         name = f"random_mrr@{cut}" if cut else "random_mrr"
-        yield estimated(name, _RANDOM, ranking.random_mrr(count, cut=cut), count)
+        yield Figure(
+            metric=name,
+            definition=_RANDOM,
+            value=ranking.random_mrr(count, cut=cut),
+            n=count,
+            coverage=1.0,
+            reason="computed, not estimated: no interval",
+        )
     if split.expected is None:
         return
     decades = [decade(day) for day in split.dates]

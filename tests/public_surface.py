@@ -1,12 +1,16 @@
 """What users and other programs rely on, frozen; `test_public_surface` compares. A change is made on purpose."""
 
-COMMON = """
+WRITING = """
     out: str
     resume: bool
     overwrite: bool
     retry: list[str]
     plan: bool
     exclusions: str | None
+"""
+
+COMMON = """
+    writing
     ray.address: str | None
     ray.num_cpus: int | None
     ray.verbose: bool
@@ -36,7 +40,7 @@ KEYS = {
         fold.dashes: bool
     """,
     "curate": """
-        common
+        writing
         input: str
         unit_rows: int
         images: str | None
@@ -302,7 +306,7 @@ KEYS = {
         rubric: dict[str, typing.Any]
     """,
     "ratings": """
-        common
+        writing
         input: str
         format: str | None
         table: str
@@ -349,7 +353,7 @@ KEYS = {
         reports_min: int
     """,
     "annotate": """
-        common
+        writing
         input: str
         images: str | None
         records: str | None

@@ -12,18 +12,19 @@ import pytest
 
 from actors.status import STATUSES
 from jobs import cli
-from jobs.config import Common
+from jobs.config import Common, Writing
 from jobs.resources import Resources
 from jobs.tables import TABLES
-from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS
+from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING
 
 
 def dotted(schema: type, prefix: str = "") -> Iterator[str]:
-    """`key: type` of each key; `resources` and the keys of `Common` are the same everywhere and stand once."""
+    """`key: type` of each key; `resources` and the keys of `Writing` and `Common` are the same and stand once."""
     hints = get_type_hints(schema)
-    common = {field.name for field in fields(Common)} if schema is not Common and issubclass(schema, Common) else set()
-    if common:
-        yield "common"
+    base = next((known for known in (Common, Writing) if known in schema.__mro__[1:]), None)
+    common = {field.name for field in fields(base)} if base else set()
+    if base:
+        yield base.__name__.lower()
     for field in fields(schema):
         kind: Any = hints[field.name]
         name = f"{prefix}{field.name}"
@@ -51,6 +52,10 @@ def test_the_jobs() -> None:
 
 
 def test_the_keys_of_all_jobs_that_write_a_table() -> None:
+    assert changes(list(dotted(Writing)), lines(WRITING)) == []
+
+
+def test_the_keys_of_all_jobs_that_work_through_ray() -> None:
     assert changes(list(dotted(Common)), lines(COMMON)) == []
 
 

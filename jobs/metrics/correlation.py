@@ -109,13 +109,19 @@ def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) 
     return _mean("pearson_concept_average", _CONCEPT, found, coverage)
 
 
-def global_average(model: Floats, people: Floats, target: Ints) -> Figure:
-    """CAIRE's global-averaged correlation (D.3). Undefined: fewer than three targets, or no variance."""
+def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Figure:
+    """CAIRE's global-averaged correlation (D.3). Undefined: fewer than three targets, or no variance.
+
+    Args:
+        asked: targets that were asked about, for the coverage.
+    """
     x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
-    value = correlate(x, y, "pearson")
+    value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
     if value is None:
-        return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=len(x))
-    return estimated("pearson_global_average", _GLOBAL, value, len(x), interval=fisher(value, len(x)), method=FISHER)
+        return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=n, coverage=coverage)
+    return estimated(
+        "pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=fisher(value, n), method=FISHER
+    )
 
 
 def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:

@@ -7,7 +7,7 @@ are computed from the values of the round before (the order of the reference imp
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ MAX_ROUNDS = 10_000
 ZERO = 1e-9  # a unit's quality below it is 0 but for rounding
 FLOOR = 1e-8  # the reference's least denominator, cosine and annotation quality
 
+_DEPENDENT = "no interval: the qualities depend on each other"
 _SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, rounds until nothing changes by {stop:g} or more"
 _DEFINITIONS = {
     "unit_quality": "Agreement of a unit's workers weighed by quality; n counts its ratings. ",
@@ -201,6 +202,10 @@ class Task:
     """Judgements of a closed task, as `crowdtruth` takes them, with the names that figures carry.
 
     Units with a single judgement are left out (as in the reference) and show in the coverage.
+
+    Attributes:
+        asked_of_worker: int64[workers], judgements asked for, answered or not.
+        asked_of_unit: int64[units], the same; None: not known, and units have the coverage of the whole task.
     """
 
     unit: Ints
@@ -209,7 +214,8 @@ class Task:
     units: Sequence[str]
     workers: Sequence[str]
     annotations: Sequence[str]
-    asked: int
+    asked_of_worker: Ints
+    asked_of_unit: Ints | None = None
 
     def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Figure]:
         """The measures of every unit, worker and annotation, and what sums the task up.
@@ -219,7 +225,8 @@ class Task:
         source = _SOURCE.format(stop=stop)
         pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
         rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
-        share = float(rows.sum() / self.asked) if self.asked else None
+        asked = int(self.asked_of_worker.sum())
+        share = float(rows.sum() / asked) if asked else 0.0
         if not rows.any():
             reason = "no unit was rated by two raters"
             yield undefined("unit_quality_mean", source, reason, coverage=share, dims=dims)
@@ -227,14 +234,18 @@ class Task:
         used_units, unit = np.unique(self.unit[rows], return_inverse=True)
         used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
         at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
-        units, workers = [self.units[u] for u in used_units], [self.workers[w] for w in used_workers]
-        made = [*_of_units(at, units, self.annotations, np.bincount(unit), source)]
-        made += [*_of_workers(at, workers, np.bincount(worker), source)]
+        n_units, n_workers = np.bincount(unit), np.bincount(worker)
+        own = np.full(len(n_units), share) if self.asked_of_unit is None else n_units / self.asked_of_unit[used_units]
+        of_units = _Counted([self.units[u] for u in used_units], n_units, own)
+        own = n_workers / self.asked_of_worker[used_workers]
+        of_workers = _Counted([self.workers[w] for w in used_workers], n_workers, own)
+        made = [*_of_units(at, of_units, self.annotations, source), *_of_workers(at, of_workers, source)]
+        n = int(rows.sum())
         made += [
-            _measure("annotation_quality", at.annotation[k], int(rows.sum()), source, annotation=label)
+            _measure("annotation_quality", at.annotation[k], n, share, source, annotation=label)
             for k, label in enumerate(self.annotations)
         ]
-        made += _summary(at, source, share, int(rows.sum()))
+        made += _summary(at, source, share, n)
         for figure in made:
             yield figure.at(**(dims or {}))
 
@@ -257,40 +268,52 @@ def task_of(answers: Answers, names: Sequence[str], *, bins: tuple[float, float]
         units=names,
         workers=answers.raters,
         annotations=labels,
-        asked=int(answers.asked.sum()),
+        asked_of_worker=answers.asked,
     )
 
 
-def _measure(metric: str, value: float, n: int, source: str, **dims: str) -> Figure:
-    return Figure(metric=metric, definition=_DEFINITIONS[metric] + source, value=value, n=n, dims=dims)
+class _Counted(NamedTuple):
+    """Units or workers that take part: names, judgements that count, and their share of those asked for."""
+
+    names: Sequence[str]
+    n: Ints
+    coverage: Floats
+
+    def each(self) -> Iterator[tuple[int, str, int, float]]:
+        """Place, name, judgements and coverage of each."""
+        rows = zip(self.names, self.n.tolist(), self.coverage.tolist(), strict=True)
+        yield from ((place, *row) for place, row in enumerate(rows))
 
 
-def _of_units(
-    at: CrowdTruth, units: Sequence[str], annotations: Sequence[str], n: Ints, source: str
-) -> Iterator[Figure]:
-    for place, name in enumerate(units):
-        yield _measure("unit_quality", at.unit[place], n[place], source, unit=name)
+def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Figure:
+    said = _DEFINITIONS[metric] + source
+    return Figure(metric=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
+
+
+def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Figure]:
+    for place, name, n, share in units.each():
+        yield _measure("unit_quality", at.unit[place], n, share, source, unit=name)
         for k, label in enumerate(annotations):
             score = at.unit_annotation[place, k]
-            yield _measure("unit_annotation_score", score, n[place], source, unit=name, annotation=label)
+            yield _measure("unit_annotation_score", score, n, share, source, unit=name, annotation=label)
 
 
-def _of_workers(at: CrowdTruth, workers: Sequence[str], n: Ints, source: str) -> Iterator[Figure]:
-    for place, name in enumerate(workers):
-        yield _measure("worker_quality", at.worker[place], n[place], source, rater=name)
-        yield _measure("worker_worker_agreement", at.worker_worker[place], n[place], source, rater=name)
-        yield _measure("worker_unit_agreement", at.worker_unit[place], n[place], source, rater=name)
+def _of_workers(at: CrowdTruth, workers: _Counted, source: str) -> Iterator[Figure]:
+    for place, name, n, share in workers.each():
+        yield _measure("worker_quality", at.worker[place], n, share, source, rater=name)
+        yield _measure("worker_worker_agreement", at.worker_worker[place], n, share, source, rater=name)
+        yield _measure("worker_unit_agreement", at.worker_unit[place], n, share, source, rater=name)
 
 
-def _summary(at: CrowdTruth, source: str, coverage: float | None, n: int) -> Iterator[Figure]:
-    units, dependent = len(at.unit), "no interval: the qualities depend on each other"
+def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Figure]:
+    units = len(at.unit)
     yield Figure(
         metric="unit_quality_mean",
         definition=f"Mean unit quality; n counts units. {source}",
         value=at.unit.mean(),
         n=units,
         coverage=coverage,
-        reason=dependent,
+        reason=_DEPENDENT,
     )
     none = int((at.unit < ZERO).sum())
     yield estimated(
@@ -308,7 +331,7 @@ def _summary(at: CrowdTruth, source: str, coverage: float | None, n: int) -> Ite
         value=at.worker.mean(),
         n=len(at.worker),
         coverage=coverage,
-        reason=dependent,
+        reason=_DEPENDENT,
     )
     yield Figure(
         metric="crowdtruth_rounds",

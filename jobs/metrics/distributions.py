@@ -28,11 +28,13 @@ NORMAL = "normal 95% over ratings"
 _SEPARATOR = "\x1f"
 
 _DEFINITIONS = {
-    "share": "Ok ratings that chose this answer / ok ratings; interval of Wilson (1927), ratings taken as independent.",
+    "share": "Ok ratings that chose this answer / ok ratings; interval of Wilson (1927), ratings taken as independent; "
+    "n counts ratings.",
     "mean_score": "Mean of score over ok ratings that have one; normal interval mean ± 1.96 s/√n, s with n - 1, "
-    "ratings taken as independent.",
-    "outside_mass_mean": "Mean over ok ratings of the probability the rater gave to anything but the allowed answers.",
-    "coverage": "Ok ratings / ratings asked for.",
+    "ratings taken as independent; n counts ratings.",
+    "outside_mass_mean": "Mean over ok ratings of the probability the rater gave to anything but the allowed answers, "
+    "interval as of mean_score; n counts ratings.",
+    "coverage": "Ok ratings / ratings asked for; n counts ratings asked for.",
 }
 
 
@@ -255,12 +257,12 @@ class _Sums:
         self.squares += squares or 0.0
 
     def figure(self, metric: str, asked: int, *, empty: str | None, reason: str) -> Figure:
-        """The mean; of scores with its interval. `empty` or else `reason` says why there are no numbers."""
+        """The mean with its interval. `empty` or else `reason` says why there are no numbers."""
         definition = _DEFINITIONS[metric]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
             return undefined(metric, definition, empty or reason, coverage=0.0, status=status)
-        low, high, why = self._interval() if metric == "mean_score" else (None, None, None)
+        low, high, why = self._interval()
         return Figure(
             metric=metric,
             definition=definition,
@@ -279,7 +281,7 @@ class _Sums:
         # Exact, because the difference of the two sums would cancel in floating point.
         variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
         if variance <= 0:
-            return None, None, "no interval: all scores are equal"
+            return None, None, "no interval: all are equal"
         half = Z95 * math.sqrt(variance / self.n)
         return self.total / self.n - half, self.total / self.n + half, None
 
@@ -310,12 +312,16 @@ def figures_of(of: Distribution) -> Iterator[Figure]:
         yield made.at(**dims, answer=share.answer)
     yield of.mean_score.at(**dims)
     yield of.outside_mass.at(**dims)
+    low, high = wilson(of.ok, of.asked)
     yield Figure(
         metric="coverage",
         definition=_DEFINITIONS["coverage"],
         value=of.coverage,
         n=of.asked,
         coverage=of.coverage,
+        low=low,
+        high=high,
+        interval_method=WILSON,
         dims=dims,
     )
 

@@ -99,21 +99,16 @@ def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str,
     """
     asked = sorted({*pictures, *people})
     questions = [q for name in asked for q in pictures.get(name, ())]
-    yield Figure(
-        metric="dsg_invalid",
-        definition=_INVALID,
-        value=sum(not q.valid for q in questions),
-        n=len(questions),
-        reason="a count: no interval",
-    )
     given = [q for q in questions if q.valid and q.answer is not None]
-    yield Figure(
-        metric="dsg_unclear",
-        definition=_UNCLEAR,
-        value=sum(is_unclear(q.answer) for q in given),
-        n=len(given),
-        reason="a count: no interval",
-    )
+    counts = {
+        "dsg_invalid": (_INVALID, sum(not q.valid for q in questions), len(questions)),
+        "dsg_unclear": (_UNCLEAR, sum(is_unclear(q.answer) for q in given), len(given)),
+    }
+    share = sum(q.answer is not None for q in questions) / len(questions) if questions else 0.0
+    for metric, (definition, value, n) in counts.items():
+        yield Figure(
+            metric=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
+        )
     for reading in READINGS:
         found = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
         scores = np.array([np.nan if s is None else s for s in found])

@@ -26,11 +26,11 @@ class Figure:
         n: what it rests on (items, pairs or ratings: see `definition`).
         coverage: rated / asked, in [0, 1]; None if what was asked is not known.
         low, high: 95 % interval made by `interval_method`; all None if there is none, `reason` may say why.
-        reason: why it is undefined, or what a reader must know before leaning on it (few items, no interval).
+        reason: why it is undefined or has no interval, or what a reader must know before leaning on it (few items).
 
     Raises:
         ValueError: a value without status ok, a status ok without value, an undefined figure without reason, an
-            interval without method, or a number that is not finite.
+            interval without method, neither an interval nor a reason, or a number that is not finite.
     """
 
     metric: str
@@ -58,6 +58,8 @@ class Figure:
             raise ValueError(f"{self.metric}: undefined without a reason")
         if (self.low is None) != (self.interval_method is None):
             raise ValueError(f"{self.metric}: an interval has bounds and a method, or neither")
+        if self.low is None and not self.reason:
+            raise ValueError(f"{self.metric}: without an interval and without a reason")
 
     def at(self, **dims: str) -> "Figure":
         """The same figure with further dims (its own win)."""

@@ -188,24 +188,26 @@ def accuracy(right: ArrayLike, *, asked: int | None = None) -> Figure:
     )
 
 
-def welch(first: ArrayLike, second: ArrayLike) -> Iterator[Figure]:
+def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None = None) -> Iterator[Figure]:
     """Whether two parts of the corpus score alike: means, deviations, the gap with its interval, Welch's p.
 
     Args:
         first, second: float64 scores, one an item.
+        asked: items of both parts, scored or not, for the coverage; None: those that are scored.
 
     Undefined: fewer than two items in a part; no variance in both.
     """
     from scipy.stats import ttest_ind
 
     parts = [np.asarray(part, np.float64) for part in (first, second)]
-    n = sum(map(len, parts))
-    for place, part in zip(("first", "second"), parts, strict=True):
+    n, whole = sum(map(len, parts)), asked or (len(parts[0]), len(parts[1]))
+    coverage = n / sum(whole) if sum(whole) else None
+    for place, part, of in zip(("first", "second"), parts, whole, strict=True):
+        share = len(part) / of if of else None
         for metric, definition, enough in (("part_mean", _PART_MEAN, 1), ("part_sd", _PART_SD, 2)):
             if len(part) < enough:
-                yield undefined(
-                    metric, definition, f"{len(part)} of {enough} items needed", n=len(part), dims={"part": place}
-                )
+                reason = f"{len(part)} of {enough} items needed"
+                yield undefined(metric, definition, reason, n=len(part), coverage=share, dims={"part": place})
                 continue
             value = part.mean() if metric == "part_mean" else part.std(ddof=1)
             yield Figure(
@@ -213,14 +215,15 @@ def welch(first: ArrayLike, second: ArrayLike) -> Iterator[Figure]:
                 definition=definition,
                 value=value,
                 n=len(part),
+                coverage=share,
                 dims={"part": place},
                 reason="no interval: see mean_difference",
             )
     few = any(len(part) < 2 for part in parts)
     if few or not any(np.ptp(part) for part in parts):
         reason = "fewer than two items in a part" if few else "no variance in either part"
-        yield undefined("mean_difference", _WELCH_GAP, reason, n=n)
-        yield undefined("welch_p", _WELCH, reason, n=n)
+        yield undefined("mean_difference", _WELCH_GAP, reason, n=n, coverage=coverage)
+        yield undefined("welch_p", _WELCH, reason, n=n, coverage=coverage)
         return
     found = ttest_ind(*parts, equal_var=False)
     low, high = found.confidence_interval(0.95)
@@ -229,6 +232,7 @@ def welch(first: ArrayLike, second: ArrayLike) -> Iterator[Figure]:
         _WELCH_GAP,
         parts[0].mean() - parts[1].mean(),
         n,
+        coverage=coverage,
         interval=(float(low), float(high)),
         method="welch t 95%",
     )
@@ -237,7 +241,8 @@ def welch(first: ArrayLike, second: ArrayLike) -> Iterator[Figure]:
         definition=_WELCH,
         value=found.pvalue,
         n=n,
-        reason=f"t = {found.statistic:.3f}, {found.df:.1f} degrees of freedom",
+        coverage=coverage,
+        reason=f"no interval of a p; t = {found.statistic:.3f}, {found.df:.1f} degrees of freedom",
     )
 
 

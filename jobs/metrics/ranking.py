@@ -13,9 +13,9 @@ from jobs.metrics.figure import Figure, estimated, undefined
 BOOTSTRAP = "percentile bootstrap 95% over queries"
 RESAMPLES = 2000
 _AT_ONCE = 5_000_000  # numbers of a block of resamples
-_MRR = "Mean of 1 / rank of the first right answer over n ranked queries, 0 where it stands in no list"
-_ACCURACY = "Share of n ranked queries with a right answer among the first k (CAIRE, table 3)."
-_RECALL = "Mean share of a query's right answers that stand among the first k, over n ranked queries."
+_MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 where it stands in no list"
+_ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
+_RECALL = "Mean share of a query's right answers that stand among the first k; n counts ranked queries."
 
 
 def reciprocal_ranks(ranks: np.ndarray, *, cut: int | None = None) -> np.ndarray:
@@ -27,7 +27,7 @@ def reciprocal_ranks(ranks: np.ndarray, *, cut: int | None = None) -> np.ndarray
 
 def mrr(ranks: np.ndarray, *, cut: int | None = None, asked: int | None = None, seed: int = 0) -> Figure:
     """Mean reciprocal rank (TRIC, section IV.B) of ranks [n], counted to rank `cut` only if given."""
-    definition = f"{_MRR}{f' or past rank {cut}' if cut else ''} (TRIC, section IV.B)."
+    definition = f"{_MRR}{f' or past rank {cut}' if cut else ''} (TRIC, section IV.B); n counts queries."
     name = f"mrr@{cut}" if cut else "mrr"
     return _mean(name, definition, reciprocal_ranks(ranks, cut=cut), asked=asked, seed=seed)
 

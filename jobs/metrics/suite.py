@@ -216,8 +216,10 @@ def _parts(
             for second in values[place + 1 :]:
                 for group in groups:
                     means = model_scores.means_of(answers, group)
-                    pair = [means[known.parts[attribute][v] & ~np.isnan(means)] for v in (first, second)]
-                    for figure in gold.welch(*pair):
+                    masks = [known.parts[attribute][v] for v in (first, second)]
+                    pair = [means[mask & ~np.isnan(means)] for mask in masks]
+                    asked = int(masks[0].sum()), int(masks[1].sum())
+                    for figure in gold.welch(*pair, asked=asked):
                         yield figure.at(group=group.name, attribute=attribute, first=first, second=second)
     for wanted in settings.contrast:
         attribute, _, values_of = wanted.partition(":")
@@ -274,7 +276,7 @@ def _correlations(own: Answers, theirs: Answers, known: Known) -> Iterator[Figur
         return
     yield correlation.within(x, y, picture, each="image", source="CAIRE, table 2")
     yield correlation.within(x, y, target, each="target", source="CAIRE, table 2")
-    yield correlation.global_average(x, y, target)
+    yield correlation.global_average(x, y, target, asked=len(np.unique(known.target)))
     if known.concept is not None:
         concept = known.concept[both]
         told = concept >= 0

@@ -269,7 +269,7 @@ OPTIONS = [p for p in FILES if p.parent not in (CONF, CONF / "kubernetes")]
 def test_every_option_of_every_group_composes(path: Path) -> None:
     group = path.parent.relative_to(CONF).as_posix()
     owner = {"embedder": "embed", "judge": "judge", "rubric": "judge", "source": "fetch", "prompt": "generate"}
-    owner |= {"corpus": "mine" if path.stem.startswith("wit") else "retrieve"}
+    owner |= {"corpus": "mine" if path.stem.startswith("wit") else "retrieve", "resources": "mine"}
     owner |= {
         "refusals": "generate",
         "probe": "probe",
@@ -277,7 +277,7 @@ def test_every_option_of_every_group_composes(path: Path) -> None:
         "welfare": "annotate",
         "marks": "annotate",
     }
-    job = owner.get(group) or ("run" if group in ("pipeline", "profile") else "curate")
+    job = owner.get(group, "run")
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
     given = GIVEN[job]
     if path == CONF / "pipeline" / "tric.yaml":
@@ -293,3 +293,10 @@ def test_every_option_of_every_group_composes(path: Path) -> None:
 def test_another_jobs_key_is_unknown_here() -> None:
     with pytest.raises(InputError, match=r"^curate: corpus\.path: no such key"):
         config.load("curate", CurateConfig, [*GIVEN["curate"], "corpus.path=x"])
+
+
+@pytest.mark.parametrize("job", ["annotate", "curate", "ratings"])
+@pytest.mark.parametrize("key", ["resources=laptop", "resources.mine.actors=2", "ray.num_cpus=2"])
+def test_jobs_that_start_no_ray_have_no_keys_of_it(job, key):
+    with pytest.raises(InputError, match="no such key"):
+        config.load(job, cli.job(job).schema, [key])

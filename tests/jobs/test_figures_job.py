@@ -153,6 +153,9 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     assert ("unit_quality", "3") not in found
     assert "2 of 7 judgements are empty or given again" in capsys.readouterr().out
     assert found["unit_quality_mean",]["coverage"] == 4 / 7
+    assert (found["unit_quality", "2"]["n"], found["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
+    assert (found["worker_quality", "a"]["n"], found["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
+    assert "depend on each other" in found["unit_quality", "2"]["reason"]
 
 
 def test_scene_graphs_of_the_released_files(data, tmp_path):

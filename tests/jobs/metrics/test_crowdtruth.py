@@ -195,6 +195,8 @@ def test_units_with_one_rating_are_left_out_and_told():
     assert {f.dims["unit"] for f in figures if "unit" in f.dims} == {"a", "c"}
     (mean,) = [f for f in figures if f.metric == "unit_quality_mean"]
     assert (mean.n, mean.coverage) == (2, 4 / 6)
+    share = {f.dims["rater"]: (f.n, f.coverage) for f in figures if f.metric == "worker_quality"}
+    assert share == {"r0": (2, 2 / 3), "r1": (2, 2 / 3)}
     (nothing,) = task_of(Answers.of([[1, np.nan]]), ["a"]).figures()
     assert nothing.reason == "no unit was rated by two raters"
 

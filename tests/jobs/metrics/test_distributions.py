@@ -144,7 +144,7 @@ def test_categories_have_shares_but_no_mean():
 
 @pytest.mark.parametrize(
     ("rows", "reason"),
-    [([scored(4)], "no interval: a single rating"), ([scored(4), scored(4)], "no interval: all scores are equal")],
+    [([scored(4)], "no interval: a single rating"), ([scored(4), scored(4)], "no interval: all are equal")],
 )
 def test_no_interval_where_there_is_no_spread(rows, reason):
     mean = only(rows).mean_score

@@ -34,6 +34,7 @@ def test_an_undefined_figure_has_a_status_and_a_reason():
         {"value": 1.0, "status": "skipped", "reason": "r"},
         {"value": float("nan")},
         {"value": 1.0, "low": 0.0},
+        {"value": 1.0},
         {"value": 1.0, "low": 0.0, "high": float("inf"), "interval_method": "m"},
     ],
 )

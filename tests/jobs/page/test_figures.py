@@ -13,7 +13,7 @@ from tests.jobs.page import sample
 
 def alpha(value, *, level="nominal", group="people", question="q", **more):
     dims = {"rubric": "r", "question": question, "group": group, "level": level}
-    return Figure(metric="alpha", definition="d", value=value, n=9, dims=dims, **more)
+    return Figure(metric="alpha", definition="d", value=value, n=9, dims=dims, **({"reason": "r"} | more))
 
 
 def test_a_family_is_a_table_and_a_group_a_column():
