@@ -5,6 +5,7 @@
     python -m jobs.figures task=dsg input=answers.csv people=likert.csv out=F
 
 agreement: percent agreement, Krippendorff's alpha, ICC, correlations, majority; numbers are a scale, words categories.
+Items' attributes are columns too (figures.disaggregate=[COLUMN]), and so are people's (figures.groups=[COLUMN]).
 crowdtruth: the qualities of units, workers and annotations of a closed task (CrowdTruth 2.0). dsg: scores of scene
 graphs with and without dependencies, and their correlation with people. Columns that are not named are looked for under
 the names of the released data sets.
@@ -28,7 +29,7 @@ from jobs import cli, config, figuring
 from jobs.cli import say
 from jobs.corpora.ratings_file import batches, chosen, one_file
 from jobs.errors import InputError
-from jobs.known import Items, Raters
+from jobs.known import items_of, raters_of
 from jobs.metrics import dsg
 from jobs.metrics.crowdtruth import Task
 from jobs.metrics.figure import Figure, row
@@ -53,6 +54,8 @@ USUAL: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
         "value": (("answer",),),
     },
 }
+# Keys of `figures` that only tables have something for: models, responses, concepts, spans, conditions.
+OF_TABLES = frozenset({"by", "leave_out", "concept", "overlap"})
 NEEDED = {
     "agreement": ("item", "rater", "value"),
     "crowdtruth": ("item", "rater", "value"),
@@ -116,6 +119,7 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
         if getattr(cfg, key) and cfg.task != task:
             raise InputError(f"{key}= goes with task={task}")
     figuring.check(cfg.figures)
+    _check_settings(cfg)
     refuse_foreign(cfg.out, "index.html", "figures.csv")
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
     columns = _columns(cfg, files[0].uri)
@@ -133,9 +137,19 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
         figures=figures,
     )
     locations.replace(locations.join(out, "index.html"), render(page).encode())
+    _tell_repeats(figures)
     _tell(figures)
     say(f"figures: {locations.join(out, 'index.html')}, figures.csv, {len(figures):,} figures in {manifest['out']}")
     return manifest
+
+
+def _check_settings(cfg: FiguresConfig) -> None:
+    """Refuse keys of `figures` that change nothing here."""
+    default = FigureSettings()
+    without = {f.name for f in fields(FigureSettings)} - {"stop"} if cfg.task != "agreement" else OF_TABLES
+    without = without | {"stop"} if cfg.task == "dsg" else without
+    if idle := sorted(name for name in without if getattr(cfg.figures, name) != getattr(default, name)):
+        raise InputError(f"figures.{idle[0]}: changes nothing in task={cfg.task} of a file")
 
 
 def _columns(cfg: FiguresConfig, uri: str) -> dict[str, list[str]]:
@@ -174,26 +188,73 @@ def _rows(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterat
 def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Figure]:
     """Through the same codes as the table `ratings`: memory does not grow with the file."""
     numeric = _is_scale(cfg, uri, columns)
+    parts = sorted({part for name in figuring.told_apart(cfg.figures) for part in name.split("+")})
+    groups = [name for name in cfg.figures.groups if cfg.figures.groups != FigureSettings().groups]
+    of_items, of_raters = Attributes("item", parts), Attributes("rater", groups)
+    more = {each.column(name): [name] for each in (of_items, of_raters) for name in each.names}
     place = 0
     with Reduction(keep_ids=cfg.figures.crowdtruth) as reduction:
-        for batch in _rows(cfg, uri, columns):
+        for batch in _rows(cfg, uri, columns | more):
             _check_named(uri, batch, ("item", "rater"))
             reduction.add(_as_ratings(batch, numeric=numeric, first=place))
+            of_items.add(uri, batch)
+            of_raters.add(uri, batch)
             place += batch.num_rows
         if not place:
             raise InputError(f"{uri}: no row to rate" + (" (where= leaves none)" if cfg.where else ""))
-        raters = Raters(dict.fromkeys(reduction.raters, "human"), {}, {}, {})
-        yield from figuring.question_figures(reduction, raters, Items(), cfg.figures, orders={}, scales={})
+        raters = raters_of(reduction.methods, of_raters.found, gold=cfg.figures.gold)
+        items = items_of(of_items.found)
+        yield from figuring.question_figures(reduction, raters, items, cfg.figures, orders={}, scales={})
+
+
+DECIMAL_COMMA = r"^\s*-?\d+,\d+\s*$"
+LARGEST = 1e100  # of a score; squares of larger ones are infinite
+
+
+class Attributes:
+    """What columns say of items, or of raters: of each the same in all its rows.
+
+    Attributes:
+        found: column -> item or rater -> value; those without a value are left out.
+    """
+
+    def __init__(self, of: str, names: Sequence[str]) -> None:
+        self.of, self.names = of, names
+        self.found: dict[str, dict[str, str]] = {name: {} for name in names}
+
+    def column(self, name: str) -> str:
+        """What the column is called beside those of the answers."""
+        return f"{name} of {self.of}"
+
+    def add(self, uri: str, batch: pa.Table) -> None:
+        """Take up a batch.
+
+        Raises:
+            InputError: two values for one item or rater.
+        """
+        for name, known in self.found.items():
+            pairs = batch.select([self.of, self.column(name)]).group_by([self.of, self.column(name)]).aggregate([])
+            for key, value in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
+                if value is not None and known.setdefault(key, value) != value:
+                    raise InputError(
+                        f"{uri}: column {name!r} says {known[key]!r} and {value!r} of {self.of} {key!r}; it tells no "
+                        f"{self.of}s apart"
+                    )
 
 
 def _is_scale(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> bool:
     """Whether all answers are numbers; where only some are not, they are told, since one word makes categories."""
-    numbers, words = 0, Counter[str]()
+    numbers, words, commas = 0, Counter[str](), Counter[str]()
     for batch in _rows(cfg, uri, columns):
         given = batch["value"].drop_null()
         word = given.filter(pc.is_null(_numbers(given)))
         numbers += len(given) - len(word)
         words.update(word.to_pylist())
+        commas.update(given.filter(pc.match_substring_regex(given, DECIMAL_COMMA)).to_pylist())
+    if commas and not words:
+        example = commas.most_common(1)[0][0]
+        read = float(example.replace(",", "."))
+        say(f"{commas.total():,} answers have a decimal comma: {example} is read as {read:g}")
     if words and numbers:
         least = words.total()
         example = words.most_common(1)[0][0]
@@ -206,10 +267,11 @@ def _is_scale(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> bo
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column as numbers, 3,5 being 3.5 as spreadsheets of many countries write it; null for what is none."""
-    comma = pc.match_substring_regex(column, r"^\s*-?\d+,\d+\s*$")
+    comma = pc.match_substring_regex(column, DECIMAL_COMMA)
     text = pc.utf8_trim_whitespace(pc.if_else(comma, pc.replace_substring(column, ",", "."), column))
     number = pc.match_substring_regex(text, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    return pc.if_else(number, text, None).cast(pa.float64())
+    found = pc.if_else(number, text, None).cast(pa.float64())
+    return pc.if_else(pc.less(pc.abs(found), LARGEST), found, None)
 
 
 def _check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
@@ -340,6 +402,15 @@ def _as_csv(figures: Sequence[Figure]) -> str:
 
 
 SHOWN = 40  # lines on the terminal; the rest is in the files
+
+
+def _tell_repeats(figures: Sequence[Figure]) -> None:
+    for figure in figures:
+        if figure.metric == "ratings_repeated" and figure.value:
+            say(
+                f"{figure.dims['question']}: {figure.value:,.0f} rows are of a rater and item that stand there before; "
+                "several are one rating: the mean of the scores, the first word"
+            )
 
 
 def _tell(figures: Sequence[Figure]) -> None:

@@ -1,7 +1,7 @@
 """From tables to figures: one question at a time through `jobs.metrics.suite`, then spans and scene graphs."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from jobs.metrics.figure import Figure
 from jobs.reduction import Reduced, Reduction
 from jobs.store.reading import TableSource
 
+TARGET = "target"  # what an item was judged against (CAIRE: a country), which is part of the rating
 BY = tuple(name for name in EXTRA if name != "target")
 
 
@@ -46,9 +47,25 @@ def check(settings: suite.FigureSettings) -> None:
 
 
 def attributes(settings: suite.FigureSettings) -> set[str]:
-    """The attributes of items that the settings name."""
-    contrasted = [wanted.partition(":")[0] for wanted in settings.contrast]
-    return {*settings.disaggregate, *settings.compare, *contrasted, settings.concept, "model"}
+    """The attributes of items that the settings name, crossed ones as a+b."""
+    return {*told_apart(settings), settings.concept, "model"}
+
+
+def told_apart(settings: suite.FigureSettings) -> set[str]:
+    """The attributes that a person asked to have told apart or compared."""
+    return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
+
+
+def check_attributes(settings: suite.FigureSettings, there: Collection[str]) -> None:
+    """Refuse an attribute that no item has; `there` are those that items have.
+
+    Raises:
+        InputError: in one sentence.
+    """
+    wanted = sorted({part for name in told_apart(settings) for part in name.split("+")} - {TARGET})
+    if wrong := [name for name in wanted if name not in there]:
+        known = ", ".join(sorted(there)) or "none"
+        raise InputError(f"figures: no item has an attribute {wrong[0]!r}; there are {known}, and {TARGET}")
 
 
 def question_figures(
@@ -105,7 +122,6 @@ def _known(
     _, picture = np.unique(read.item, return_inverse=True)
     places = items.places(read.item)
     concept, concepts = items.codes(settings.concept, read.item)
-    names = {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
     authors: dict[str, NDArray[np.bool_]] = {}
     if items.lengths is not None:
         for model, mask in items.parts("model", read.item).items():
@@ -122,7 +138,7 @@ def _known(
         target=read.target.astype(np.int64),
         targets=read.targets,
         concept=concept if concepts else None,
-        parts={name: items.parts(name, read.item) for name in names},
+        parts={name: _parts(name, read, items) for name in told_apart(settings)},
         authors=authors,
         lengths=None if lengths is None else np.where(places >= 0, lengths[places], np.nan),
         right=right,
@@ -130,6 +146,13 @@ def _known(
         right_values=right_values,
         names=None if ids is None else _unit_names(read, ids),
     )
+
+
+def _parts(name: str, read: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
+    """value -> bool[items], of an attribute of the items or of the target."""
+    if name != TARGET or name in items.named:
+        return items.parts(name, read.item)
+    return {read.targets[code] or "none": read.target == code for code in np.unique(read.target)}
 
 
 def _unit_names(read: Reduced, ids: Mapping[int, str]) -> list[str]:

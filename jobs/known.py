@@ -65,6 +65,20 @@ def read_raters(
     return Raters(kinds, families, made, countries)
 
 
+def raters_of(
+    methods: Mapping[str, set[str]], groups: Mapping[str, Mapping[str, str]], *, gold: Sequence[str]
+) -> Raters:
+    """The people of a file: `groups` is column -> rater -> value; raters that a glob of `gold` names are right."""
+    kinds = {rater: "gold" if any(matching((rater,), glob) for glob in gold) else "human" for rater in methods}
+    made: dict[str, tuple[str, ...]] = {}
+    for column, values in groups.items():
+        for rater, value in values.items():
+            if kinds.get(rater) == "human":
+                name = f"{PEOPLE}, {column} {value}"
+                made[name] = (*made.get(name, ()), rater)
+    return Raters(kinds, {}, made, {})
+
+
 def family_of(model: str) -> str:
     """A model's family by its name, up to the first digit or separator: qwen2.5-vl-7b@rev -> qwen."""
     found = re.match(r"[a-z]+", model.rsplit("/", 1)[-1].removeprefix("local:").lower())
@@ -79,12 +93,14 @@ class Items:
         hashes: uint64[n], ascending.
         columns: attribute -> (int32[n] codes, -1 unknown; the values).
         lengths: float64[n], characters of the response, NaN unknown; None without responses.
+        named: all attributes that items have, in `columns` or not.
         gold: hash -> (targets that were judged, empty: all; the right values).
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
     columns: Mapping[str, tuple[NDArray[np.int32], tuple[str, ...]]] = field(default_factory=dict)
     lengths: NDArray[np.float64] | None = None
+    named: frozenset[str] = frozenset()
     gold: Mapping[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
 
     def places(self, items: Hashes) -> NDArray[np.int64]:
@@ -125,6 +141,7 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
     lengths: list[float] = []
     gold: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
     seen: set[str] = set()
+    named = set(RESPONSE_ATTRIBUTES) if responses else set()
 
     def put(item: str, own: Mapping[str, str | None], length: float) -> None:
         ids.append(item)
@@ -138,6 +155,7 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
             response = written.get(row["response_id"] or row["item_id"])
             seen.add(row["response_id"] or row["item_id"])
             own = dict(row["attributes"] or ()) | (response[0] if response else {})
+            named.update(own)
             put(row["item_id"], own, response[1] if response else np.nan)
             if row["gold"]:
                 gold[int(item_hashes([row["item_id"]])[0])] = frozenset(row["targets"] or ()), frozenset(row["gold"])
@@ -148,8 +166,19 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
         return Items()
     hashes = item_hashes(ids)
     order = np.argsort(hashes, kind="stable")
-    coded = {name: _coded(column, order) for name, column in values.items()}
-    return Items(hashes[order], coded, np.array(lengths)[order] if responses else None, gold)
+    coded = {name: coded_values(column, order) for name, column in values.items()}
+    return Items(hashes[order], coded, np.array(lengths)[order] if responses else None, frozenset(named), gold)
+
+
+def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
+    """The items of a file: `attributes` is attribute -> item -> value."""
+    ids = sorted({item for values in attributes.values() for item in values})
+    if not ids:
+        return Items()
+    hashes = item_hashes(ids)
+    order = np.argsort(hashes, kind="stable")
+    coded = {name: coded_values([values.get(item) for item in ids], order) for name, values in attributes.items()}
+    return Items(hashes[order], coded, named=frozenset(attributes))
 
 
 def _responses(source: TableSource | None) -> dict[str, tuple[dict[str, str | None], float]]:
@@ -161,7 +190,8 @@ def _responses(source: TableSource | None) -> dict[str, tuple[dict[str, str | No
     return found
 
 
-def _coded(column: Sequence[str | None], order: NDArray[np.int64]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def coded_values(column: Sequence[str | None], order: NDArray[np.int64]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Codes in the given order, -1 for none, and the values, sorted."""
     values = tuple(sorted({value for value in column if value}))
     place = {value: code for code, value in enumerate(values)}
     return np.array([place.get(value or "", -1) for value in column], np.int32)[order], values

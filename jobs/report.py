@@ -168,6 +168,7 @@ def _figures(
     raters = read_raters(beside["raters"], reduction.methods, gold=cfg.figures.gold, groups=_groups(cfg, beside))
     single = {key: next(iter(beside.get(key, ())), None) for key in ("items", "responses", "texts", "questions")}
     items = read_items(single["items"], single["responses"], figuring.attributes(cfg.figures))
+    figuring.check_attributes(cfg.figures, items.named)
     orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
 
     def of_a_graph(rubric: str, question: str) -> bool:

@@ -178,7 +178,7 @@ def pairwise_kappas(answers: Answers, *, weights: str | None = None, by: str = "
 
 
 def agreement(
-    answers: Answers, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None
+    answers: Answers, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
 ) -> list[Figure]:
     """Percent agreement, alpha and kappa as the answers allow: all levels for scores, nominal for categories.
 
@@ -186,12 +186,13 @@ def agreement(
         tolerance: of the second percent agreement, in points of the scale.
         weights: name -> disagreement matrix over the scores' levels, for further alphas; one that does not fit the
             levels that occur is undefined and says so.
+        pairs: kappa of each pair of raters too.
     """
     if not answers.scored:
         return [
             percent_agreement(answers, by="value"),
             krippendorff_alpha(answers, "nominal", by="value"),
-            *pairwise_kappas(answers),
+            *(pairwise_kappas(answers) if pairs else ()),
         ]
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
         reason = f"{levels} different scores: compare them as correlations"
@@ -204,7 +205,7 @@ def agreement(
         else:
             reason = f"weights of {len(np.asarray(matrix))} levels, but {levels} scores occur"
             figures.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
-    return figures + pairwise_kappas(answers, weights="quadratic", by="score")
+    return figures + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
 MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; past it a scale is continuous

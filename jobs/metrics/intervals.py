@@ -90,7 +90,8 @@ def bootstrap(sums: Floats, statistic: Callable[[Floats], Floats]) -> tuple[floa
         statistic: float64[resamples, k] of summed rows -> float64[resamples], NaN where it is undefined.
 
     Returns:
-        (low, high); None with fewer than two blocks, or where more than one resample in twenty is undefined.
+        (low, high); None with fewer than two blocks, where more than one resample in twenty is undefined, or where all
+        are equal: items that do not differ say nothing of how others would.
     """
     if len(sums) < 2:
         return None
@@ -100,7 +101,8 @@ def bootstrap(sums: Floats, statistic: Callable[[Floats], Floats]) -> tuple[floa
     if len(values) < 0.95 * RESAMPLES:
         return None
     low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
+    apart = high - low > 1e-12 * max(1.0, abs(high))  # rounding is no variance
+    return (float(low), float(high)) if apart else None
 
 
 @lru_cache(maxsize=4)

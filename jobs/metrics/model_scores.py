@@ -291,9 +291,9 @@ def disaggregated(
             yield marked(figure, minimum).at(attribute=attribute, part=value)
 
 
-def marked(figure: Figure, minimum: int) -> Figure:
-    """The figure, with a mark if it rests on fewer than `minimum`."""
-    if figure.value is None or figure.n >= minimum:
+def marked(figure: Figure, minimum: int, *, n: int | None = None) -> Figure:
+    """The figure, with a mark if it rests on fewer than `minimum`; `n`: items, where the figure's counts others."""
+    if figure.value is None or (figure.n if n is None else n) >= minimum:
         return figure
     return replace(figure, reason=f"fewer than {minimum}: do not lean on it")
 

@@ -34,7 +34,7 @@ class FigureSettings:
     gold: list[str] = field(default_factory=list)  # raters (globs) that are right, beside those of kind gold
     positive: float = 4  # a score from here on says that the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that make groups of people
-    disaggregate: list[str] = field(default_factory=list)  # attributes of items; a+b crosses two
+    disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
     minimum: int = 30  # items under which a part's figure is marked
     compare: list[str] = field(default_factory=list)  # attributes whose values are compared by Welch's t
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
@@ -98,8 +98,12 @@ def figures(
     """
     sets = _sets(answers, known, settings)
     for name, raters in sets.items():
+        own = answers.of_raters(raters)
+        yield from _agreement(own, settings, group=name)
+        if name == PEOPLE and len(raters) > 1:
+            yield from _with_the_others(own)
         if len(raters) > 1:
-            yield from _of_group(answers.of_raters(raters), name, settings)
+            yield from _agreement_of_parts(own, known, settings, group=name)
     if statuses is not None:
         yield from gold.accounting(statuses, double, repeated)
     if settings.crowdtruth and known.names is not None:
@@ -133,15 +137,30 @@ def matching(raters: Sequence[str], pattern: str) -> list[str]:
     return [name for name in raters if fnmatchcase(name, pattern) or fnmatchcase(name.partition("@")[0], pattern)]
 
 
-def _of_group(answers: Answers, name: str, settings: FigureSettings) -> Iterator[Figure]:
-    found = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights)
+def _agreement(answers: Answers, settings: FigureSettings, *, group: str, pairs: bool = True) -> Iterator[Figure]:
+    """How far the raters of a group agree; undefined, with its reason, of one rater."""
+    found = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights, pairs=pairs)
     if answers.scored:
         found += [*reliability.icc(answers), *reliability.pairwise_correlations(answers)]
     for figure in found:
-        yield figure.at(group=name)
-    if name == PEOPLE and answers.values and len(answers.raters) <= MAX_LINES:
-        for figure in majority.rater_unit_agreement(answers):
-            yield figure.at(group=name)
+        yield figure.at(group=group)
+
+
+def _with_the_others(people: Answers) -> Iterator[Figure]:
+    if people.values and len(people.raters) <= MAX_LINES:
+        for figure in majority.rater_unit_agreement(people):
+            yield figure.at(group=PEOPLE)
+
+
+def _agreement_of_parts(answers: Answers, known: Known, settings: FigureSettings, *, group: str) -> Iterator[Figure]:
+    """The same for each part of the items (CAIRE, table 14: by country); kappas of pairs are of all items only."""
+    for attribute in settings.disaggregate:
+        for value, chosen in known.parts.get(attribute, {}).items():
+            part = answers.of_items(chosen)
+            own = part.of_raters([part.raters[code] for code in np.unique(part.rater)])
+            shared = int((own.per_item() > 1).sum())
+            for figure in _agreement(own, settings, group=group, pairs=False):
+                yield model_scores.marked(figure, settings.minimum, n=shared).at(attribute=attribute, part=value)
 
 
 def _scores(

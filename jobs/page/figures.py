@@ -69,6 +69,14 @@ FAMILIES = (
         ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
          "pairwise_spearman"),
         ("group",),
+        without="attribute",
+    ),
+    Family(
+        "Agreement by part",
+        ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
+         "pairwise_spearman"),
+        ("group",),
+        needs="attribute",
     ),
     Family("Agreement of two raters", ("kappa",), ("group", "weights")),
     Family("Raters and the others", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
@@ -162,6 +170,8 @@ def _table(family: Family, figures: Iterable[Figure]) -> FigureTable | None:
 
 
 def _fits(family: Family, figure: Figure) -> bool:
+    if figure.reason == "one rater":  # the table `metrics` says so; on the page it would be a table of dashes
+        return False
     if family.needs and family.needs not in figure.dims:
         return False
     return not (family.without and family.without in figure.dims)

@@ -96,6 +96,58 @@ def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
     assert found["ratings_repeated", "file", "value"]["value"] == 2
 
 
+def test_columns_make_parts_groups_and_gold(tmp_path):
+    lines = ["image,who,score,scene,land"]
+    for i in range(12):
+        for n, (who, land) in enumerate((("al", "PE"), ("bea", "PE"), ("c", "KE"))):
+            lines.append(f"{i:03},{who},{1 + (i + n * (i % 2)) % 5},{'indoors' if i % 2 else 'outdoors'},{land}")
+        lines.append(f"{i:03},expert,{1 + i % 5},,")
+    file = write(tmp_path / "r.csv", lines)
+    keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    more = ["figures.disaggregate=[scene]", "figures.groups=[land]", "figures.gold=[expert]"]
+    cli.execute("figures", [*keys, *more, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    # of even images (outdoors) all three give the same
+    by_part = {key: row["value"] for key, row in found.items() if key[0] == "percent_agreement"}
+    assert by_part["percent_agreement", *sorted(["scene", "outdoors", "people", "file", "value"])] == 1
+    assert by_part["percent_agreement", *sorted(["scene", "indoors", "people", "file", "value"])] < 1
+    assert by_part["percent_agreement", *sorted(["people, land PE", "file", "value"])] is not None
+    assert by_part["percent_agreement", *sorted(["people, land KE", "file", "value"])] is None
+    assert any(key[0] == "f1" for key in found)
+    assert not any("expert" in key for key in found)
+
+
+def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
+    file = write(tmp_path / "r.csv", ["i,r,v", "a,x,1", "b,x,3", "c,x,2"])
+    cli.execute(
+        "figures", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    for key, row in figures_in(tmp_path / "F").items():
+        if key[0] in ("alpha", "percent_agreement", "icc1", "icc2k", "pairwise_pearson"):
+            assert (row["value"], row["reason"]) == (None, "one rater")
+
+
+def test_what_may_be_misread_is_told(tmp_path, capsys):
+    """A comma of thousands cannot be told from a decimal one; two ratings of one item by one person become one."""
+    rows = ['a,x,"1,000"', 'a,y,"2,000"', 'b,x,"1,000"', 'b,y,"1,000"', 'b,y,"3,000"']
+    file = write(tmp_path / "r.csv", ["i,r,v", *rows])
+    cli.execute(
+        "figures", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    said = capsys.readouterr().out
+    assert "5 answers have a decimal comma: 1,000 is read as 1" in said
+    assert "value: 1 rows are of a rater and item that stand there before" in said
+
+
+@pytest.mark.parametrize("word", ["1e400", "-1e999", "1e200", "inf", "NaN"])
+def test_numbers_past_all_bounds_are_words(tmp_path, capsys, word):
+    file = write(tmp_path / "r.csv", ["i,r,v", f"a,x,{word}", "a,y,1", "b,x,2", "b,y,2"])
+    cli.execute(
+        "figures", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    assert f"1 of 4 answers are no numbers, as {word!r}" in capsys.readouterr().out
+
+
 def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
     rows = ["HITId,AssignmentId,WorkerId,Answer.tags", "h1,1,a,cat", "h1,2,b,", "h2,3,a,", "h2,4,b,"]
     file = write(tmp_path / "t.csv", rows)
@@ -205,6 +257,21 @@ WRONG = {
     "two models in one file": (
         ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],
         "picture 'a' has question '1' twice",
+    ),
+    "a part that differs within an item": (
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
+         "figures.disaggregate=[who]"],
+        "column 'who' says 'al' and 'bea' of item '000'; it tells no items apart",
+    ),
+    "a part that is no column": (
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
+         "figures.disaggregate=[sceen]"],
+        "no column 'sceen'",
+    ),
+    "a setting for tables": (["input={f}/r.csv", "figures.by=[condition]"], "figures.by: changes nothing"),
+    "a setting for agreement": (
+        ["input={f}/r.csv", "task=crowdtruth", "figures.disaggregate=[who]"],
+        "figures.disaggregate: changes nothing in task=crowdtruth",
     ),
     "weights that are none": (["input={f}/r.csv", "figures.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
 }  # fmt: skip

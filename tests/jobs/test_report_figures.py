@@ -3,6 +3,8 @@
 import json
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 
 from jobs import cli
@@ -74,12 +76,46 @@ def one(report, metric, **dims):
 def test_agreement_of_people_models_ensembles_and_countries(report):
     question = {"rubric": "r", "question": "due_weight"}
     groups = {r["dims"]["group"] for r in report[0] if r["metric"] == "alpha" and question.items() <= r["dims"].items()}
-    assert groups == {"people", "models", "two", "people, country India"}  # one person of Brazil agrees with nobody
+    assert groups == {"people", "models", "two", "people, country India", "people, country Brazil"}
+    alone = one(report, "alpha", level="ordinal", group="people, country Brazil", **question)
+    assert (alone["value"], alone["status"], alone["reason"]) == (None, "skipped", "one rater")
     both = [one(report, "alpha", level="ordinal", group=g, **question) for g in ("models", "two")]
     assert both[0]["value"] == both[1]["value"]
     assert both[0]["n"] == 40
     kappa = one(report, "kappa", group="people, country India", **question)
     assert (kappa["dims"]["rater_a"], kappa["dims"]["rater_b"]) == ("p1", "p2")
+
+
+def test_agreement_of_parts_is_that_of_their_items_alone(report, tables, tmp_path):
+    """CAIRE, table 14. A report of the ratings of those items has the same figures."""
+    rows = ds.dataset(tables["ratings"]).to_table()
+    west = rows.filter(pc.is_in(rows["item_id"], pa.array([f"i{i}" for i in range(30, 40)])))
+    keys = [f"ratings=[{write(tmp_path / 'west', 'ratings', west.to_pylist())}]", f"raters=[{tables['raters']}]"]
+    cli.execute("report", [*keys, f"out={tmp_path}/out"])
+    alone = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    alone = ([r | {"dims": json.loads(r["dims"])} for r in alone],)
+    for metric, more in (("alpha", {"level": "ordinal"}), ("percent_agreement", {}), ("pairwise_spearman", {})):
+        dims = {"group": "people", "question": "due_weight", **more}
+        part = one(report, metric, attribute="region", part="West", **dims)
+        whole = one(alone, metric, **dims)
+        assert (part["value"], part["low"], part["n"]) == (whole["value"], whole["low"], whole["n"])
+        assert part["reason"] == "fewer than 30: do not lean on it"
+    assert one(report, "alpha", attribute="region", part="East", level="ordinal", group="people",
+               question="due_weight")["reason"] is None  # fmt: skip
+    assert {r["dims"]["part"] for r in report[0] if r["metric"] == "icc1" and "part" in r["dims"]} == {
+        "East", "West", "gemma-3@1", "qwen2-vl@1",
+    }  # fmt: skip
+
+
+def test_what_an_item_was_judged_against_makes_parts_too(tmp_path):
+    rows = [rating(f"i{i}", p, "q", str(1 + (i * (1 + n * k)) % 5), target=t)
+            for i in range(9) for n, p in enumerate(("p1", "p2")) for k, t in enumerate(("China", "Mali"))]  # fmt: skip
+    place = write(tmp_path / "R", "ratings", rows)
+    cli.execute("report", [f"ratings=[{place}]", "figures.disaggregate=[target]", f"out={tmp_path}/out"])
+    found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
+    found = ([r | {"dims": json.loads(r["dims"])} for r in found],)
+    assert one(found, "percent_agreement", attribute="target", part="China", group="people")["value"] == 1
+    assert one(found, "percent_agreement", attribute="target", part="Mali", group="people")["value"] < 1
 
 
 def test_people_need_three_ratings_and_models_do_not(report):
@@ -219,10 +255,13 @@ def test_scene_graphs_from_tables(tmp_path):
         ("figures.stop=0", "out of range"),
         ("figures.ensembles.people=[p1]", "that group is there already"),
         ("figures.groups=[planet]", "no column planet"),
+        ("figures.disaggregate=[regoin]", "no item has an attribute 'regoin'; there are region, and target"),
+        ("figures.compare=[region+x]", "no item has an attribute 'x'"),
     ],
 )
 def test_wrong_settings(tables, tmp_path, key, sentence):
-    keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", key, f"out={tmp_path}/out"]
+    keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", f"items={tables['items']}", key]
+    keys.append(f"out={tmp_path}/out")
     with pytest.raises(InputError, match=sentence):
         cli.execute("report", keys)
     assert not (tmp_path / "out").exists()

@@ -48,6 +48,13 @@ def test_two_figures_of_one_name_are_refused():
         figures_table([undefined("m", "d", "r"), undefined("m", "d", "r")])
 
 
+def test_resamples_that_are_all_equal_are_no_interval():
+    same = np.stack([np.full(50, 0.1), np.ones(50)], 1)
+    assert bootstrap(block_sums(same), ratio) is None
+    same[0, 0] = 0.2
+    assert bootstrap(block_sums(same), ratio) is not None
+
+
 def test_own_dims_win():
     assert undefined("m", "d", "r", dims={"rater": "a"}).at(rater="b", x="y").dims == {"rater": "a", "x": "y"}
 

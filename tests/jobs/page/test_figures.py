@@ -33,13 +33,17 @@ def test_questions_stand_in_the_rubrics_order():
 
 
 def test_reasons_are_told_once_and_long_tables_are_cut():
-    gone = [undefined("alpha", "d", "one rater", dims={"level": str(i), "group": "g"}) for i in range(MAX_ROWS + 7)]
+    gone = [undefined("alpha", "d", "no pairs", dims={"level": str(i), "group": "g"}) for i in range(MAX_ROWS + 7)]
     (block,) = blocks(gone)
-    assert block.tables[0].notes == ("one rater",)
+    assert block.tables[0].notes == ("no pairs",)
     assert (len(block.tables[0].rows), block.tables[0].more) == (MAX_ROWS, 7)
     text = render(Page(title="t", figures=gone))
-    assert text.count("one rater") == 1
+    assert text.count("no pairs") == 1
     assert "7 more rows" in text
+
+
+def test_groups_of_one_rater_make_no_table_of_dashes():
+    assert blocks([undefined("alpha", "d", "one rater", dims={"group": "g", "level": "nominal"})]) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,9 @@ def test_values_are_told_in_their_units(figure, value, interval):
 def test_the_sample_page_shows_values_intervals_n_and_marks():
     html = render(sample.page())
     page = " ".join(re.sub("<[^>]+>", " ", html).split())
-    (figure,) = [f for f in sample.told() if f.metric == "alpha" and f.dims == {**f.dims, "level": "ordinal"}]
+    wanted = {"group": "people", "level": "ordinal"}
+    fitting = [f for f in sample.told() if f.metric == "alpha" and wanted.items() <= f.dims.items()]
+    (figure,) = [f for f in fitting if "attribute" not in f.dims]
     assert f"Krippendorff’s α · ordinal {told(figure)} {between(figure)} · n {figure.n}" in page
     assert 'title="fewer than 30: do not lean on it">few</span>' in html
     assert "What the figures are" in page
