@@ -72,7 +72,7 @@ class Columns:
     value: str | None = None  # the answer: a number, a category, yes or no
     question: str | None = None  # agreement: figures for each; dsg: the question's id
     parents: str | None = None  # dsg: ids of questions that must be answered yes
-    valid: str | None = None  # dsg: no, false or 0 leaves the question out
+    valid: str | None = None  # dsg: no, false, 0 or invalid leaves the question out
 
 
 @dataclass
@@ -354,7 +354,7 @@ def _dsg(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterato
             pictures[line["item"]][name] = dsg.Question(
                 question=name,
                 parents=dsg.parents_of(line.get("parents")),
-                valid=(line.get("valid") or "").strip().lower() not in ("no", "false", "0"),
+                valid=_is_valid(uri, line.get("valid")),
                 answer=line["value"],
             )
     if not pictures:
@@ -371,6 +371,15 @@ def _dsg(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterato
     yield from dsg.dsg_figures({name: list(own.values()) for name, own in pictures.items()}, people)
 
 
+def _is_valid(uri: str, word: str | None) -> bool:
+    plain = dsg.id_of((word or "yes").casefold())
+    if plain in dsg.YES | {"valid", "t"}:
+        return True
+    if plain in dsg.NO | {"invalid", "f"}:
+        return False
+    raise InputError(f"{uri}: columns.valid= says {word!r} of a question, which is neither yes nor no")
+
+
 def _people(cfg: FiguresConfig) -> dict[str, float]:
     """picture -> mean rating."""
     uri = locations.find(cfg.people or "")[0].uri
@@ -378,11 +387,11 @@ def _people(cfg: FiguresConfig) -> dict[str, float]:
     for batch in batches(uri, encoding=cfg.encoding):
         names = {key: _names(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
         rows = chosen(uri, batch, names, {})
-        try:
-            scores = rows["value"].cast(pa.float64()).to_pylist()
-        except pa.ArrowInvalid as error:
-            raise InputError(f"{uri}: people_columns.value is no number ({str(error).splitlines()[0]})") from error
-        for item, score in zip(rows["item"].to_pylist(), scores, strict=True):
+        scores = _numbers(rows["value"])
+        strange = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
+        if len(strange):
+            raise InputError(f"{uri}: people_columns.value is no number, as {strange[0].as_py()!r}")
+        for item, score in zip(rows["item"].to_pylist(), scores.to_pylist(), strict=True):
             if item is not None and score is not None:
                 given[item].append(score)
     return {item: float(np.mean(scores)) for item, scores in given.items()}

@@ -177,6 +177,27 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
     assert "1 parents are no question of their picture and ask for nothing, as '9'" in capsys.readouterr().out
 
 
+def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path):
+    """Of each picture 1 is yes, 2 and 3 are parents of each other, 4 is invalid: (1 + 0 + 0) / 3 with, else 2 / 3."""
+    lines = ["pic;q;par;ok;ans"]
+    for picture in range(4):
+        said = "yes" if picture else "no"
+        lines += [f"p{picture};1;;TRUE;{said}", f"p{picture};2;3;valid;yes", f"p{picture};3;2;;no"]
+        lines.append(f"p{picture};4;1;invalid;yes")
+    file = write(tmp_path / "a.csv", lines)
+    people = write(tmp_path / "p.csv", ["pic;v", *(f"p{n};{n},5" for n in range(4)), "gone;1,0"])
+    keys = ["columns.item=pic", "columns.question=q", "columns.parents=par", "columns.value=ans", "columns.valid=ok",
+            f"people={people}", "people_columns.item=pic", "people_columns.value=v"]  # fmt: skip
+    cli.execute("figures", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["dsg_invalid",]["value"] == 4
+    assert found["dsg_invalid",]["coverage"] == 1
+    score = found["dsg_score", "answered", "with dependencies"]
+    assert (score["value"], score["n"], score["coverage"]) == (pytest.approx((0 + 3 * 1 / 3) / 4), 4, 4 / 5)
+    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 / 3 + 3 * 2 / 3) / 4)
+    assert found["dsg_score", "published", "without dependencies"]["n"] == 5
+
+
 def test_crowdtruth_of_the_released_file(data, tmp_path):
     folder = data / "crowdtruth"
     cli.execute(
@@ -273,6 +294,15 @@ WRONG = {
         ["input={f}/r.csv", "task=crowdtruth", "figures.disaggregate=[who]"],
         "figures.disaggregate: changes nothing in task=crowdtruth",
     ),
+    "a word that says neither valid nor invalid": (
+        ["input={f}/v.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v", "columns.valid=k"],
+        "columns.valid= says 'perhaps' of a question, which is neither yes nor no",
+    ),
+    "ratings of people that are words": (
+        ["input={f}/q.csv", "task=dsg", "people={f}/w.csv", "people_columns.item=i", "people_columns.value=v",
+         "columns.item=i", "columns.question=q", "columns.value=v"],
+        "people_columns.value is no number, as 'good'",
+    ),
     "weights that are none": (["input={f}/r.csv", "figures.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
 }  # fmt: skip
 
@@ -284,6 +314,8 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(tmp_path, na
     write(tmp_path / "ragged.csv", ["a,b", "1,2", "1,2,3"])
     write(tmp_path / "q.csv", ["i,q,v", "a,1,yes"])
     write(tmp_path / "two.csv", ["i,q,v,m", "a,1,yes,x", "a,1.0,no,y"])
+    write(tmp_path / "v.csv", ["i,q,v,k", "a,1,yes,perhaps"])
+    write(tmp_path / "w.csv", ["i,v", "a,good"])
     write(tmp_path / "twice.csv", ["a,b,b", "1,2,3"])
     (tmp_path / "latin.csv").write_bytes("a,b\né,1\n".encode("latin-1"))
     (tmp_path / "empty.csv").write_bytes(b"")
