@@ -14,6 +14,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.titles import Fold
+from jobs.corpora.annotations import text_files
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -112,27 +113,34 @@ def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str
                 except pa.ArrowException as error:
                     raise InputError(f"{uri}: not a readable Parquet file") from error
             return _columns(uri, {c: table[c].to_pylist() for c in table.column_names}, column)
-        try:
-            text = locations.read_bytes(uri).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
+        data = locations.read_bytes(uri)
     if name.endswith(".txt"):
-        lines: list[str | None] = list(text.splitlines())
+        lines: list[str | None] = list(_text(uri, data, "utf-8-sig").splitlines())
         return lines, [None] * len(lines)
+    text = io.StringIO(_text(uri, data, text_files.marked(data)), newline="")
     try:
-        rows = list(
-            csv.reader(io.StringIO(text, newline=""), delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
-        )
+        dialect = text_files.look_at(uri, delimiter="\t" if name.endswith(".tsv") else None)
+        rows = list(csv.reader(text, delimiter=dialect.delimiter, strict=True))[dialect.before :]
     except csv.Error as error:
         raise InputError(f"{uri}: cannot be read as CSV ({error})") from error
-    if not rows:
-        raise InputError(f"{uri}: empty, a header is needed")
-    header = [c.strip() for c in rows[0]]
+    header = list(dialect.header)
+    for number, row in enumerate(rows, start=1 + dialect.before):
+        if any(row[len(header) :]):  # an unquoted "Lima, Peru" would be searched as Lima
+            raise InputError(
+                f"{uri}: row {number} has {len(row)} fields, the header {len(header)}; put terms in quotes"
+            )
     if twice := next((c for c in header if header.count(c) > 1), None):
         raise InputError(f"{uri}: column {twice} stands twice in its header")
     by_column = dict(zip(header, zip_longest(*rows[1:]), strict=False))
     absent = [None] * (len(rows) - 1)  # of a column that stands in the header alone
     return _columns(uri, {name: list(by_column.get(name, absent)) for name in header}, column)
+
+
+def _text(uri: str, data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{uri}: not {encoding.removesuffix('-sig').upper()} (byte {error.start})") from error
 
 
 def _columns(

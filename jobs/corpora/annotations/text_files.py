@@ -35,6 +35,11 @@ class Dialect:
     before: int = 0
 
 
+def marked(head: bytes) -> str:
+    """The encoding that a byte-order mark at the beginning tells, else UTF-8."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+
+
 def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = None) -> Dialect:
     """Tell how `uri` is written from its beginning; what is given is not sniffed.
 
@@ -46,7 +51,7 @@ def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = No
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
         head: bytes = stream.read(SNIFFED)
-    told = encoding or next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+    told = encoding or marked(head)
     try:
         errors = "replace" if encoding else "strict"
         text = codecs.getincrementaldecoder(told)(errors).decode(head, final=len(head) < SNIFFED)

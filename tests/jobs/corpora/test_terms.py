@@ -41,10 +41,13 @@ def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> Non
         ("x.csv", "Term\nwar\n"),
         ("x.csv", "id,PHRASE\n1,war\n"),
         ("x.csv", "term,source\nwar\n"),  # the column of sources stands in the header alone
-        ("x.csv", "term,note\nwar,a,b,c\n"),
+        ("x.csv", "Term;note\nwar;1\n"),
+        ("x.csv", "sep=;\r\nterm;note\r\nwar;a, b\r\n"),
+        ("x.csv", "term\tnote\nwar\t1\n".encode("utf-16")),
+        ("x.csv", "term\nwar\n"),
     ],
 )
-def test_files_of_several_kinds(tmp_path: Path, name: str, content: str) -> None:
+def test_files_of_several_kinds(tmp_path: Path, name: str, content: str | bytes) -> None:
     assert terms(tmp_path, content, name) == {"war": ("x",)}
 
 
@@ -76,6 +79,8 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
         ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
         ("x.csv", b"war\npeace\n", "there are war .*; a list without a header is a .txt file"),
         ("x.csv", b"term,term\nwar,peace\n", "column term stands twice"),
+        ("x.csv", b"term\nwar\nLima, Peru\n", "row 3 has 2 fields, the header 1; put terms in quotes"),
+        ("x.csv", b"term,note\nwar,a,b,c\n", "row 2 has 4 fields, the header 2"),
         ("x.csv", b'term\n"war\npeace\n', "cannot be read as CSV"),
         ("x.csv.gz", b"\x1f\x8b", "terms are read from .csv, .tsv, .txt, .parquet files"),
         ("x.xlsx", b"PK\x03\x04", "terms are read from"),
