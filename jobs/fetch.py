@@ -166,6 +166,8 @@ class _Folder:
         self._place = locations.absolute(cfg.source.path)
         self._records = _Records(cfg.input) if cfg.input else None
         files = folder.files_of(self._place)
+        if self._records:
+            folder.check_names(self._place, files, self._records.table)
         self.records = self._records.table if self._records else None
         alone = [] if self._records else list(folder.folder_units(files, cfg.unit_rows))
         self.units = self._records.units if self._records else alone

@@ -194,7 +194,7 @@ def down_sample(chosen: Chosen, records: TableSource, wishes: Wishes) -> None:
         there = ", ".join(f"{n:,} of {name}" for name, n in sorted(found.items()))
         raise InputError(
             f"size={wishes.size}: only records of downsample={method} are drawn from, and without them {others:,} are "
-            f"left; there are {there}"
+            f"left; there are {there} (downsample= names another method)"
         )
     lot = lots(_image_ids(records, pool), purpose="size", seed=wishes.seed)
     decision.drop(pool[~drawn(lot, wishes.size - others)], "size")

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from actors.ids import content_id
+from jobs.errors import InputError
 from jobs.sources import repeats
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.reading import read_unit
+from jobs.store.reading import TableSource, read_unit
 from jobs.store.units import Unit
 from jobs.store.writer import Task
 
@@ -19,6 +20,26 @@ from jobs.store.writer import Task
 def files_of(folder: str) -> list[Object]:
     """The files below `folder` whose names do not begin with a dot, those that cannot be read among them."""
     return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
+
+
+def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
+    """Refuse a folder that has not one of the records' pictures: it is another one, or its names are of another kind.
+
+    Raises:
+        InputError: with the name that was looked for.
+    """
+    there = {o.uri.removeprefix(folder).lstrip("/") for o in files}
+    looked_for = ""
+    for batch in records.batches(["image_url"]):
+        names = [file_name(url or "") for url in batch["image_url"].to_pylist()]
+        if any(name in there for name in names):
+            return
+        looked_for = looked_for or next(filter(None, names), "")
+    if looked_for:
+        raise InputError(
+            f"source.path={folder}: none of the records' pictures is among its {len(files):,} files; looked for is the "
+            f"last part of image_url, as {looked_for!r}"
+        )
 
 
 def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:

@@ -2,7 +2,7 @@
 
 import io
 import tarfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -262,6 +262,21 @@ def test_wrong_keys_are_told_in_one_sentence(
     assert said in error
     assert len(error.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_any_of_the_pictures_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written: it is another folder, or its names are of another kind. One match is enough to go on."""
+    write_records(str(tmp_path / "records"), [[record("a"), record("b")], [record("c")]])
+    wanted = PurePosixPath(record("c")["image_url"]).name
+    (tmp_path / "pictures" / "below").mkdir(parents=True)
+    for name in ("other.jpg", f"below/{wanted}"):
+        (tmp_path / "pictures" / name).write_bytes(b"x")
+    keys = ["source=folder", f"source.path={tmp_path}/pictures", f"input={tmp_path}/records", f"out={tmp_path}/out"]
+    assert cli.main("fetch", keys) == 2
+    assert "none of the records' pictures is among its 2 files; looked for is" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "pictures" / wanted).write_bytes(b"x")
+    assert cli.main("fetch", [*keys, "plan=true"]) == 0
 
 
 def test_wrong_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
