@@ -102,7 +102,7 @@ def question_figures(
             known,
             settings,
             inverted=inverted,
-            statuses=read.statuses,
+            ended=read.ended,
             double=read.double,
             repeated=read.statuses.total() - int(read.answers.asked.sum()),
         )

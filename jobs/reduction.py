@@ -55,7 +55,7 @@ class Reduced:
     Attributes:
         answers: the ok ones; its items are the pairs of item and target that were asked about.
         item: uint64[items], the hash of each pair's item; target: int[items], index into `targets`.
-        statuses: ratings by status; `double`: pairs with more than one rating, of any status.
+        ended: rater -> its ratings by status; `double`: pairs with more than one rating, of any status.
     """
 
     key: Key
@@ -63,8 +63,13 @@ class Reduced:
     item: Hashes
     target: NDArray[np.int32]
     targets: tuple[str, ...]
-    statuses: Counter[str]
+    ended: Mapping[str, Counter[str]]
     double: int
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """All ratings by status."""
+        return sum(self.ended.values(), start=Counter())
 
 
 class Reduction:
@@ -193,14 +198,16 @@ class Reduction:
         if key in self._files:
             self._files[key].flush()
         present, n = self._present(key)
-        names, statuses, double = self.raters, np.zeros(len(STATUSES), np.int64), 0
+        names, double = self.raters, 0
+        ended = np.zeros((len(present), len(STATUSES)), np.int64)
         answers = _Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
         units = _Growing(n, item="u8", target="i4")
         asked = np.zeros(len(present), np.int64)
         values, recode = self._ordered(key, order)
         for rows in self._parts(key, n, countries or {}):
-            statuses += np.bincount(rows["status"], minlength=len(STATUSES))
             rater = np.searchsorted(present, rows["rater"])
+            cell = rater * len(STATUSES) + rows["status"]
+            ended += np.bincount(cell, minlength=ended.size).reshape(ended.shape)
             unit, first = _units(rows)
             asked += _distinct(unit, rater, len(present))
             double += int((np.bincount(unit) > 1).sum())
@@ -222,7 +229,10 @@ class Reduction:
             item=units.arrays["item"],
             target=units.arrays["target"],
             targets=tuple(self._targets),
-            statuses=Counter({status: int(k) for status, k in zip(STATUSES, statuses, strict=True) if k}),
+            ended={
+                names[code]: Counter({status: k for status, k in zip(STATUSES, of.tolist(), strict=True) if k})
+                for code, of in zip(present, ended, strict=True)
+            },
             double=double,
         )
 

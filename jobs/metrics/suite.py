@@ -86,7 +86,7 @@ def figures(
     settings: FigureSettings,
     *,
     inverted: bool = False,
-    statuses: Counter[str] | None = None,
+    ended: Mapping[str, Counter[str]] | None = None,
     double: int = 0,
     repeated: int = 0,
 ) -> Iterator[Figure]:
@@ -94,7 +94,7 @@ def figures(
 
     Args:
         inverted: turn the scale round first, for scores of models.
-        statuses, double, repeated: for the accounting, see `gold.accounting`; None: none.
+        ended: rater -> its ratings by status; double, repeated: for the accounting, see `gold.accounting`; None: none.
     """
     sets = _sets(answers, known, settings)
     for name, raters in sets.items():
@@ -104,8 +104,10 @@ def figures(
             yield from _with_the_others(own)
         if len(raters) > 1:
             yield from _agreement_of_parts(own, known, settings, group=name)
-    if statuses is not None:
-        yield from gold.accounting(statuses, double, repeated)
+    if ended is not None:
+        yield from gold.accounting(sum(ended.values(), start=Counter()), double, repeated)
+        for name in (PEOPLE, MODELS):
+            yield from gold.endings([ended[rater] for rater in sets.get(name, ())], group=name)
     if settings.crowdtruth and known.names is not None:
         yield from _crowdtruth(answers, known, settings, sets)
     if answers.scored:

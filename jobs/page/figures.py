@@ -64,6 +64,7 @@ _ONE_BY_ONE = (
 FAMILIES = (
     Family("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left"),
            ("metric",)),
+    Family("Ratings without an answer", ("status_share",), ("group",)),
     Family(
         "Agreement among raters",
         ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
@@ -100,7 +101,8 @@ FAMILIES = (
 )  # fmt: skip
 SHARE_METRICS = frozenset({
     "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
-    "majority_share", "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
+    "majority_share", "status_share",
+    "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
     "accuracy", "unit_quality_zero", "share_difference",
 })  # fmt: skip
 COUNTS = frozenset({
@@ -117,6 +119,7 @@ NAMES = {
     "kappa": "Cohen’s κ",
     "pairwise_pearson": "Pearson, mean of pairs",
     "pairwise_spearman": "Spearman, mean of pairs",
+    "status_share": "share",
     "share_lowest": "lowest",
     "share_at_least": "at least",
     "group_mean_score": "mean",

@@ -56,6 +56,7 @@ def test_parts_of_a_large_question_are_the_question(monkeypatch, part):
     for name in ("item", "rater", "value", "score", "asked"):
         assert getattr(parts.answers, name).tolist() == getattr(whole.answers, name).tolist(), name
     assert (parts.item.tolist(), parts.target.tolist()) == (whole.item.tolist(), whole.target.tolist())
+    assert parts.ended == whole.ended
     assert (parts.statuses, parts.double, parts.answers.items) == (whole.statuses, whole.double, whole.answers.items)
 
 
@@ -82,6 +83,7 @@ def test_what_is_not_ok_is_asked_and_not_answered():
     found = reduced([rating("i", "p1", "q", "4"), rating("i", "p2", "q", None), rating("j", "p2", "q", None)])["r", "q"]
     assert (found.answers.n, found.answers.items, dict(found.statuses)) == (1, 2, {"ok": 1, "unparsed": 2})
     assert found.answers.coverage == 1 / 3
+    assert found.ended == {"p1": {"ok": 1}, "p2": {"unparsed": 2}}
     assert found.double == 1
 
 

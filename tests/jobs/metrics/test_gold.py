@@ -8,7 +8,18 @@ from scipy.stats import ttest_ind_from_stats
 from sklearn.metrics import precision_recall_fscore_support
 
 from jobs.metrics.answers import Answers
-from jobs.metrics.gold import accounting, accuracy, classification, deviations, preference_agreement, readings, welch
+from jobs.metrics.gold import (
+    OVER_RATERS,
+    accounting,
+    accuracy,
+    classification,
+    deviations,
+    endings,
+    preference_agreement,
+    readings,
+    welch,
+)
+from jobs.metrics.intervals import wilson
 
 NAN = np.nan
 
@@ -124,3 +135,21 @@ def test_rome_table_1():
         "ratings_excluded": 64,
         "ratings_left": 1505,
     }
+
+
+def test_how_often_people_report_and_that_few_raters_do():
+    """Century: two people made 137 of 147 reports; an interval of independent ratings would be far too narrow."""
+    crowd = [{"ok": 99, "reported": 1} for _ in range(10)] + [{"ok": 30, "reported": 70}, {"ok": 33, "reported": 67}]
+    found = {f.dims["status"]: f for f in endings(crowd, group="people")}
+    assert set(found) == {"reported", "skipped"}
+    reports = found["reported"]
+    assert (reports.value, reports.n, reports.coverage) == (147 / 1200, 1200, 1)
+    assert reports.interval_method == OVER_RATERS
+    low, high = wilson(147, 1200)
+    assert reports.low is not None
+    assert reports.high is not None
+    assert reports.high - reports.low > 5 * (high - low)
+    assert (found["skipped"].value, found["skipped"].interval_method) == (0, "wilson 95%")
+    (alone,) = [f for f in endings([{"ok": 3, "reported": 1}], group="people") if f.value]
+    assert (alone.low, alone.high) == wilson(1, 4)
+    assert list(endings([], group="people")) == []
