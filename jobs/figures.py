@@ -15,7 +15,7 @@ import csv
 import io
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -187,7 +187,7 @@ def _rows(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterat
 
 def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Figure]:
     """Through the same codes as the table `ratings`: memory does not grow with the file."""
-    numeric = _is_scale(cfg, uri, columns)
+    scales = _scales(cfg, uri, columns)
     parts = sorted({part for name in figuring.told_apart(cfg.figures) for part in name.split("+")})
     groups = [name for name in cfg.figures.groups if cfg.figures.groups != FigureSettings().groups]
     of_items, of_raters = Attributes("item", parts), Attributes("rater", groups)
@@ -195,8 +195,8 @@ def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> I
     place = 0
     with Reduction(keep_ids=cfg.figures.crowdtruth) as reduction:
         for batch in _rows(cfg, uri, columns | more):
-            _check_named(uri, batch, ("item", "rater"))
-            reduction.add(_as_ratings(batch, numeric=numeric, first=place))
+            _check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
+            reduction.add(_as_ratings(batch, scales, first=place))
             of_items.add(uri, batch)
             of_raters.add(uri, batch)
             place += batch.num_rows
@@ -242,27 +242,42 @@ class Attributes:
                     )
 
 
-def _is_scale(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> bool:
-    """Whether all answers are numbers; where only some are not, they are told, since one word makes categories."""
-    numbers, words, commas = 0, Counter[str](), Counter[str]()
+def _scales(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> set[str]:
+    """The questions all of whose answers are numbers.
+
+    Where only some are, it is told, since one word makes categories; and so are commas, which might be of thousands.
+    """
+    numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
     for batch in _rows(cfg, uri, columns):
-        given = batch["value"].drop_null()
-        word = given.filter(pc.is_null(_numbers(given)))
-        numbers += len(given) - len(word)
-        words.update(word.to_pylist())
-        commas.update(given.filter(pc.match_substring_regex(given, DECIMAL_COMMA)).to_pylist())
-    if commas and not words:
-        example = commas.most_common(1)[0][0]
+        table = pa.table({"question": _questions(batch), "value": batch["value"]}).group_by(["question", "value"])
+        counted = table.aggregate([([], "count_all")]).drop_null()
+        is_number = pc.is_valid(_numbers(counted["value"])).to_pylist()
+        is_comma = pc.match_substring_regex(counted["value"], DECIMAL_COMMA).to_pylist()
+        for found, number, comma in zip(counted.to_pylist(), is_number, is_comma, strict=True):
+            question, value, n = found["question"], found["value"], found["count_all"]
+            if number:
+                numbers[question] += n
+            else:
+                words[question][value] += n
+            if comma:
+                commas[question].append(value)
+    for question in sorted(commas.keys() - words.keys()):
+        example = min(commas[question])
         read = float(example.replace(",", "."))
-        say(f"{commas.total():,} answers have a decimal comma: {example} is read as {read:g}")
-    if words and numbers:
-        least = words.total()
-        example = words.most_common(1)[0][0]
+        say(f"{question}: answers have a decimal comma; {example} is read as {read:g}")
+    for question in sorted(words.keys() & numbers.keys()):
+        some, example = words[question].total(), words[question].most_common(1)[0][0]
         say(
-            f"{least:,} of {numbers + least:,} answers are no numbers, as {example!r}, so that all are categories; "
-            f"if such words are no answers: missing=[{example}]"
+            f"{question}: {some:,} of {numbers[question] + some:,} answers are no numbers, as {example!r}, so that all "
+            f"are categories; if such words are no answers: missing=[{example}]"
         )
-    return not words
+    return numbers.keys() - words.keys()
+
+
+def _questions(batch: pa.Table) -> pa.ChunkedArray:
+    if "question" in batch.column_names:
+        return batch["question"].fill_null("")
+    return pa.chunked_array([pa.array([QUESTION] * batch.num_rows, pa.string())])
 
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -280,22 +295,22 @@ def _check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
             raise InputError(f"{uri}: {batch[name].null_count} rows without {name}")
 
 
-def _as_ratings(batch: pa.Table, *, numeric: bool, first: int) -> pa.Table:
+def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.Table:
     """The columns of `ratings` that the reduction reads; a row without an answer is unparsed."""
-    n = batch.num_rows
-    value = batch["value"]
-    status = pc.if_else(pc.is_valid(value), Status.OK.value, Status.UNPARSED.value)
+    n, value, question = batch.num_rows, batch["value"], _questions(batch)
+    on_scale = pc.is_in(question, pa.array(sorted(scales), pa.string()))
+    score = pc.if_else(on_scale, _numbers(value), pa.scalar(None, pa.float64()))
     return pa.table({
         "item_id": batch["item"],
         "target": pa.array([""] * n),
         "rubric": pa.array([RUBRIC] * n),
-        "question": batch["question"].fill_null("") if "question" in batch.column_names else pa.array([QUESTION] * n),
+        "question": question,
         "rater": batch["rater"],
         "method": pa.array(["human"] * n),
         "sample": pa.array(range(first, first + n), pa.int32()),
-        "value": value,
-        "score": _numbers(value) if numeric else pa.nulls(n, pa.float64()),
-        "status": status,
+        "value": pc.coalesce(score.cast(pa.string()), value),  # 3, 3.0 and 3,0 are one answer
+        "score": score,
+        "status": pc.if_else(pc.is_valid(value), Status.OK.value, Status.UNPARSED.value),
     })  # fmt: skip
 
 

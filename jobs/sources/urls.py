@@ -90,9 +90,11 @@ def _check_ranges(source: SourceConfig) -> None:
     for host in source.allow_hosts:
         if not re.fullmatch(r"(\*|(\*\.)?[\w-]+(\.[\w-]+)*|\d+(\.\d+){3})(:\d{1,5})?", host):
             raise InputError(f"source.allow_hosts: {host!r} is not a host name, *.name or *, each with :port or not")
-    if source.api != source.api.format(host=""):
-        return
-    if not source.api.startswith("https://"):
+    try:
+        filled = source.api.format(host="wiki.example")
+    except (KeyError, IndexError, ValueError):
+        filled = ""
+    if not filled.startswith("https://"):
         raise InputError(f"source.api={source.api}: an https:// URL, {{host}} in it stands for the wiki's host")
 
 

@@ -117,6 +117,22 @@ def test_columns_make_parts_groups_and_gold(tmp_path):
     assert not any("expert" in key for key in found)
 
 
+def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys):
+    """And one number written in several ways is one answer."""
+    rows = ["a,x,s,3", "a,y,s,3.0", 'b,x,s,"4,0"', "b,y,s,4", "c,x,s,1", "c,y,s,2"]
+    rows += ["a,x,k,cat", "a,y,k,cat", "b,x,k,dog", "b,y,k,3"]
+    file = write(tmp_path / "r.csv", ["i,r,q,v", *rows])
+    keys = [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"]
+    cli.execute("figures", [*keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
+    assert found["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
+    assert found["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
+    assert found["percent_agreement", "file", "k", "people"]["value"] == 1 / 2
+    assert "k: 1 of 4" not in (said := capsys.readouterr().out)
+    assert "k: 3 of 4 answers are no numbers, as 'cat'" in said
+
+
 def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
     file = write(tmp_path / "r.csv", ["i,r,v", "a,x,1", "b,x,3", "c,x,2"])
     cli.execute(
@@ -135,7 +151,7 @@ def test_what_may_be_misread_is_told(tmp_path, capsys):
         "figures", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
     said = capsys.readouterr().out
-    assert "5 answers have a decimal comma: 1,000 is read as 1" in said
+    assert "value: answers have a decimal comma; 1,000 is read as 1\n" in said
     assert "value: 1 rows are of a rater and item that stand there before" in said
 
 
@@ -260,6 +276,10 @@ WRONG = {
         ["input={f}/hole.csv", "columns.item=image", "columns.rater=who", "columns.value=score"],
         "1 rows without item",
     ),
+    "no question": (
+        ["input={f}/gap.csv", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"],
+        "1 rows without question",
+    ),
     "not a table": (["input={f}/ragged.csv", "columns.item=a"], "not a readable file"),
     "people of another data set": (
         ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
@@ -316,6 +336,7 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(tmp_path, na
     write(tmp_path / "two.csv", ["i,q,v,m", "a,1,yes,x", "a,1.0,no,y"])
     write(tmp_path / "v.csv", ["i,q,v,k", "a,1,yes,perhaps"])
     write(tmp_path / "w.csv", ["i,v", "a,good"])
+    write(tmp_path / "gap.csv", ["i,r,q,v", "a,x,,1", "a,y,q,1"])
     write(tmp_path / "twice.csv", ["a,b,b", "1,2,3"])
     (tmp_path / "latin.csv").write_bytes("a,b\né,1\n".encode("latin-1"))
     (tmp_path / "empty.csv").write_bytes(b"")
