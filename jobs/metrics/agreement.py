@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import MAX_LEVELS, Answers
 from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BLOCKS, BOOTSTRAP, bootstrap, ratio, shuffled
+from jobs.metrics.intervals import BLOCKS, BOOTSTRAP, block_sums, bootstrap, ratio, shuffled
 
 Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -115,6 +115,39 @@ def krippendorff_alpha(
     )
 
 
+def alpha_of_moments(answers: Answers) -> Figure:
+    """Krippendorff's alpha with interval differences from sums of scores and squares: of any number of levels.
+
+    Undefined: no item has two ratings, or no variance.
+    """
+    definition, dims = _ALPHA.format(level="interval"), {"level": "interval"}
+    rows = answers.with_scores()
+    per_item = rows.per_item()
+    rated = per_item >= 2
+    if not rated.any():
+        return _no_pairs("alpha", definition, answers, dims=dims)
+    kept = rows.where(rated[rows.item])
+    score = kept.score - kept.score.mean()  # against cancellation
+    n = per_item[rated].astype(np.float64)
+    total, squares = (np.bincount(kept.item, x, answers.items)[rated] for x in (score, score**2))
+    # over ordered pairs of an item's ratings the squared differences sum up to 2 (n squares - total²)
+    sums = np.stack([2 * (n * squares - total**2) / (n - 1), n, total, squares], axis=1)
+
+    def alpha(summed: Floats) -> Floats:
+        observed, n, total, squares = summed.T
+        expected = 2 * (n * squares - total**2) / (n - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(1 - observed / expected)
+
+    value, coverage = float(alpha(sums.sum(0)[None])[0]), answers.coverage
+    if not np.ptp(kept.score) or not np.isfinite(value):
+        return undefined("alpha", definition, _EQUAL, n=len(n), coverage=coverage, dims=dims)
+    interval = bootstrap(block_sums(sums), alpha)
+    return estimated(
+        "alpha", definition, value, len(n), coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
+    )
+
+
 def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "value") -> Figure:
     """Cohen's kappa of the two raters of `answers`.
 
@@ -189,14 +222,22 @@ def agreement(
         pairs: kappa of each pair of raters too.
     """
     if not answers.scored:
+        if answers.n and not answers.values:
+            reason = f"more than {MAX_LEVELS} different answers: not a closed set"
+            share, alpha = _PERCENT.format(tolerance=0), _ALPHA.format(level="nominal")
+            return [
+                undefined("percent_agreement", share, reason, coverage=answers.coverage),
+                undefined("alpha", alpha, reason, coverage=answers.coverage, dims={"level": "nominal"}),
+            ]
         return [
             percent_agreement(answers, by="value"),
             krippendorff_alpha(answers, "nominal", by="value"),
             *(pairwise_kappas(answers) if pairs else ()),
         ]
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
-        reason = f"{levels} different scores: compare them as correlations"
-        return [undefined("alpha", _ALPHA.format(level="interval"), reason, dims={"level": "interval"})]
+        reason = f"{levels:,} different scores: how many are equal says nothing"
+        equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, coverage=answers.coverage)
+        return [equal, alpha_of_moments(answers)]
     figures = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
     figures += [krippendorff_alpha(answers, level) for level in LEVELS]
     for name, matrix in (weights or {}).items():

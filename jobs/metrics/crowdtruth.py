@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 REFERENCE = 0.001  # the reference stops when no measure changes by this much or more
 STRICT = 1e-10
-MAX_ROUNDS = 10_000
+MAX_ROUNDS = 2_000  # crowds that hardly agree swing between two states for ever
 ZERO = 1e-9  # a unit's quality below it is 0 but for rounding
 FLOOR = 1e-8  # the reference's least denominator, cosine and annotation quality
 
@@ -35,6 +35,10 @@ _DEFINITIONS = {
     "unit_annotation_score": "Share of a unit's workers who picked the annotation, weighed by quality; n counts its "
     "ratings. ",
 }
+
+
+class NoEndError(ValueError):
+    """The measures do not settle."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,8 @@ def crowdtruth(unit: ArrayLike, worker: ArrayLike, vectors: ArrayLike, *, stop: 
         stop: rounds end when the largest change of any unit's, worker's or annotation's quality is below it.
 
     Raises:
-        ValueError: shapes that differ, a judgement without an annotation, a unit with one judgement, or no end within
-            `MAX_ROUNDS` rounds.
+        ValueError: shapes that differ, a judgement without an annotation, or a unit with one judgement.
+        NoEndError: no end within `MAX_ROUNDS` rounds.
     """
     units, workers = np.asarray(unit, np.int64), np.asarray(worker, np.int64)
     picked = np.asarray(vectors, np.float64)
@@ -93,7 +97,7 @@ def crowdtruth(unit: ArrayLike, worker: ArrayLike, vectors: ArrayLike, *, stop: 
         if change < stop:
             score = _unit_annotation(tied, now.worker)
             return CrowdTruth(now.unit, now.worker, *factors, now.annotation, score, rounds, change)
-    raise ValueError(f"no end within {MAX_ROUNDS} rounds: the largest change is still {change:g}")
+    raise NoEndError(f"no end within {MAX_ROUNDS:,} rounds: the largest change is still {change:.2g}")
 
 
 @dataclass(frozen=True)
@@ -220,20 +224,25 @@ class Task:
     def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Figure]:
         """The measures of every unit, worker and annotation, and what sums the task up.
 
-        Undefined: no unit with two judgements.
+        Undefined: no unit with two judgements, or measures that do not settle.
         """
         source = _SOURCE.format(stop=stop)
+        mean = f"Mean unit quality; n counts units. {source}"
         pair = np.bincount(self.unit, minlength=len(self.units)) >= 2
         rows = pair[self.unit] if len(self.unit) else np.zeros(0, bool)
         asked = int(self.asked_of_worker.sum())
         share = float(rows.sum() / asked) if asked else 0.0
         if not rows.any():
             reason = "no unit was rated by two raters"
-            yield undefined("unit_quality_mean", source, reason, coverage=share, dims=dims)
+            yield undefined("unit_quality_mean", mean, reason, coverage=share, dims=dims)
             return
         used_units, unit = np.unique(self.unit[rows], return_inverse=True)
         used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
-        at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
+        try:
+            at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
+        except NoEndError as error:
+            yield undefined("unit_quality_mean", mean, str(error), n=len(used_units), coverage=share, dims=dims)
+            return
         n_units, n_workers = np.bincount(unit), np.bincount(worker)
         own = np.full(len(n_units), share) if self.asked_of_unit is None else n_units / self.asked_of_unit[used_units]
         of_units = _Counted([self.units[u] for u in used_units], n_units, own)

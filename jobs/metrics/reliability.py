@@ -56,7 +56,8 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
     coverage = table.size / answers.asked.sum() if answers.asked.sum() else None
     reason = None
     if k < 2:
-        reason = "one rater" if answers.n else "no rating is ok"
+        raters = len(np.unique(answers.rater))
+        reason = "one rater" if raters == 1 else "no item was rated by two raters" if raters else "no rating is ok"
     elif len(table) < 3:
         reason = f"{len(table)} items have {k} ratings: at least 3 are needed"
     elif not np.ptp(table) > 0:

@@ -1,7 +1,9 @@
 """Percent agreement, alpha and kappa: by hand, against the libraries, and under other names and orders."""
 
 import warnings
+from dataclasses import replace
 
+import krippendorff
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from jobs.metrics.agreement import (
     LEVELS,
     agreement,
+    alpha_of_moments,
     cohen_kappa,
     krippendorff_alpha,
     pairwise_kappas,
@@ -184,3 +187,29 @@ def test_subsets_of_raters_and_pairs():
     pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f.value for f in pairwise_kappas(answers)}
     assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
     assert pairs["a", "b"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_of_any_number_of_levels_have_an_interval_alpha(seed):
+    """Sliders: past a scale's levels the same value follows from sums of scores and squares."""
+    draw = np.random.default_rng(seed)
+    matrix = draw.normal(1e6, 20, (60, 4)) + draw.normal(0, 20, (60, 1))
+    matrix[draw.random((60, 4)) < 0.4] = np.nan
+    equal, alpha = agreement(Answers.of(matrix))
+    assert alpha.value == pytest.approx(krippendorff.alpha(matrix.T, level_of_measurement="interval"), abs=1e-9)
+    assert alpha.value is not None
+    assert alpha.low is not None
+    assert alpha.high is not None
+    assert alpha.low < alpha.value < alpha.high
+    assert equal.value is None
+    assert "different scores" in str(equal.reason)
+    few = Answers.of(np.round(matrix / 40))
+    assert alpha_of_moments(few).value == pytest.approx(krippendorff_alpha(few, "interval").value, abs=1e-9)
+    assert alpha_of_moments(Answers.of([[2, 2], [2, 2]])).value is None
+    assert alpha_of_moments(Answers.of([[2, np.nan], [np.nan, 3]])).reason == "no item was rated by two raters"
+
+
+def test_more_answers_than_a_closed_set_has_are_told_as_such():
+    free = replace(Answers.of([[1, 1], [2, 1]]), value=np.full(4, -1), score=np.full(4, np.nan), values=())
+    reasons = {figure.metric: figure.reason for figure in agreement(free)}
+    assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")

@@ -212,3 +212,12 @@ def test_units_with_one_rating_are_left_out_and_told():
 def test_what_is_refused(unit, worker, vectors, message):
     with pytest.raises(ValueError, match=message):
         crowdtruth(unit, worker, vectors)
+
+
+def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
+    """Random answers of raters who share little swing between two states for ever, in the reference too."""
+    monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)
+    task = task_of(Answers.of([[1, 2, 3], [1, 1, 2]]), ["a", "b"])
+    (figure,) = task.figures()
+    assert (figure.value, figure.n, figure.status) == (None, 2, "skipped")
+    assert str(figure.reason).startswith("no end within 1 rounds: the largest change is still")

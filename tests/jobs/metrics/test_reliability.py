@@ -117,3 +117,9 @@ def test_reversed_constant_and_single_raters():
     assert (constant["pairwise_pearson"].n, constant["pairwise_pearson"].coverage) == (1, pytest.approx(1 / 3))
     alone = named(pairwise_correlations(Answers.of([[1], [2]])))
     assert alone["pairwise_spearman"].reason == "one rater"
+
+
+def test_many_raters_of_an_item_each_are_not_one_rater():
+    apart = Answers.of([[1, np.nan], [np.nan, 2], [3, np.nan]])
+    assert {figure.reason for figure in icc(apart)} == {"no item was rated by two raters"}
+    assert {figure.reason for figure in icc(Answers.of([[1], [2], [3]]))} == {"one rater"}
