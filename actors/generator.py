@@ -9,13 +9,13 @@ from actors.ids import content_id
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
-from actors.vlm import context
+from actors.vlm import context, faults
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
+from actors.vlm.faults import ScoringError
 from actors.vlm.generation import Generated, Sampling, TextGenerator
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, rater_name
 from actors.vlm.refusals import RefusalRules
-from actors.vlm.scoring import ScoringError
 
 _PREPARED = pa.schema(
     [
@@ -104,7 +104,7 @@ class PromptPreparer:
         except PictureError as error:
             return _failed(Status.ERROR, error.kind, str(error))
         except Exception as error:
-            return _failed(Status.ERROR, type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+            return _failed(Status.ERROR, *faults.reason(error))
 
     def _unusable(self, item: Mapping[str, Any]) -> tuple[Status, str, str] | None:
         """Why a model need not be asked about `item`; None if it can be."""

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
-from actors.vlm import context
+from actors.vlm import context, faults
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.prompts import Asked, PromptBuilder
 from actors.vlm.ratings import METHODS, distribution, failed, rating_table, scored
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, EngineError, Group, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, Group, Request, Scores
 
 CUTS = 3  # a context that is still too long after these is given up: its tokens do not add up
 READERS = 2  # threads that decode and tokenise ahead of the device
@@ -163,9 +164,9 @@ class Judge:
                 return _Ready(item, failure=reason)
             return self._prepared(item)
         except PictureError as error:
-            return _Ready(item, failure=(Status.ERROR, ScoringError(error.kind, _first_line(error))))
+            return _Ready(item, failure=(Status.ERROR, ScoringError(error.kind, faults.first_line(error))))
         except Exception as error:
-            return _Ready(item, failure=(Status.ERROR, ScoringError(type(error).__name__, _first_line(error))))
+            return _Ready(item, failure=(Status.ERROR, faults.reason(error)))
 
     def _withheld(self, item: dict[str, Any]) -> tuple[Status, ScoringError] | None:
         """Why an item is not judged, if it is not."""
@@ -222,7 +223,7 @@ class Judge:
         except EngineError:
             raise
         except Exception as error:
-            found = dict.fromkeys(ready.group.places, ScoringError(type(error).__name__, _first_line(error)))
+            found = dict.fromkeys(ready.group.places, faults.reason(error))
         self._count(found.values())
         if self.noise:
             self._score_again(ready, found)
@@ -234,7 +235,7 @@ class Judge:
         ]
 
     def _score_again(self, ready: _Ready, found: Mapping[int, Scores | ScoringError]) -> None:
-        """Rows chosen by their key, in the company of one another only: what differs is rounding."""
+        """Score rows chosen by their key once more, each alone: what differs is rounding."""
         assert ready.group is not None
         chosen = [
             place
@@ -244,8 +245,7 @@ class Judge:
         ]
         if not chosen:
             return
-        # Each alone: the whole prompt is then its prefix, and every product has another shape.
-        for place in chosen:
+        for place in chosen:  # the whole prompt is then its prefix, and every product has another shape
             again, before = self.scorer.run(ready.group.subset([place]))[place], found[place]
             self._tally["noise/scored again"] += 1
             if not isinstance(again, Scores) or not isinstance(before, Scores):
@@ -313,7 +313,3 @@ def _rounded_up(value: float) -> str:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return f"{math.ceil(value / unit) * unit:.1e}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]

@@ -9,11 +9,11 @@ import pyarrow as pa
 from actors.generator import pad_token
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
+from actors.vlm.faults import ScoringError
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, rater_name
 from actors.vlm.loglik import CompletionScorer, Setting, check_settings, debias
 from actors.vlm.ratings import rating_table
-from actors.vlm.scoring import ScoringError
 
 METHOD = "loglik"
 QUESTION = "relevance"

@@ -14,14 +14,15 @@ import pyarrow as pa
 from actors.generator import sample_seed, text_generator
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
-from actors.vlm import context
+from actors.vlm import context, faults
 from actors.vlm.encoding import ChatEncoder
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.generation import Generated, Sampling
 from actors.vlm.loading import load_vlm, rater_name
 from actors.vlm.prompts import Asked, Prompt, PromptBuilder
 from actors.vlm.ratings import distribution, failed, rating_table, scored
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, EngineError, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores
 
 METHOD = "generate_then_score"
 # Said after the question; a rubric may ask for the bare answer, and this comes last.
@@ -111,8 +112,7 @@ class ThinkingJudge:
             except PictureError as error:
                 rows += self._all(item["item_id"], failed(Status.ERROR, ScoringError(error.kind, str(error))))
             except Exception as error:
-                message = (str(error).strip().splitlines() or [""])[0]
-                rows += self._all(item["item_id"], failed(Status.ERROR, ScoringError(type(error).__name__, message)))
+                rows += self._all(item["item_id"], failed(Status.ERROR, faults.reason(error)))
         return rating_table(rows)
 
     def _judged(self, item: Mapping[str, Any], picture: Any) -> list[dict[str, Any]]:

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import memory
+from actors.vlm import faults, memory
 from actors.vlm.encoding import collate
 from actors.vlm.families import PER_TOKEN
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.prefix import forget_positions
-from actors.vlm.scoring import EngineError, ScoringError
 
 MAX_TOKENS = 1024
 MIN_BUDGET = 64 << 20
@@ -134,7 +134,11 @@ class TextGenerator:
         return done
 
     def _groups(self, places: Sequence[int], lengths: Sequence[int], samples: int, more: int) -> Iterator[list[int]]:
-        """Places of prompts of like length, longest first, as many as the budget holds."""
+        """Places of prompts of like length, longest first, as many as the budget holds.
+
+        A prompt so long that the model's positions, and not `more`, end its texts is grouped with others of its
+        length only: what a text may hold must not depend on the prompts beside it.
+        """
         budget = self.budget()
         group: list[int] = []
         for place in sorted(places, key=lambda place: (-lengths[place], place)):
@@ -142,7 +146,9 @@ class TextGenerator:
             longest = lengths[group[0]] if group else lengths[place]
             need = rows * ((longest + more) * self._token_bytes + self._row_bytes)
             full = need > budget or (self.group_rows is not None and rows > self.group_rows)
-            if group and (full or lengths[place] < longest * (1 - PADDING_SHARE)):
+            ends_early = self.max_positions is not None and longest + more > self.max_positions
+            shortest = longest if ends_early else longest * (1 - PADDING_SHARE)
+            if group and (full or lengths[place] < shortest):
                 yield group
                 group = []
             group.append(place)
@@ -173,17 +179,18 @@ class TextGenerator:
 
         try:
             return list(self._group([prompts[place] for place in group], [seeds[place] for place in group], sampling))
-        except torch.OutOfMemoryError:
-            pass  # outside of the clause, whose traceback would keep the failed group's memory
         except Exception as error:
-            if "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ())):
+            if faults.is_fatal(error):
                 raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-            if len(group) > 1:  # one prompt's fault must not be its neighbours'
-                return [made for place in group for made in self._attempt([place], prompts, seeds, sampling) or [_OOM]]
-            return [ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])]
-        if self.model.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return None
+            scarce, why = faults.is_out_of_memory(error), faults.reason(error)
+        # outside of the clause, whose traceback would keep the failed group's memory
+        if scarce:
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
+            return None
+        if len(group) > 1:  # one prompt's fault must not be its neighbours'
+            return [made for place in group for made in self._attempt([place], prompts, seeds, sampling) or [_OOM]]
+        return [why]
 
     def _group(
         self, prompts: Sequence[dict[str, Any]], seeds: Sequence[Sequence[int]], sampling: Sampling

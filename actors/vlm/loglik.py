@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from actors.vlm import faults
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.generation import encode_once, go_on, repeated, run_custom
-from actors.vlm.scoring import EngineError, ScoringError
 
 NO_THRESHOLD = float("-inf")
 # Rows behind one prefix at a time; the repeated cache grows with them.
@@ -118,19 +119,16 @@ class CompletionScorer:
         Raises:
             EngineError: the device failed.
         """
-        import torch
 
         needed = int(inputs["input_ids"].shape[1]) + max(map(len, completions))
         if self.max_positions is not None and needed > self.max_positions:
             return ScoringError("prompt_too_long", f"{needed} tokens, the model takes {self.max_positions}")
         try:
             made = self._measured(dict(inputs), completions)
-        except torch.OutOfMemoryError:
-            return ScoringError("out_of_memory", "the device's memory does not hold this prompt and its labels")
         except Exception as error:
-            if "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ())):
+            if faults.is_fatal(error):
                 raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-            return ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
+            return faults.reason(error)
         if not np.isfinite(made).all():
             return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
         return made

@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from actors.status import Status
+from actors.vlm.faults import ScoringError
 from actors.vlm.rubric import Question
-from actors.vlm.scoring import Scores, ScoringError
+from actors.vlm.scoring import Scores
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`

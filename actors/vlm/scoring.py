@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from actors.vlm import answers as likelihoods
-from actors.vlm import families, memory, packing, passes
+from actors.vlm import families, faults, memory, packing, passes
 from actors.vlm.answers import Answers
 from actors.vlm.chat import Chat
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.prefix import Prefix, encode, forget_positions
 from actors.vlm.prompts import Prompt
 
@@ -28,11 +29,8 @@ ENGINES: tuple[Engine, ...] = ("auto", "cascade", "batched", "naive")
 # below 1e-4; bfloat16 moves them by 0.03 to 0.16 (measured), a wrong mask or position by more than both.
 TOLERANCE = {"float32": 1e-3}
 ROUNDED_TOLERANCE = 0.5
+MOST_ANSWERS = 1000  # allowed answers whose tokens are kept
 log = logging.getLogger(__name__)
-
-
-class EngineError(RuntimeError):
-    """The engine is dead (a failed GPU, say): no further request can be answered, so none may be recorded."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,6 @@ class Scores(NamedTuple):
     prompt_tokens: int  # the picture's included
     rule: str = "code"  # how answers are read off the tokens: code or sequence (`actors.vlm.answers`)
     passed_tokens: float = 0.0  # tokens that went through the model for it: its share of what is shared, and its tail
-
-
-class ScoringError(NamedTuple):
-    """Why one request has no scores."""
-
-    kind: str
-    message: str
 
 
 @dataclass
@@ -146,6 +137,8 @@ class ClosedSetScorer:
         """
         key = (tuple(codes), start)
         if key not in self._answers:
+            if len(self._answers) >= MOST_ANSWERS:  # a thought before each answer is a start of its own
+                self._answers.clear()
             self._answers[key] = self.chat.answers(codes, start=start)
         return self._answers[key]
 
@@ -172,7 +165,7 @@ class ClosedSetScorer:
         try:
             tokens = self._own_chat().tokens([r.prompt for r in requests], requests[0].picture)
         except Exception as error:
-            group.error, group.answers = _reason(error), []
+            group.error, group.answers = faults.reason(error), []
             return group
         group.inputs, group.shared = tokens.inputs, tokens.shared
         group.tails = [[*t, *a.bridge] for t, a in zip(tokens.tails, group.answers, strict=True)]
@@ -200,9 +193,9 @@ class ClosedSetScorer:
         try:
             scored = self._scored(group, inputs, fitting)
         except Exception as error:
-            if _is_fatal(error):
+            if faults.is_fatal(error):
                 raise EngineError(f"{self._name()}: {error}") from error
-            scored = [_reason(error)] * len(fitting)
+            scored = [faults.reason(error)] * len(fitting)
         return found | {group.places[i]: one for i, one in zip(fitting, scored, strict=True)}
 
     def token_starts(self, text: str) -> list[int]:
@@ -219,16 +212,15 @@ class ClosedSetScorer:
         return fits if self.max_tokens is None else min(fits, self.max_tokens)
 
     def _scored(self, group: Group, inputs: dict[str, Any], chosen: list[int]) -> list[Scores | ScoringError]:
-        if not self._proven:
-            self._prove(group, inputs, chosen)
-        for attempt in range(2):
+        while True:
             try:
+                if not self._proven:
+                    self._prove(group, inputs, chosen)
                 return self._likelihoods(group, inputs, chosen, self.engine)
             except Exception as error:
-                if not _is_out_of_memory(error) or attempt:
+                if self._halved or not faults.is_out_of_memory(error):
                     raise
-                self._halve(error)
-        raise AssertionError("an attempt either returns or raises")
+            self._halve()  # outside of the clause, whose traceback would keep the failed pass's memory
 
     def _likelihoods(
         self, group: Group, inputs: dict[str, Any], chosen: list[int], engine: str
@@ -304,33 +296,30 @@ class ClosedSetScorer:
         expected = None if self._proven else self._whole(group, chosen[0])
         if not isinstance(expected, Scores):
             return
-        self._proven = True
         tolerance = TOLERANCE.get(str(self.model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)
         for engine in ("cascade", "batched"):
             try:
                 found = self._likelihoods(group, inputs, chosen[:2], engine)[0]
             except Exception as error:
-                if _is_fatal(error) or _is_out_of_memory(error):
+                if faults.is_fatal(error) or faults.is_out_of_memory(error):
                     raise
                 reason = f"{type(error).__name__}: {error}"
             else:
                 far = _difference(found, expected)
                 if far <= tolerance:
-                    self.engine = engine
+                    self.engine, self._proven = engine, True
                     return
                 reason = f"its log-likelihoods are {far:.2g} from those of a whole pass"
             log.warning("%s: engine %s is not used (%s)", self._name(), engine, reason)
-        self.engine = "naive"
+        self.engine, self._proven = "naive", True
 
     def _tokens_per_pass(self, prefix: Prefix, rows: Sequence[packing.Row], engine: str) -> int:
         width = max(len(row.tokens) for row in rows)
         return memory.tokens_per_pass(self.model, budget=self.budget, prefix=prefix.length, width=width, engine=engine)
 
-    def _halve(self, error: Exception) -> None:
+    def _halve(self) -> None:
         import torch
 
-        if self._halved:
-            raise error
         self._halved = True
         self.budget //= 2
         log.warning("%s: out of memory; groups are half as large from here on", self._name())
@@ -399,24 +388,3 @@ def _difference(found: Scores | ScoringError, expected: Scores) -> float:
     if isinstance(found, ScoringError):
         return float("inf")
     return max(abs(a - b) for a, b in zip(found.logprobs, expected.logprobs, strict=True))
-
-
-def _reason(error: Exception) -> ScoringError:
-    if _is_out_of_memory(error):
-        return ScoringError("out_of_memory", "too little memory on the device, with groups of half the size too")
-    return ScoringError(type(error).__name__, (str(error).strip().splitlines() or [""])[0])
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    import torch
-
-    return isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
-
-
-def _is_fatal(error: Exception) -> bool:
-    """Whether the device is lost; running out of its memory is one row's fault and is not."""
-    import torch
-
-    if _is_out_of_memory(error):
-        return False
-    return "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ()))

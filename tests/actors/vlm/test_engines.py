@@ -11,8 +11,9 @@ from actors.vlm import attention, memory, passes, scoring
 from actors.vlm.answers import Answers
 from actors.vlm.chat import Chat
 from actors.vlm.families import language_model
+from actors.vlm.faults import ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores
 from tests.actors.vlm.conftest import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -227,6 +228,39 @@ def test_out_of_memory_halves_the_groups_once(load: Load, monkeypatch: pytest.Mo
     assert {each.kind for each in found if isinstance(each, ScoringError)} == {"out_of_memory"}
     assert len(found) == 3
     assert scorer.budget == budget // 2
+
+
+def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unproven(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, expected = ClosedSetScorer(*load("qwen2.5-vl-tiny")), None
+    budget, whole, failures = scorer.budget, scorer._whole, iter([True, False])
+
+    def scarce(*given: Any) -> Any:
+        if next(failures, False):
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
+        return whole(*given)
+
+    monkeypatch.setattr(scorer, "_whole", scarce)
+    expected = good(scorer.score(requests()))
+    assert scorer.budget == budget // 2
+    assert far(good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade").score(requests())), expected) < 1e-5
+    # where the engine under proof is what does not fit, it is not proven by that
+    fresh = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
+    with monkeypatch.context() as patch:
+        patch.setattr(passes, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+        assert {each.kind for each in fresh.score(requests()) if isinstance(each, ScoringError)} == {"out_of_memory"}
+    assert not fresh._proven
+    good(fresh.score(requests()))
+    assert fresh._proven
+
+
+def test_answers_behind_ever_new_thoughts_are_not_kept_for_ever(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.vlm.scoring.MOST_ANSWERS", 3)
+    scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
+    for thought in range(7):
+        scorer.answers(("1", "2"), start=f"Thought {thought}. Final answer:")
+        assert len(scorer._answers) <= 3
 
 
 def test_the_kernels_agree() -> None:

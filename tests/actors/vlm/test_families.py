@@ -9,9 +9,10 @@ import pytest
 from actors.vlm import passes, prefix
 from actors.vlm.chat import Chat
 from actors.vlm.families import FAMILIES, cut, extended, family_of
+from actors.vlm.faults import ScoringError
 from actors.vlm.packing import rows_of
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores
 from tests.actors.vlm.conftest import picture
 
 Load = Callable[[str], tuple[Any, Any]]

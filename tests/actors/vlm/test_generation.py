@@ -9,8 +9,8 @@ import pytest
 
 from actors.vlm import generation
 from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
+from actors.vlm.faults import ScoringError
 from actors.vlm.generation import Generated, Sampling, TextGenerator, draw
-from actors.vlm.scoring import ScoringError
 from tests.actors.vlm.conftest import picture
 
 SEEDS = [[10, 11, 12], [20, 21, 22]]
@@ -138,6 +138,30 @@ def test_a_prompt_that_fails_leaves_its_neighbours(engine: TextGenerator, prompt
     engine.max_positions += 4
     (near,) = engine.generate(prompts[:1], seeds=SEEDS[:1], sampling=SHORT)
     assert [len(one.tokens) for one in near] == [4, 4, 4]  # type: ignore[union-attr]
+
+
+def test_the_models_end_is_each_prompts_own(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:
+    """Which prompts pass together, that is how items lie in units, must not change how long a text may be."""
+    lengths = [int(prompt["input_ids"].shape[1]) for prompt in prompts]
+    engine.max_positions = max(lengths) + 2
+    together = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    pairs = zip(prompts, SEEDS, strict=True)
+    alone = [engine.generate([prompt], seeds=[seeds], sampling=SHORT)[0] for prompt, seeds in pairs]
+    assert together == alone
+    assert [len(made[0].tokens) for made in together] == [6, 2]  # type: ignore[union-attr]
+
+
+def test_the_machines_memory_is_memory(
+    engine: TextGenerator, prompts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scarce(*_: Any) -> Any:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(engine, "_group", scarce)
+    before = engine.budget()
+    made = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    assert {one.kind for one in made} == {"out_of_memory"}  # type: ignore[union-attr]
+    assert engine.budget() == before // 2
 
 
 def test_out_of_memory_halves_the_groups_once(

@@ -12,8 +12,8 @@ from actors.generator import PromptPreparer
 from actors.loglik_rater import LoglikRater
 from actors.vlm import loglik
 from actors.vlm.encoding import ChatEncoder
+from actors.vlm.faults import ScoringError
 from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
-from actors.vlm.scoring import ScoringError
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import CONF, MODEL, picture, png
 

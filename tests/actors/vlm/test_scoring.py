@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, EngineError, Request, Scores, ScoringError
+from actors.vlm.scoring import ClosedSetScorer, Request, Scores
 from tests.actors.vlm.conftest import picture
 
 DIGITS = ("1", "2", "3", "4", "5")
