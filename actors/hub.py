@@ -13,26 +13,70 @@ def check_reachable(repository: str, *, files: tuple[str, ...], revision: str | 
     Raises:
         ValueError: neither cached nor given out by the hub: no such model or revision, no access, no network.
     """
-    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
-    if Path(repository).is_dir():
+    if Path(repository).is_dir() or any(_cached(repository, name, revision) for name in files):
         return
-    if any(isinstance(try_to_load_from_cache(repository, f, revision=revision), str) for f in files):
-        return
-    at = f"{repository} at revision {revision or 'main'}"
-    if constants.HF_HUB_OFFLINE:
-        raise ValueError(f"{at} is not in the cache, and HF_HUB_OFFLINE forbids asking the hub")
+    _check_online(repository, revision)
     reason = ""
     for name in files:
         try:
             get_hf_file_metadata(hf_hub_url(repository, name, revision=revision), timeout=TIMEOUT_S)
             return
-        except GatedRepoError:
-            raise ValueError(f"{at} is gated: accept its licence on the hub and log in (HF_TOKEN)") from None
-        except HfHubHTTPError as error:
-            code = error.response.status_code if error.response is not None else "no answer"
-            reason = f"the hub does not have it or does not give it out (HTTP {code})"
-        except Exception as error:  # the HTTP library's own errors, which differ between versions of the hub client
-            reason = f"the hub cannot be reached ({type(error).__name__}: {str(error).splitlines()[0]})"
-    raise ValueError(f"{at}: not in the cache, and {reason}; local:NAME or a folder needs no hub")
+        except Exception as error:
+            reason = _reason(error)
+    raise ValueError(_unavailable(repository, revision, reason))
+
+
+def read(repository: str, name: str, *, revision: str | None = None) -> str | None:
+    """A small text file of a hub repository: from the local cache, else fetched into it; None if there is no such file.
+
+    Raises:
+        ValueError: not cached, and the hub does not give it out: no such model or revision, no access, no network.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import EntryNotFoundError
+
+    path = _cached(repository, name, revision)
+    if path is None:
+        _check_online(repository, revision)
+        try:  # the download alone would ask a hub that is not there for half a minute
+            get_hf_file_metadata(hf_hub_url(repository, name, revision=revision), timeout=TIMEOUT_S)
+            path = hf_hub_download(repository, name, revision=revision, etag_timeout=TIMEOUT_S)
+        except EntryNotFoundError:
+            return None
+        except Exception as error:
+            raise ValueError(_unavailable(repository, revision, _reason(error))) from None
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _cached(repository: str, name: str, revision: str | None) -> str | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repository, name, revision=revision)
+    return found if isinstance(found, str) else None
+
+
+def _check_online(repository: str, revision: str | None) -> None:
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise ValueError(_unavailable(repository, revision, "HF_HUB_OFFLINE forbids asking the hub"))
+
+
+def _unavailable(repository: str, revision: str | None, reason: str) -> str:
+    at = f"{repository} at revision {revision or 'main'}"
+    return f"{at}: not in the cache, and {reason}; local:NAME or a folder needs no hub"
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub did not give a file."""
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
+
+    if isinstance(error, GatedRepoError):
+        return "it is gated: accept its licence on the hub and log in (HF_TOKEN)"
+    if isinstance(error, HfHubHTTPError):
+        code = error.response.status_code if error.response is not None else "no answer"
+        return f"the hub does not have it or does not give it out (HTTP {code})"
+    # the HTTP library's own errors, which differ between versions of the hub client
+    return f"the hub cannot be reached ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})"

@@ -5,9 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.hub import check_reachable
+from actors import hub
 from actors.local_models import is_local, resolve
 
+CONFIG = "config.json"
+WRITERS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # how classes end that have an output layer
+WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
+TOLD_IN = ("tokenizer_config.json", "processor_config.json")  # files that may hold a chat template
+TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are one
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -40,45 +45,87 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
 
 
-def check_vlm(model: str, *, revision: str | None = None) -> None:
-    """Ask, without loading anything, whether `model` can be had.
+def check_vlm(model: str, *, revision: str | None = None) -> bool:
+    """Ask, before anything is loaded, whether `model` can be had and is one that answers; whether it sees pictures.
+
+    Of a model on a hub a few small files are read, which come into the hub's cache.
 
     Raises:
-        ValueError: no such local model or folder, a folder without weights or of another kind of model, or a hub's
-            that is neither cached nor to be had.
+        ValueError: no such local model or folder, or a hub's that is neither cached nor to be had; or one of another
+            kind, without weights as safetensors, or without a chat template.
     """
-    if is_local(model):
-        resolve(model)
-    elif Path(model).is_dir():
-        _check_folder(Path(model))
-    elif model.startswith(("/", ".", "~")):
+    if is_local(model) or Path(model).is_dir():
+        return _check_files(model, _Folder(Path(resolve(model))))
+    if model.startswith(("/", ".", "~")):
         raise ValueError(f"{model}: no such folder")
-    else:
-        check_reachable(model, files=("config.json",), revision=revision)
+    return _check_files(model, _Repository(model, revision))
 
 
-def _check_folder(folder: Path) -> None:
+class _Folder:
+    """The files of a model in a folder."""
+
+    place = "there"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, name: str) -> str | None:
+        file = self.path / name
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+
+    def has_weights(self) -> bool:
+        return any(self.path.glob("*.safetensors"))
+
+
+class _Repository:
+    """The files of a model on a hub, or in the hub's cache."""
+
+    place = "on the hub or in its cache"
+
+    def __init__(self, name: str, revision: str | None) -> None:
+        self.name, self.revision = name, revision
+
+    def read(self, name: str) -> str | None:
+        try:
+            return hub.read(self.name, name, revision=self.revision)
+        except ValueError:
+            if name == CONFIG:
+                raise
+            return None  # the model itself is to be had: this file of it is not there, or was never cached
+
+    def has_weights(self) -> bool:
+        try:
+            hub.check_reachable(self.name, files=WEIGHTS, revision=self.revision)
+        except ValueError:
+            return False
+        return True
+
+
+def _check_files(model: str, files: _Folder | _Repository) -> bool:
     from transformers.models.auto import modeling_auto
 
+    text = files.read(CONFIG)
     try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{folder}: no model there (no config.json with a model_type)") from None
-    known = (
-        modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
-        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    )
-    if not any(kind in names for names in known):
+        config = json.loads(text or "")
+        kind = config["model_type"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
+    sees = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    if not sees and kind not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise ValueError(
-            f"{folder}: a model of type {kind!r}, which is neither one of pictures and text nor one of text"
+            f"{model}: a model of type {kind!r}, which is neither one of pictures and text nor one of text"
         )
-    if not any(folder.glob("*.safetensors")):
-        raise ValueError(f"{folder}: no weights there (no .safetensors file)")
-    told = (folder / name for name in ("tokenizer_config.json", "processor_config.json"))
-    if not any(folder.glob("chat_template.*")) and not any(
-        '"chat_template"' in file.read_text(encoding="utf-8") for file in told if file.is_file()
+    held = config.get("architectures") or ()
+    if held and not any(name.endswith(WRITERS) for name in held):
+        # It would load all the same, with random weights where the words come from.
+        raise ValueError(f"{model}: weights of a {held[0]}, which writes no text; name a model that does")
+    if not files.has_weights():
+        raise ValueError(f"{model}: no weights {files.place} (no .safetensors file)")
+    if not any('"chat_template"' in (files.read(name) or "") for name in TOLD_IN) and not any(
+        files.read(name) for name in TEMPLATES
     ):
-        raise ValueError(f"{folder}: no chat template there; name an instruction-tuned model")
+        raise ValueError(f"{model}: no chat template {files.place}; name an instruction-tuned model")
+    return sees
 
 
 def load_vlm(

@@ -1,6 +1,9 @@
 """Loading without a network, and what is recorded of a model."""
 
+import http.server
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +59,16 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
         ({}, "no model there"),
         ({"config.json": "not JSON"}, "no model there"),
         ({"config.json": '{"model_type": "clip"}'}, "a model of type 'clip', which is neither"),
+        ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "no model there"),
         ({"config.json": '{"model_type": "llama"}'}, "no weights there"),
+        (
+            {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
+            "a BertModel, which writes no text",
+        ),
+        (
+            {"config.json": '{"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"]}'},
+            "Qwen2ForSequenceClassification, which writes no text",
+        ),
         ({"config.json": '{"model_type": "llama"}', "a.safetensors": ""}, "no chat template there"),
     ],
 )
@@ -72,10 +84,115 @@ def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
 def test_a_folder_that_holds_one_is_none_without_its_configuration(tmp_path: Path, vlm: tuple[Any, Any]) -> None:
     folder = tmp_path / "judge"
     shutil.copytree(vlm[1].tokenizer.name_or_path, folder)
-    check_vlm(str(folder))
+    assert check_vlm(str(folder)) is True
+    assert check_vlm("local:llama-tiny") is False
     (folder / "config.json").unlink()
     with pytest.raises(ValueError, match=r"config\.json"):
         check_vlm(str(folder))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A hub on the loopback and an empty cache; the paths that are asked for."""
+    from huggingface_hub import constants
+
+    told = {"config.json": '{"model_type": "qwen2"}', "tokenizer_config.json": '{"chat_template": "x"}'}
+    whole = told | {"model.safetensors": ""}
+    repositories: dict[str, dict[str, str]] = {
+        "me/text": whole,
+        "me/seeing": whole | {"config.json": '{"model_type": "gemma3"}', "model.safetensors.index.json": "{}"},
+        "me/clip": whole | {"config.json": '{"model_type": "clip"}'},
+        "me/encoder": whole | {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
+        "me/diffusion": {"model_index.json": "{}"},
+        "me/pickled": told,
+        "me/base": {name: text for name, text in whole.items() if name != "tokenizer_config.json"},
+        "me/older": {name: text for name, text in whole.items() if name != "tokenizer_config.json"}
+        | {"chat_template.json": "{}"},
+    }
+    asked: list[str] = []
+
+    class Hub(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            owner, name, _, _, file = self.path.strip("/").split("/", 4)
+            asked.append(self.path)
+            files = repositories.get(f"{owner}/{name}")
+            text = (files or {}).get(file)
+            if name == "gated":
+                self.send_response(403)
+                self.send_header("X-Error-Code", "GatedRepo")
+            elif text is None:
+                self.send_response(404)
+                self.send_header("X-Error-Code", "RepoNotFound" if files is None else "EntryNotFound")
+            else:
+                self.send_response(200)
+                self.send_header("ETag", f'"{hash((name, file)):x}"')
+                self.send_header("X-Repo-Commit", "0" * 40)
+            body = (text or "").encode()
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    here = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", here)
+    template = here + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("me/clip", "a model of type 'clip', which is neither"),
+        ("me/encoder", "weights of a BertModel, which writes no text"),
+        ("me/diffusion", "no model on the hub or in its cache"),
+        ("me/pickled", "no weights on the hub or in its cache"),
+        ("me/base", "no chat template on the hub or in its cache"),
+        ("me/gated", "at revision main: not in the cache, and it is gated: accept its licence"),
+        ("me/nothing", "at revision main: not in the cache, and the hub does not have it or does not give it out"),
+    ],
+)
+def test_a_hubs_model_that_is_no_judge_is_told_before_anything_is_loaded(
+    hub: list[str], name: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{name}.*{message}") as caught:
+        check_vlm(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_hubs_judge_is_known_by_small_files_that_are_kept(hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    assert check_vlm("me/text") is False
+    assert check_vlm("me/seeing") is True
+    assert check_vlm("me/older") is False
+    assert not [path for path in hub if path.endswith(".bin")]
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"^me/text: no weights on the hub or in its cache"):
+        check_vlm("me/text")  # its configuration was kept, its weights were not asked for
+    with pytest.raises(ValueError, match=r"^me/other at revision main: .* HF_HUB_OFFLINE forbids asking the hub"):
+        check_vlm("me/other")
+
+
+def test_a_hub_that_is_not_there(hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/{revision}/{filename}")
+    with pytest.raises(ValueError, match=r"^me/text at revision main: not in the cache, and the hub cannot be reached"):
+        check_vlm("me/text")
 
 
 def test_unknown_dtype() -> None:
