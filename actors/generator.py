@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
+from actors.items import withheld
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
@@ -46,8 +47,9 @@ class PromptPreparer:
         questions: for instructions that ask a rubric's.
         target: for instructions about a label.
         max_context_tokens: a longer context is cut at the article's end and the row becomes `truncated`; never more
-            than half of the positions that the model has.
+            than half of the positions that the model has, and less where picture and answer need them.
         empty_context: `answer` asks all the same, `skip` makes the row `skipped`.
+        answer_tokens: what follows behind the prompt at the most, for which room is kept.
 
     Raises:
         ValueError: an instruction or option that cannot be used, a model that is not there or takes no pictures.
@@ -63,6 +65,7 @@ class PromptPreparer:
         target: str = "",
         max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
         empty_context: str = "answer",
+        answer_tokens: int = 0,
     ) -> None:
         from transformers import AutoConfig
 
@@ -79,6 +82,7 @@ class PromptPreparer:
         config = AutoConfig.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = context.limit(max_context_tokens, positions)
+        self.room = context.room(positions, answer_tokens)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Prepare a batch.
@@ -97,8 +101,10 @@ class PromptPreparer:
         return pa.Table.from_pylist(rows, schema=_PREPARED)
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        if reason := self._unusable(item):
-            return _failed(*reason)
+        pictures = None if self.instruction.shows_picture else 0
+        said_in = self.instruction.context_fields if self.skip_empty else ()
+        if reason := withheld(item, pictures=pictures, said_in=said_in):
+            return _failed(reason[0], *reason[1])
         try:
             return self._prepared(item)
         except PictureError as error:
@@ -106,37 +112,25 @@ class PromptPreparer:
         except Exception as error:
             return _failed(Status.ERROR, *faults.reason(error))
 
-    def _unusable(self, item: Mapping[str, Any]) -> tuple[Status, str, str] | None:
-        """Why a model need not be asked about `item`; None if it can be."""
-        if item["status"] == Status.REPORTED:
-            return Status.REPORTED, "excluded", "the picture may not be used"
-        if self.instruction.shows_picture:
-            if item["status"] != Status.OK:
-                return Status.MISSING_INPUT, "no_picture", f"the picture's status is {item['status']}"
-            if not item["pictures"] or any(data is None for data in item["pictures"]):
-                return Status.MISSING_INPUT, "no_picture", "there is no picture, or one without bytes"
-        if self.skip_empty and context.is_empty(item, self.instruction.context_fields):
-            return Status.SKIPPED, "empty_context", "nothing is said about the item"
-        return None
-
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        fields = self.instruction.context_fields
-        said, given, kept = context.cut(
-            item,
-            fields=fields,
-            first=self.instruction.context_cut,
-            limit=self.context_limit,
-            starts=self.chat.token_starts,
-            as_data=self.chat.as_data,
-        )
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
         used = {name: value for name, value in self._words.items() if name in self.instruction.words}
-        pieces = self.instruction.render(said, **used)
-        inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
-        if kept < given:
-            cut = _failed(Status.TRUNCATED, "context_cut", f"{kept} of {given} tokens of context kept")
-            return cut | {"inputs": to_bytes(inputs)}
-        return {"inputs": to_bytes(inputs), "status": Status.OK.value}
+
+        def made(said: dict[str, str]) -> tuple[dict[str, Any], int]:
+            pieces = self.instruction.render(said, **used)
+            inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
+            return inputs, 0 if self.room is None else int(inputs["input_ids"].shape[1]) - self.room
+
+        inputs, cut = context.fitted(
+            item,
+            made,
+            fields=self.instruction.context_fields,
+            first=self.instruction.context_cut,
+            limit=self.context_limit,
+            by=self.chat,
+        )
+        end = _failed(Status.TRUNCATED, *cut) if cut else {"status": Status.OK.value}
+        return end | {"inputs": to_bytes(inputs)}
 
 
 class Generator:

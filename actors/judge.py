@@ -11,20 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.items import COLUMNS, TARGETS, withheld
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
 from actors.vlm import context, faults
 from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.prompts import Asked, PromptBuilder
-from actors.vlm.ratings import METHODS, distribution, failed, rating_table, scored
+from actors.vlm.ratings import METHODS, answered, failed, rating_table
 from actors.vlm.rubric import Rubric
 from actors.vlm.scoring import ClosedSetScorer, Group, Request, Scores
 
-CUTS = 3  # a context that is still too long after these is given up: its tokens do not add up
 READERS = 2  # threads that decode and tokenise ahead of the device
-COLUMNS = ("item_id", "bytes", "status")
-TARGETS = "targets"  # an item's own, in place of the rubric's
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Judge:
         model: hub name, folder or `local:NAME`, with `revision`, `dtype`, `device_map` as `load_vlm` takes them.
         rubric: a rubric as its YAML file reads (`actors.vlm.rubric`).
         layout: one of the rubric's layouts; its default if None.
-        targets: labels to judge against, in place of the rubric's.
+        targets: labels to judge against, in place of the rubric's; an item's own go before.
         rater: name in column `rater`; `model@revision` if None.
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`;
             never more than half of the positions that the model has.
@@ -82,7 +80,7 @@ class Judge:
         import torch
 
         self.rubric = Rubric.from_dict(rubric)
-        self.targets = _targets(self.rubric, targets)
+        self.targets = judged_targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=layout)
         context.check_options(max_context_tokens, empty_context)
         if not 0 <= noise <= 1:
@@ -103,23 +101,13 @@ class Judge:
         self._tally: Counter[str] = Counter()
         self._left: float | None = None  # when the last batch was done
 
-    @staticmethod
-    def rows_per_item(rubric: Mapping[str, Any], targets: Sequence[str] | None = None) -> int:
-        """Rows that one picture without targets of its own becomes: questions x targets; no model is loaded.
-
-        Raises:
-            ValueError: a rubric that is not valid, or asks about targets and has none.
-        """
-        checked = Rubric.from_dict(rubric)
-        return len(checked.questions) * len(_targets(checked, targets))
-
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Judge a batch.
 
         Args:
-            batch: `item_id: string`, `bytes: large_binary` (an encoded picture, may be null), `status: string` (of the
-                picture), and any of the rubric's context fields as strings; a field that is absent or null is empty.
-                `targets: list<string>`, where it is not null, holds an item's own targets.
+            batch: `item_id: string`, `pictures: list<large_binary>` (encoded, may be null), `status: string` (of the
+                pictures), and any of the rubric's context fields as strings; a field that is absent or null is empty.
+                `targets: list<string>`, where it is neither null nor empty, holds an item's own targets.
 
         Returns:
             Table `ratings`: items in the batch's order; for each, targets outside and questions inside.
@@ -168,43 +156,29 @@ class Judge:
         except Exception as error:
             return _Ready(item, failure=(Status.ERROR, faults.reason(error)))
 
-    def _withheld(self, item: dict[str, Any]) -> tuple[Status, ScoringError] | None:
+    def _withheld(self, item: Mapping[str, Any]) -> tuple[Status, ScoringError] | None:
         """Why an item is not judged, if it is not."""
-        if item["status"] == Status.REPORTED:
-            return Status.REPORTED, ScoringError("excluded", "the picture may not be used")
-        if self.scorer.sees_pictures and item["status"] == Status.SKIPPED:
-            return Status.SKIPPED, ScoringError("several_pictures", "it has several pictures; items have one here")
-        if self.scorer.sees_pictures and (item["status"] != Status.OK or item["bytes"] is None):
-            reason = f"the picture's status is {item['status']}"
-            if item["status"] == Status.OK:
-                reason = "the picture has no bytes"
-            return Status.MISSING_INPUT, ScoringError("no_picture", reason)
-        fields = self.rubric.context_fields
-        if self.empty_context == "skip" and context.is_empty(item, fields):
-            return Status.SKIPPED, ScoringError("no_context", f"nothing is said of it in {', '.join(fields)}")
-        return None
+        said_in = self.rubric.context_fields if self.empty_context == "skip" else ()
+        return withheld(item, pictures=1 if self.scorer.sees_pictures else 0, said_in=said_in)
 
     def _prepared(self, item: dict[str, Any]) -> _Ready:
         """Prompts whose context is cut until the longest fits the model and its memory."""
-        picture = decode_rgb(item["bytes"]) if self.scorer.sees_pictures else None
-        fields = self.rubric.context_fields
-        limit, room = self.context_limit, self.scorer.room()
-        for _ in range(CUTS):
-            said, given, kept = context.cut(
-                item,
-                fields=fields,
-                first=self.rubric.context_cut,
-                limit=limit,
-                starts=self.scorer.token_starts,
-                as_data=self.scorer.as_data,
-            )
+        picture = decode_rgb(item["pictures"][0]) if self.scorer.sees_pictures else None
+        room = self.scorer.room()
+
+        def made(said: dict[str, str]) -> tuple[tuple[list[Asked], Group], int]:
             asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([Request(each.prompt, picture, each.question.codes) for each in asked])
-            over = 0 if room is None else group.longest - room
-            if over <= 0 or kept == 0:
-                break
-            limit = max(0, kept - over)
-        cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
+            return (asked, group), 0 if room is None else group.longest - room
+
+        (asked, group), cut = context.fitted(
+            item,
+            made,
+            fields=self.rubric.context_fields,
+            first=self.rubric.context_cut,
+            limit=self.context_limit,
+            by=self.scorer,
+        )
         return _Ready(item, asked, group, cut)
 
     def _rows(self, ready: _Ready) -> list[dict[str, Any]]:
@@ -230,7 +204,7 @@ class Judge:
         self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begun))
         return [
             self._key(item, target=each.target, question=each.question.name)
-            | _columns(each, found[place], cut=ready.cut)
+            | answered(each.question, found[place], ready.cut)
             for place, each in enumerate(ready.asked)
         ]
 
@@ -265,7 +239,7 @@ class Judge:
         )
 
     def _targets_of(self, item: Mapping[str, Any]) -> Sequence[str]:
-        return item.get(TARGETS) or self.targets
+        return own_targets(self.rubric, item) or self.targets
 
     def _key(self, item: dict[str, Any], *, target: str, question: str) -> dict[str, Any]:
         return {
@@ -281,21 +255,22 @@ class Judge:
         }
 
 
-def _columns(asked: Asked, result: Scores | ScoringError, *, cut: ScoringError | None) -> dict[str, Any]:
-    if isinstance(result, ScoringError):
-        return failed(Status.ERROR, result)
-    if cut:
-        return distribution(asked.question, result) | failed(Status.TRUNCATED, cut)
-    return scored(asked.question, result)
+def judged_targets(rubric: Rubric, given: Sequence[str] | None) -> tuple[str, ...]:
+    """The labels that items without any of their own are judged against: what is given, else the rubric's.
 
+    One empty label for a rubric that asks about none; no label, and so no row for such an item, where there is none.
 
-def _targets(rubric: Rubric, given: Sequence[str] | None) -> tuple[str, ...]:
-    if given is not None and not rubric.asks_targets:
+    Raises:
+        ValueError: labels for a rubric that asks about none.
+    """
+    if given and not rubric.asks_targets:
         raise ValueError(f"rubric {rubric.name!r} asks about no target, and targets are given")
-    targets = rubric.targets if given is None else tuple(given)
-    if rubric.asks_targets and not targets:
-        raise ValueError(f"rubric {rubric.name!r} asks about targets and names none; give it `targets`")
-    return targets or ("",)
+    return tuple(given or rubric.targets) if rubric.asks_targets else ("",)
+
+
+def own_targets(rubric: Rubric, item: Mapping[str, Any]) -> Sequence[str]:
+    """The labels that an item brings for a rubric that asks about any; none if it brings none."""
+    return (item.get(TARGETS) or ()) if rubric.asks_targets else ()
 
 
 def _share(*key: str) -> float:

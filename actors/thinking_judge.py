@@ -6,12 +6,15 @@ distribution is kept and nothing has to be parsed.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from actors.generator import sample_seed, text_generator
+from actors.items import withheld
+from actors.judge import judged_targets, own_targets
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
 from actors.vlm import context, faults
@@ -20,9 +23,9 @@ from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.generation import Generated, Sampling
 from actors.vlm.loading import load_vlm, rater_name
 from actors.vlm.prompts import Asked, Prompt, PromptBuilder
-from actors.vlm.ratings import distribution, failed, rating_table, scored
+from actors.vlm.ratings import answered, failed, rating_table
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, Request
 
 METHOD = "generate_then_score"
 # Said after the question; a rubric may ask for the bare answer, and this comes last.
@@ -31,6 +34,7 @@ THINK = (
     "Then write a last line with `Final answer:` and, behind it, nothing but your answer."
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
+CLOSING_TOKENS = 32  # room for that line, and for a thought that other tokens say than those it was written in
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
 
 
@@ -39,11 +43,12 @@ class ThinkingJudge:
 
     Args:
         model, revision, dtype, device_map: as `load_vlm` takes them.
-        rubric, layout: as `actors.judge.Judge` takes them.
+        rubric, layout, targets, empty_context: as `actors.judge.Judge` takes them.
         samples: thoughts a question, each with a score of its own.
         temperature, top_p, max_tokens: of the thought.
         seed: all thoughts' seeds derive from it, the item, the target, the question and the sample's number.
-        max_context_tokens: a longer context is cut and its rows become `truncated`.
+        max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`; never more
+            than half of the positions that the model has, and less where picture, question and thought need them.
         cache_gb, group_rows: as `actors.generator.Generator` takes them.
         threads: of torch, on a CPU; torch's own choice if None.
 
@@ -60,12 +65,14 @@ class ThinkingJudge:
         dtype: str = "auto",
         device_map: str = "auto",
         layout: str | None = None,
+        targets: Sequence[str] | None = None,
         samples: int = 1,
         temperature: float = 1.0,
         top_p: float = 1.0,
         max_tokens: int = 1024,
         seed: int = 0,
         max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
+        empty_context: str = "answer",
         cache_gb: float | None = None,
         group_rows: int | None = None,
         threads: int | None = None,
@@ -73,6 +80,9 @@ class ThinkingJudge:
         import torch
 
         self.rubric = Rubric.from_dict(rubric)
+        self.targets = judged_targets(self.rubric, targets)
+        context.check_options(max_context_tokens, empty_context)
+        self.said_in = self.rubric.context_fields if empty_context == "skip" else ()
         self.builder = PromptBuilder(self.rubric, layout=layout)
         self.sampling = Sampling(temperature, top_p, max_tokens)
         self.samples, self.seed = samples, seed
@@ -86,12 +96,14 @@ class ThinkingJudge:
         for question in self.rubric.questions:
             self.scorer.check_codes(question.codes)
         self.context_limit = context.limit(max_context_tokens, self.scorer.max_tokens)
+        if self.engine.max_positions is not None:  # the answer is scored behind the longest thought
+            self.engine.max_positions -= CLOSING_TOKENS
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Judge a batch.
 
         Args:
-            batch: `item_id`, `pictures: list<large_binary>`, `status`, and the rubric's context fields as strings.
+            batch: as `actors.judge.Judge` takes it.
 
         Returns:
             Table `ratings`: items in the batch's order; targets, questions, samples inside. `comment` is the thought.
@@ -102,35 +114,30 @@ class ThinkingJudge:
         rows: list[dict[str, Any]] = []
         for start in range(batch.num_rows):  # one by one, so that one item's picture is in memory at a time
             (item,) = batch.slice(start, 1).to_pylist()
-            if reason := _unusable(item):
-                rows += self._all(item["item_id"], failed(*reason))
+            if reason := withheld(item, pictures=1 if self.chat.sees_pictures else 0, said_in=self.said_in):
+                rows += self._all(item, failed(*reason))
                 continue
             try:
-                rows += self._judged(item, decode_rgb(item["pictures"][0]))
+                rows += self._judged(item)
             except EngineError:
                 raise
             except PictureError as error:
-                rows += self._all(item["item_id"], failed(Status.ERROR, ScoringError(error.kind, str(error))))
+                rows += self._all(item, failed(Status.ERROR, ScoringError(error.kind, str(error))))
             except Exception as error:
-                rows += self._all(item["item_id"], failed(Status.ERROR, faults.reason(error)))
+                rows += self._all(item, failed(Status.ERROR, faults.reason(error)))
         return rating_table(rows)
 
-    def _judged(self, item: Mapping[str, Any], picture: Any) -> list[dict[str, Any]]:
-        fields = self.rubric.context_fields
-        said, given, kept = context.cut(
+    def _judged(self, item: Mapping[str, Any]) -> list[dict[str, Any]]:
+        picture = decode_rgb(item["pictures"][0]) if self.chat.sees_pictures else None
+        (asked, prompts), cut = context.fitted(
             item,
-            fields=fields,
+            partial(self._prompts, item, picture),
+            fields=self.rubric.context_fields,
             first=self.rubric.context_cut,
             limit=self.context_limit,
-            starts=self.scorer.token_starts,
-            as_data=self.scorer.as_data,
+            by=self.scorer,
         )
-        cut = ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
-        asked = [
-            each._replace(prompt=Prompt(each.prompt.before, each.prompt.after, f"{each.prompt.tail}\n\n{THINK}"))
-            for each in self.builder.prompts(said, targets=self.rubric.targets or ("",))
-        ]
-        thoughts = self._thoughts(item["item_id"], asked, picture)
+        thoughts = self._thoughts(item["item_id"], asked, prompts)
         requests: list[Request] = []
         places: dict[tuple[int, int], int] = {}
         for number, (each, made) in enumerate(zip(asked, thoughts, strict=True)):
@@ -146,15 +153,29 @@ class ThinkingJudge:
                 if isinstance(made, ScoringError):
                     rows.append(key | failed(Status.ERROR, made))
                     continue
-                row = key | _columns(each, results[places[number, sample]], cut)
+                row = key | answered(each.question, results[places[number, sample]], cut)
                 rows.append(row | {"comment": made[sample]})
         return rows
 
-    def _thoughts(self, item: str, asked: list[Asked], picture: Any) -> list[list[str] | ScoringError]:
+    def _prompts(
+        self, item: Mapping[str, Any], picture: Any, said: dict[str, str]
+    ) -> tuple[tuple[list[Asked], list[dict[str, Any]]], int]:
+        """What is asked, its inputs, and how many tokens too long the longest is for a thought and an answer."""
+        asked = [
+            each._replace(prompt=Prompt(each.prompt.before, each.prompt.after, f"{each.prompt.tail}\n\n{THINK}"))
+            for each in self.builder.prompts(said, targets=self._targets_of(item))
+        ]
+        pictures = [] if picture is None else [picture]
         prompts = []
         for each in asked:
-            pieces = [*([each.prompt.before] if each.prompt.before else []), None, each.prompt.after + each.prompt.tail]
-            prompts.append(self.chat.encode(pieces, [picture]))
+            before, behind = each.prompt.before, each.prompt.after + each.prompt.tail
+            pieces = [*([before] if before else []), None, behind] if pictures else [before + behind]
+            prompts.append(self.chat.encode(pieces, pictures))
+        room = context.room(self.scorer.room(), self.sampling.max_tokens + CLOSING_TOKENS)
+        longest = max(int(inputs["input_ids"].shape[1]) for inputs in prompts)
+        return (asked, prompts), 0 if room is None else longest - room
+
+    def _thoughts(self, item: str, asked: list[Asked], prompts: list[dict[str, Any]]) -> list[list[str] | ScoringError]:
         seeds = [
             [sample_seed(self.seed, f"{item}\x1f{each.target}\x1f{each.question.name}", n) for n in range(self.samples)]
             for each in asked
@@ -168,10 +189,13 @@ class ThinkingJudge:
         # The answer that the model gave itself is left out: the one that is scored takes its place.
         return self.chat.as_data(_FINAL.sub("", self.chat.decode(made.tokens)).strip())
 
-    def _all(self, item: str, end: dict[str, Any]) -> list[dict[str, Any]]:
+    def _targets_of(self, item: Mapping[str, Any]) -> Sequence[str]:
+        return own_targets(self.rubric, item) or self.targets
+
+    def _all(self, item: Mapping[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
         return [
-            self._key(item, target, question.name, sample) | end
-            for target in self.rubric.targets or ("",)
+            self._key(item["item_id"], target, question.name, sample) | end
+            for target in self._targets_of(item)
             for question in self.rubric.questions
             for sample in range(self.samples)
         ]
@@ -193,24 +217,3 @@ class ThinkingJudge:
 def begun(thought: str) -> str:
     """The model's turn up to its answer."""
     return f"{thought}\n\n{ANSWER_LINE}" if thought else ANSWER_LINE
-
-
-def _unusable(item: Mapping[str, Any]) -> tuple[Status, ScoringError] | None:
-    if item["status"] == Status.REPORTED:
-        return Status.REPORTED, ScoringError("excluded", "the picture may not be used")
-    if item["status"] != Status.OK:
-        return Status.MISSING_INPUT, ScoringError("no_picture", f"the picture's status is {item['status']}")
-    if not item["pictures"] or item["pictures"][0] is None:
-        return Status.MISSING_INPUT, ScoringError("no_picture", "there is no picture, or one without bytes")
-    if len(item["pictures"]) > 1:
-        message = f"the item has {len(item['pictures'])} pictures; a rubric is asked about one"
-        return Status.SKIPPED, ScoringError("several_pictures", message)
-    return None
-
-
-def _columns(asked: Asked, result: Scores | ScoringError, cut: ScoringError | None) -> dict[str, Any]:
-    if isinstance(result, ScoringError):
-        return failed(Status.ERROR, result)
-    if cut:
-        return distribution(asked.question, result) | failed(Status.TRUNCATED, cut)
-    return scored(asked.question, result)

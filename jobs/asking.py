@@ -56,10 +56,14 @@ class AskingConfig(Common):
     max_context_tokens: int = 8192  # a longer context is cut and its rows are truncated
 
 
-def check(cfg: AskingConfig, *, empty_context: str = "answer") -> None:
+def check(cfg: AskingConfig, *, empty_context: str = "answer", shows: str = "") -> bool | None:
     """Refuse a model that cannot be had or loaded, and context options that mean nothing.
 
-    With plan=true the model is not looked for.
+    Args:
+        shows: what shows it pictures ("prompt 'explicit'"), if anything does; a model that sees none is then refused.
+
+    Returns:
+        whether the model sees pictures; None with plan=true, where it is not looked for.
 
     Raises:
         ValueError: what is wrong, in a sentence.
@@ -69,8 +73,15 @@ def check(cfg: AskingConfig, *, empty_context: str = "answer") -> None:
 
     context.check_options(cfg.max_context_tokens, empty_context)
     check_dtype(cfg.judge.dtype)
-    if not cfg.plan:
-        check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+    if cfg.plan:
+        return None
+    sees = check_vlm(cfg.judge.model, revision=cfg.judge.revision)
+    if shows and not sees:
+        raise ValueError(
+            f"model {cfg.judge.model!r} takes no pictures and {shows} shows one; "
+            "name a vision-language model, or a prompt whose order has no `picture`"
+        )
+    return sees
 
 
 def check_positive(cfg: Any, keys: Sequence[str]) -> None:

@@ -122,6 +122,7 @@ def _stages(
         "questions": questions,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
+        "answer_tokens": cfg.max_tokens,
     }
     write = {
         **cfg.judge.weights,
@@ -164,7 +165,8 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
             if rubric.asks_targets:
                 raise ValueError(f"rubric {rubric.name!r} asks about targets, which one JSON answer cannot hold")
             questions = asked_questions(rubric)
-        asking.check(cfg, empty_context=cfg.empty_context)
+        shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
+        asking.check(cfg, empty_context=cfg.empty_context, shows=shows)
     except ValueError as error:
         raise InputError(f"generate: {error}") from error
     return instruction, questions

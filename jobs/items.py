@@ -1,12 +1,14 @@
 """What a model is asked about: pictures, or items with their pictures and texts, as rows for the stages that ask.
 
 A table `images` is read as it is, each picture an item; a table `items` brings lists of image_ids and text_ids, which
-are looked up in `images=` and `texts=`. What is known about a picture comes from `records=`. Tables that were derived
-from one parent share their units' names, and then one object of each is read; else the other table is searched, row
-group by row group, and only rows that are asked for are kept in memory.
+are looked up in `images=` and `texts=`. What is known about a picture comes from `records=`. A prompt's context field
+is the item's attribute of that name, else its texts of that role (`text`: all of them), else the record's column.
+
+Tables that were derived from one parent share their units' names, and then one object of each is read; else the other
+table is searched, row group by row group, and only rows that are asked for are kept in memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
+from actors.items import TARGETS
 from actors.status import Status
 from jobs import exclusions
 from jobs.asking import AskingConfig
@@ -52,10 +55,16 @@ class Sources:
         return {"input": self.items.identity, **{name: table.identity for name, table in self.sides.items()}}
 
     def units(self) -> list[Unit]:
-        """The items' units, each with what it is joined to: an object of the same unit, or a whole table."""
+        """The items' units, each with what it is joined to: an object of the same unit, or a whole table.
+
+        Raises:
+            InputError: pictures that were fetched for other records.
+        """
         units, sides = self.items.units(), []
         for table in self.sides.values():
             there = table.by_unit()
+            if self.items.name == "images" and units and not any(unit.name in there for unit in units):
+                raise InputError(f"{self.items.uri} was not fetched for {table.uri}: they have no unit in common")
             if all(unit.name in there for unit in units):
                 sides.append([there[unit.name] for unit in units])
             else:
@@ -73,7 +82,7 @@ def open_sources(
     """Open what is asked about.
 
     Args:
-        fields: context that the prompt takes.
+        fields: context that the prompt may take.
         pictures: whether the prompt shows them.
 
     Raises:
@@ -86,9 +95,8 @@ def open_sources(
         raise InputError(f"{uri} is a table of items and the prompt shows a picture: say where with images=")
     if TEXT_FIELD in fields and not texts:
         raise InputError(f"the prompt takes the items' own texts: give texts= and a table of items as input= ({uri})")
-    known = set(TABLES["records"].columns)
-    if records and main.name == "images" and (unknown := [f for f in fields if f not in known]):
-        raise InputError(f"the prompt's context field {unknown[0]} is no column of records")
+    if records and main.name == "images" and fields and not set(fields) & set(TABLES["records"].columns):
+        raise InputError(f"no context field of the prompt ({', '.join(fields)}) is a column of records")
     return Sources(
         main,
         images=open_table(images, "images") if images else None,
@@ -116,7 +124,8 @@ class Reader:
     excluded: str | None
 
     def __call__(self, task: Task) -> pa.Table:
-        """`item_id`, `pictures` (list<large_binary>), `status` and each context field (string) of a unit's items."""
+        """A unit's items as `actors.items` says: `item_id`, `pictures` (list<large_binary>), `status`, `targets`
+        (list<string>) and each context field (string)."""
         main, *others = task.unit.inputs
         beside = dict(zip(self.sides, others, strict=True))
         return self._images(main, beside) if self.kind == "images" else self._items(main, beside)
@@ -126,24 +135,23 @@ class Reader:
         rows = exclusions.withhold(rows, item="image_id", excluded=exclusions.kept(self.excluded))
         count = rows.num_rows
         if self.pictures:
-            flat = rows["bytes"].combine_chunks()
-            flat = flat.chunk(0) if isinstance(flat, pa.ChunkedArray) else flat
-            pictures = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), flat)
+            pictures = pa.chunked_array([_each_alone(chunk) for chunk in rows["bytes"].chunks], PICTURES)
         else:
             pictures = pa.array([[]] * count, PICTURES)
         names = rows["image_id"].to_pylist()
         about = _about(beside.get("records"), names, self.fields)
-        return self._made(names, pictures, rows["status"], [about.get(name, {}) for name in names])
+        contexts = [about.get(name, {}) for name in names]
+        return self._made(names, pictures, rows["status"], targets=[None] * count, contexts=contexts)
 
     def _items(self, main: Object, beside: dict[str, Object]) -> pa.Table:
-        columns = ["item_id", "image_ids", "text_ids", "attributes"]
+        columns = ["item_id", "image_ids", "text_ids", "targets", "attributes"]
         items = read_unit(main.uri, columns=columns).to_pylist()
         excluded = exclusions.kept(self.excluded)
         held = [bool(excluded & {item["item_id"], *(item["image_ids"] or [])}) for item in items]
         shown = {i for item, no in zip(items, held, strict=True) if not no for i in item["image_ids"] or []}
-        images = lookup(beside["images"], "image_id", shown, ["bytes", "status"]) if self.pictures else {}
+        images = lookup(beside.get("images"), "image_id", shown if self.pictures else (), ["bytes", "status"])
         wanted = {t for item in items for t in item["text_ids"] or []}
-        texts = lookup(beside["texts"], "text_id", wanted, ["text"]) if TEXT_FIELD in self.fields else {}
+        texts = lookup(beside.get("texts"), "text_id", wanted if self.fields else (), ["role", "text"])
         about = _about(beside.get("records"), list(shown), self.fields)
         pictures, statuses, contexts = [], [], []
         for item, no in zip(items, held, strict=True):
@@ -153,13 +161,23 @@ class Reader:
             pictures.append([row["bytes"] if row else None for row in found])
             statuses.append(Status.REPORTED.value if no else bad[0] if bad else Status.OK.value)
             first = next((about[i] for i in item["image_ids"] or [] if i in about), {})
-            own = "\n\n".join(texts[t]["text"] or "" for t in item["text_ids"] or [] if t in texts)
-            contexts.append({**first, **dict(item["attributes"] or []), TEXT_FIELD: own})
-        names = [item["item_id"] for item in items]
-        return self._made(names, pa.array(pictures, PICTURES), pa.array(statuses, pa.string()), contexts)
+            own = _said([texts[t] for t in item["text_ids"] or [] if t in texts])
+            contexts.append({**first, **own, **{k: v for k, v in item["attributes"] or () if v}})
+        names, targets = [item["item_id"] for item in items], [item["targets"] for item in items]
+        shown_with = pa.array(pictures, PICTURES), pa.array(statuses, pa.string())
+        return self._made(names, *shown_with, targets=targets, contexts=contexts)
 
-    def _made(self, names: list[str], pictures: Any, status: Any, contexts: Sequence[dict[str, Any]]) -> pa.Table:
+    def _made(
+        self,
+        names: list[str],
+        pictures: Any,
+        status: Any,
+        *,
+        targets: Sequence[Any],
+        contexts: Sequence[Mapping[str, Any]],
+    ) -> pa.Table:
         made = pa.table({"item_id": pa.array(names, pa.string()), "pictures": pictures, "status": status})
+        made = made.append_column(TARGETS, pa.array(targets, pa.list_(pa.string())))
         for field in self.fields:
             made = made.append_column(field, pa.array([_string(each.get(field)) for each in contexts], pa.string()))
         return made
@@ -183,10 +201,12 @@ def reading(run: TableRun, sources: Sources, *, fields: Sequence[str], pictures:
     )
 
 
-def lookup(source: Object, key: str, wanted: set[str], columns: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Rows of a data object, or of a whole table, by their key: the first of each that is `wanted`."""
+def lookup(
+    source: Object | None, key: str, wanted: Collection[str], columns: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Rows of a data object, or of a whole table, by their key: the first of each that is `wanted`; none of None."""
     found: dict[str, dict[str, Any]] = {}
-    if not wanted:
+    if source is None or not wanted:
         return found
     keys = pa.array(sorted(wanted), pa.string())
     for uri in _objects(source):
@@ -208,7 +228,21 @@ def _hits(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterato
 
 def _about(records: Object | None, names: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
     columns = [field for field in fields if field in TABLES["records"].columns]
-    return lookup(records, "image_id", set(names), columns) if records and columns else {}
+    return lookup(records, "image_id", set(names), columns) if columns else {}
+
+
+def _said(texts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """An item's texts by their role, and all of them under `text`."""
+    roles: dict[str, list[str]] = {}
+    for each in texts:
+        for name in {each["role"] or TEXT_FIELD, TEXT_FIELD}:
+            roles.setdefault(name, []).append(each["text"] or "")
+    return {name: "\n\n".join(said) for name, said in roles.items()}
+
+
+def _each_alone(pictures: pa.Array) -> pa.Array:
+    """A list of one for each picture, over the same bytes."""
+    return pa.ListArray.from_arrays(pa.array(range(len(pictures) + 1), pa.int32()), pictures)
 
 
 def _whole(table: TableSource) -> Object:

@@ -30,9 +30,9 @@ from jobs.asking import AskingConfig
 from jobs.config import plain
 from jobs.errors import InputError
 from jobs.items import Sources, reading, sources_of
-from jobs.judging import read_targets
 from jobs.store.reading import open_table, read_unit, tables_in
 from jobs.store.run import Plan, TableRun
+from jobs.targets import read_targets
 
 if TYPE_CHECKING:
     from jobs.flow import Stage
@@ -118,6 +118,7 @@ def _stages(cfg: LoglikConfig, settings: list[Setting], targets: list[str]) -> l
         "instruction": cfg.prompt,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
+        "answer_tokens": max(len(target.encode()) + 1 for target in targets),  # a token is a byte at the least
     }
     rate = {
         **cfg.judge.weights,
@@ -189,7 +190,8 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
         check_targets(targets)
         settings = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
         check_settings(settings)
-        asking.check(cfg, empty_context=cfg.empty_context)
+        shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
+        asking.check(cfg, empty_context=cfg.empty_context, shows=shows)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
     return instruction, settings, targets

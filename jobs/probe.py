@@ -21,10 +21,10 @@ from jobs.corpora.embeddings import Made, check_alike, made_by
 from jobs.devices import check_device, check_dtype
 from jobs.embed import EmbedderConfig, check_available, known, read_pictures
 from jobs.errors import InputError
-from jobs.judging import read_targets
 from jobs.store.reading import TableSource, open_table, read_unit
 from jobs.store.run import Plan
 from jobs.store.writer import Task
+from jobs.targets import read_targets
 
 if TYPE_CHECKING:
     from actors.encoder_rater import Probe

@@ -290,7 +290,9 @@ KEYS = {
         judge.device_map: str
         judge.memory_gb: float | None
         judge.licence: str | None
+        targets: Any
         layout: str | None
+        empty_context: str
         samples: int
         temperature: float
         top_p: float

@@ -1,12 +1,30 @@
 """What is said about an item beside its picture: how much of it a prompt takes, and what if there is none."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from actors.vlm.faults import ScoringError
 
 # An encyclopaedia's section is seldom longer than 2,000 tokens, so that a cut stays rare.
 MAX_CONTEXT_TOKENS = 8192
 # Of the positions a model has, the context may take half: pictures of some models take thousands themselves.
 CONTEXT_SHARE = 2
+CUTS = 3  # a context that is still too long after these is given up: its tokens do not add up
+ANSWER_SHARE = 4  # of the positions a model has, what is kept for its answer takes a quarter at the most
 EMPTY_CONTEXT = ("answer", "skip")  # an item about which nothing is said is asked about all the same, or is not
+
+
+Made = TypeVar("Made")
+
+
+class Tokenized(Protocol):
+    """What cuts texts for a model: `actors.vlm.chat_format.ChatFormat`, `actors.vlm.scoring.ClosedSetScorer`."""
+
+    def as_data(self, text: str) -> str:
+        """`text` with nothing in it that the model would take for its own signs."""
+
+    def token_starts(self, text: str) -> list[int]:
+        """For each token of `text` on its own, the character at which it begins."""
 
 
 def check_options(max_context_tokens: int, empty_context: str = EMPTY_CONTEXT[0]) -> None:
@@ -26,19 +44,47 @@ def limit(max_context_tokens: int, positions: int | None) -> int:
     return min(max_context_tokens, positions // CONTEXT_SHARE) if positions else max_context_tokens
 
 
+def room(positions: int | None, answer: int) -> int | None:
+    """Tokens that a prompt may have of so many positions (None: without limit) before an answer of `answer` tokens."""
+    return None if positions is None else positions - min(answer, positions // ANSWER_SHARE)
+
+
 def is_empty(item: Mapping[str, str | None], fields: Sequence[str]) -> bool:
     """Whether there are fields to say something in, and nothing is said in any."""
     return bool(fields) and not any((item.get(field) or "").strip() for field in fields)
 
 
-def cut(
-    texts: Mapping[str, str | None],
+def fitted(
+    item: Mapping[str, str | None],
+    make: Callable[[dict[str, str]], tuple[Made, int]],
     *,
     fields: Sequence[str],
     first: Sequence[str],
     limit: int,
-    starts: Callable[[str], Sequence[int]],
-    as_data: Callable[[str], str],
+    by: Tokenized,
+) -> tuple[Made, ScoringError | None]:
+    """What `make` makes of an item's context, which is cut to `limit` tokens, and further until the whole fits.
+
+    Args:
+        item: texts by field; what is missing is empty.
+        make: context by field -> what is asked, and how many tokens too long it is (0 or less: it fits).
+        fields, first: as `cut` takes them.
+
+    Returns:
+        (what was made, how the context was cut; None if it is whole). What does not fit without any context is made
+        all the same.
+    """
+    for _ in range(CUTS):
+        said, given, kept = cut(item, fields=fields, first=first, limit=limit, by=by)
+        made, over = make(said)
+        if over <= 0 or kept == 0:
+            break
+        limit = max(0, kept - over)
+    return made, ScoringError("context_cut", f"{kept} of {given} tokens of context kept") if kept < given else None
+
+
+def cut(
+    texts: Mapping[str, str | None], *, fields: Sequence[str], first: Sequence[str], limit: int, by: Tokenized
 ) -> tuple[dict[str, str], int, int]:
     """Cut a context to `limit` tokens from the ends of its texts.
 
@@ -46,14 +92,13 @@ def cut(
         texts: by field; what is missing is empty.
         fields: what the prompt takes.
         first: the fields that lose their ends first, in this order; the others follow from the last to the first.
-        as_data: text -> the same with nothing in it that the model would take for its own signs.
-        starts: text of that kind -> for each of its tokens, the character at which it begins.
+        by: whose tokens and signs they are.
 
     Returns:
         (the context by field, tokens before, tokens kept).
     """
-    kept = {field: as_data(texts.get(field) or "") for field in fields}
-    begins = {field: starts(text) if text else () for field, text in kept.items()}
+    kept = {field: by.as_data(texts.get(field) or "") for field in fields}
+    begins = {field: by.token_starts(text) if text else () for field, text in kept.items()}
     total = sum(map(len, begins.values()))
     excess = max(0, total - limit)
     for field in (*first, *(field for field in reversed(fields) if field not in first)):

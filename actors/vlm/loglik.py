@@ -15,19 +15,20 @@ and a higher score is more relevant. Lambda and T are not published: `Moments` t
 well its scores agree with a reference.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import faults
+from actors.vlm import faults, memory
 from actors.vlm.faults import EngineError, ScoringError
-from actors.vlm.generation import encode_once, go_on, repeated, run_custom
+from actors.vlm.generation import LOGIT_BYTES, encode_once, go_on, repeated, run_custom
 
 NO_THRESHOLD = float("-inf")
-# Rows behind one prefix at a time; the repeated cache grows with them.
-LABELS_AT_ONCE = 32
+LABELS_AT_ONCE = 32  # rows behind one prefix at the most; more are no faster
+log = logging.getLogger(__name__)
 
 
 class Setting(NamedTuple):
@@ -107,7 +108,12 @@ class CompletionScorer:
     def __init__(self, model: Any, *, pad_id: int) -> None:
         self.model = model
         self.pad_id = pad_id
-        self.max_positions: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        text = model.config.get_text_config()
+        self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
+        self.budget = int(memory.SHARE * memory.free_bytes(model.device))
+        self._halved = False
+        self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
+        self._logit_bytes = int(text.vocab_size) * LOGIT_BYTES
 
     def score(self, inputs: Mapping[str, Any], completions: Sequence[Sequence[int]]) -> list[float] | ScoringError:
         """Natural logarithm of each completion's likelihood behind one prompt, over the full vocabulary.
@@ -123,12 +129,22 @@ class CompletionScorer:
         needed = int(inputs["input_ids"].shape[1]) + max(map(len, completions))
         if self.max_positions is not None and needed > self.max_positions:
             return ScoringError("prompt_too_long", f"{needed} tokens, the model takes {self.max_positions}")
-        try:
-            made = self._measured(dict(inputs), completions)
-        except Exception as error:
-            if faults.is_fatal(error):
-                raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-            return faults.reason(error)
+        while True:
+            try:
+                made = self._measured(dict(inputs), completions)
+                break
+            except Exception as error:
+                if faults.is_fatal(error):
+                    raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
+                if self._halved or not faults.is_out_of_memory(error):
+                    return faults.reason(error)
+            # outside of the clause, whose traceback would keep the failed pass's memory
+            self._halved, self.budget = True, self.budget // 2
+            log.warning("out of memory on %s: groups of labels halved", self.model.device)
+            if self.model.device.type == "cuda":
+                import torch
+
+                torch.cuda.empty_cache()
         if not np.isfinite(made).all():
             return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
         return made
@@ -138,13 +154,19 @@ class CompletionScorer:
 
         def measure(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:
             logits, state = encode_once(model, input_ids, state)
-            for first in range(0, len(completions), LABELS_AT_ONCE):
-                some = completions[first : first + LABELS_AT_ONCE]
+            rows = self._rows(int(input_ids.shape[1]), max(map(len, completions)))
+            for first in range(0, len(completions), rows):
+                some = completions[first : first + rows]
                 found.extend(self._some(input_ids, logits, repeated(state, len(some), copied=True), some))
             return input_ids
 
         run_custom(self.model, inputs, measure, pad_id=self.pad_id, steps=max(map(len, completions)))
         return found
+
+    def _rows(self, prefix: int, longest: int) -> int:
+        """Completions, `longest` tokens at the most, that fit behind `prefix` tokens at a time, each with a cache."""
+        each = (prefix + longest) * self._token_bytes + longest * self._logit_bytes
+        return max(1, min(LABELS_AT_ONCE, self.budget // each))
 
     def _some(
         self, input_ids: Any, logits: Any, state: dict[str, Any], completions: Sequence[Sequence[int]]

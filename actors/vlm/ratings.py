@@ -54,6 +54,15 @@ def scored(question: Question, scores: Scores) -> dict[str, Any]:
     }
 
 
+def answered(question: Question, result: Scores | ScoringError, cut: ScoringError | None) -> dict[str, Any]:
+    """Columns of a question that a model was asked, with a context that was `cut` or not."""
+    if isinstance(result, ScoringError):
+        return failed(Status.ERROR, result)
+    if cut:
+        return distribution(question, result) | failed(Status.TRUNCATED, cut)
+    return scored(question, result)
+
+
 def distribution(question: Question, scores: Scores) -> dict[str, Any]:
     """Columns that say what the model made of each answer, whatever the status."""
     return {

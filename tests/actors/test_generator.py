@@ -8,6 +8,7 @@ import yaml
 
 from actors.answer_reader import AnswerReader
 from actors.generator import Generator, PromptPreparer, sample_seed
+from actors.vlm.encoding import from_bytes
 from actors.vlm.generation import Generated
 from actors.vlm.instructions import Instruction, identity
 from jobs.tables import conform, table
@@ -117,6 +118,23 @@ def test_context_is_used_cut_and_may_be_required() -> None:
     ]
     assert whole[0]["inputs"] != cut[0]["inputs"] is not None
     assert whole[1]["inputs"] is None
+
+
+def test_a_context_gives_way_to_the_picture_and_the_answer() -> None:
+    """A picture may take more than the half of the positions that the context leaves."""
+    prompt, article = conf("relevant_to"), "word " * 400
+    bare = PromptPreparer(model=MODEL, instruction=prompt)
+    needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
+    asked = batch([[png(1)]], context_page_description=[article])
+    tight = PromptPreparer(model=MODEL, instruction=prompt, answer_tokens=30)
+    assert tight.room == 32768 - 30
+    tight.room = needed + 25
+    (row,) = tight(asked).to_pylist()
+    assert row["status"] == "truncated"
+    assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.room
+    tight.room = needed - 1  # it is made without any, and the engine says that it is too long
+    (row,) = tight(asked).to_pylist()
+    assert row["error_message"].startswith("0 of ")
 
 
 def test_the_instruction_goes_before_or_after_the_picture() -> None:

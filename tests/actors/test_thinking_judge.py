@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.thinking_judge import ThinkingJudge, begun
+from actors.thinking_judge import CLOSING_TOKENS, ThinkingJudge, begun
 from actors.vlm.generation import Generated
 from actors.vlm.scoring import Scores
 from jobs.tables import conform, table
@@ -96,3 +96,49 @@ def test_the_answer_is_scored_behind_the_thought(judge: ThinkingJudge, monkeypat
     assert rows[0]["probabilities"] == pytest.approx(logits[ids].double().softmax(-1).tolist(), abs=1e-5)
     assert isinstance(score(found)[0], Scores)
     assert begun("") == "Final answer:"
+
+
+def test_labels_that_are_given_and_an_items_own(rubric: dict[str, Any]) -> None:
+    judge = ThinkingJudge(model=MODEL, rubric=rubric, targets=["Peru"], dtype="float32", max_tokens=2, threads=1)
+    asked = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
+    rows = judge(asked).to_pylist()
+    assert [(row["target"], row["status"]) for row in rows] == [("Peru", "ok"), ("Sahel", "ok"), ("Levant", "ok")]
+
+
+def test_a_model_of_text_thinks_about_what_is_said(rubric: dict[str, Any]) -> None:
+    parts = {"article": "{{ article }}", **rubric["parts"]}
+    told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "parts": parts, "targets": ["Peru"]}
+    told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
+    given: dict[str, Any] = {"dtype": "float32", "max_tokens": 4, "threads": 1, "empty_context": "skip"}
+    judge = ThinkingJudge(model="local:llama-tiny", rubric=told, **given)
+    asked = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
+        "article", pa.array(["A war.", "A war.", ""])
+    )
+    rows = judge(asked).to_pylist()
+    assert [(row["status"], row["error_kind"]) for row in rows] == [
+        ("ok", None), ("ok", None), ("skipped", "empty_context")
+    ]  # fmt: skip
+    assert rows[0]["comment"]
+    assert rows[0]["probabilities"] != rows[1]["probabilities"]  # each item's thoughts are its own
+
+
+def test_the_context_gives_way_to_thought_and_answer(rubric: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "targets": ["Peru"]}
+    told["parts"] = {"article": "{{ article }}", **rubric["parts"]}
+    told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
+    judge = ThinkingJudge(model=MODEL, rubric=told, dtype="float32", max_tokens=5, threads=1)
+    assert judge.engine.max_positions == 32768 - CLOSING_TOKENS
+    lengths: list[int] = []
+    generate = judge.engine.generate
+
+    def watched(prompts: Any, **options: Any) -> Any:
+        lengths.extend(int(prompt["input_ids"].shape[1]) for prompt in prompts)
+        return generate(prompts, **options)
+
+    monkeypatch.setattr(judge.engine, "generate", watched)
+    judge(batch([[png(1)]], ["ok"]))
+    monkeypatch.setattr(judge.scorer, "room", lambda: lengths[0] + 5 + CLOSING_TOKENS + 10)
+    asked = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
+    (row,) = judge(asked).to_pylist()
+    assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")
+    assert lengths[0] < lengths[1] <= lengths[0] + 10

@@ -53,6 +53,7 @@ def tables(tmp_path: Path) -> Path:
     write_records(str(tmp_path / "records"), [[record("war"), record("peace")], [record("truce")]])
     pictures = {"unit0": [picture_row("war"), picture_row("peace", ok=False)], "unit1": [picture_row("truce")]}
     write(tmp_path / "images", "images", pictures)
+    write(tmp_path / "other", "records", {"elsewhere": [record("war")]})
     write(tmp_path / "texts", "texts", {"t": [{"text_id": f"t{n}", "text": f"Text {n}."} for n in (1, 2)]})
     items: list[dict[str, Any]] = [
         {"item_id": "both", "image_ids": [image("war"), image("truce")], "text_ids": ["t2", "t1"]},
@@ -147,6 +148,11 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
         ("generate", "input=R/images empty_context=guess", "empty_context=guess: one of answer, skip"),
         ("generate", "input=R/images prompt.order=[]", "lacks 'order'"),
         ("generate", "input=R/images judge.model=local:no-such", "no local model 'no-such'"),
+        ("generate", "input=R/images judge=local-text-tiny", "takes no pictures and prompt 'explicit' shows one"),
+        ("generate", "input=R/images judge.model=local:siglip-tiny", "local:siglip-tiny: no model there"),
+        ("loglik", "input=R/images targets=[a] judge=local-text-tiny", "takes no pictures and prompt 'relevant_to'"),
+        ("think", "input=R/images rubric=cultural_relevance", "asks about targets and none are given"),
+        ("think", "input=R/images records=R/other", "was not fetched for .*other: they have no unit in common"),
         ("generate", "input=R/nothing", "nothing: no table here"),
         ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
         ("think", "input=R/images layout=slow", "no layout 'slow'"),
@@ -161,7 +167,8 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
 )
 def test_what_is_wrong_is_said_in_one_sentence(tables: Path, job: str, arguments: str, message: str) -> None:
     overrides = [argument.replace("=R/", f"={tables}/") for argument in arguments.split()]
-    overrides += [f"out={tables / 'out'}", *(["judge=local-tiny"] if job != "parse" else [])]
+    judge = ["judge=local-tiny"] if job != "parse" and "judge=" not in arguments else []
+    overrides += [f"out={tables / 'out'}", *judge]
     with pytest.raises(InputError, match=message):
         cli.execute(job, overrides)
     assert not (tables / "out").exists()

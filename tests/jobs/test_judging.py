@@ -1,22 +1,29 @@
 """What `judge` reads, and a run over items with targets of their own by two judges, one of which sees no picture."""
 
 import io
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from PIL import Image
 
 from actors.ids import content_id
-from jobs import cli, judging
+from actors.local_models import resolve
+from actors.vlm.rubric import Rubric
+from jobs import cli
+from jobs.config import CONF
 from jobs.errors import InputError
 from jobs.flow import TALLY, Stage, _tallies
+from jobs.items import Reader, open_sources
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import Target, Task, UnitWriter
 from jobs.tables import conform, table
+from jobs.targets import ratings_of, read_targets, rows_of_items
 
 PICTURES = {name: content_id(name) for name in ("red", "green", "blue", "black")}
 
@@ -67,13 +74,18 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.fixture
+def culture() -> Rubric:
+    return Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "cultural_relevance.yaml").read_text(encoding="utf-8")))
+
+
 def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("# cultures\nNorthern Africa\n\nMelanesia  # islands\n", encoding="utf-8")
-    assert judging.read_targets(str(tmp_path / "mine.txt")) == ("Northern Africa", "Melanesia")
-    assert judging.read_targets(["India", "Brazil"]) == ("India", "Brazil")
-    assert len(judging.read_targets("un_subregions") or ()) == 22
-    assert len(judging.read_targets("caire_countries") or ()) == 10
-    assert judging.read_targets(None) is None
+    assert read_targets(str(tmp_path / "mine.txt")) == ("Northern Africa", "Melanesia")
+    assert read_targets(["India", "Brazil"]) == ("India", "Brazil")
+    assert len(read_targets("un_subregions") or ()) == 22
+    assert len(read_targets("caire_countries") or ()) == 10
+    assert read_targets(None) is None
     (tmp_path / "empty.txt").write_text("# nothing\n")
     for wrong, message in (
         (str(tmp_path / "empty.txt"), "no label in it"),
@@ -81,25 +93,33 @@ def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
         ("no_such", "no such list of conf/labels .caire_countries, un_subregions."),
     ):
         with pytest.raises(InputError, match=message):
-            judging.read_targets(wrong)
+            read_targets(wrong)
 
 
-def test_items_with_pictures_texts_and_attributes(given: dict[str, str]) -> None:
-    items, images, texts = (open_table(given[name]) for name in ("items", "images", "texts"))
-    (unit,) = judging.with_items(items, images, texts)
+def test_items_with_pictures_texts_and_attributes(given: dict[str, str], culture: Rubric) -> None:
+    fields = ("entity", "article", "caption", "text")
+    beside: dict[str, Any] = {"images": given["images"], "texts": given["texts"], "records": None}
+    sources = open_sources(given["items"], fields=fields, pictures=True, **beside)
+    (unit,) = sources.units()
     assert len(unit.inputs) == 3
-    rows = judging.items(
-        Task(unit), images=images.uri, texts=texts.uri, context=("entity", "article", "caption"), kept=None
-    ).to_pylist()
-    assert {row["item_id"]: row["status"] for row in rows} == {
-        "own": "ok", "plain": "ok", "bare": "ok", "gone": "missing", "two": "skipped", "none": None
+    made = Reader("items", tuple(sources.sides), fields, True, None)(Task(unit))
+    rows = made.to_pylist()
+    assert {row["item_id"]: (row["status"], len(row["pictures"])) for row in rows} == {
+        "own": ("ok", 1), "plain": ("ok", 1), "bare": ("ok", 1), "gone": ("missing", 1), "two": ("ok", 2),
+        "none": ("ok", 0),
     }  # fmt: skip
     own, plain = rows[:2]
-    assert (own["article"], own["caption"], own["entity"]) == ("A feast of the coast.", "Dancers.", "")
-    assert (plain["entity"], plain["article"], plain["targets"]) == ("Kula", "", None)
-    assert own["bytes"] == png("red")
-    counts = judging.rows_of_items(pa.Table.from_pylist(rows), questions=3, targets=5)
-    assert counts == [6, 15, 15, 15, 15, 15]
+    assert (own["article"], own["caption"], own["entity"]) == ("A feast of the coast.", "Dancers.", None)
+    assert own["text"] == "A feast of the coast.\n\nDancers."
+    assert (plain["entity"], plain["article"], plain["targets"]) == ("Kula", None, None)
+    assert own["pictures"] == [png("red")]
+    assert rows_of_items(made, each=3, targets=5) == [6, 15, 15, 15, 15, 15]
+    counted = ratings_of(sources.items, culture, ("a", "b"), samples=3)
+    assert counted.asked == 3 * (2 + 5 * 2)
+    assert callable(counted.rows_out)
+    assert counted.rows_out(made) == [6] * 6
+    with pytest.raises(InputError, match="5 items have no targets of their own"):
+        ratings_of(sources.items, culture, None)
 
 
 def test_tallies_of_a_unit_are_summed() -> None:
@@ -134,6 +154,49 @@ def test_two_judges_over_items(given: dict[str, str], tmp_path: Path, capsys: py
     assert found["local-text-tiny"] == {**pictured, **told}
 
 
+@pytest.mark.usefixtures("ray_session")
+def test_a_judge_that_fails_leaves_the_others(
+    given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "weights"
+    shutil.copytree(resolve("local:qwen2.5-vl-tiny"), broken)
+    (broken / "model.safetensors").write_bytes(b"cut off")  # which only shows when it is loaded
+    (tmp_path / "broken.yaml").write_text(yaml.safe_dump({"name": "broken", "model": str(broken)}))
+    asked = [f"input={given['items']}", f"images={given['images']}", f"texts={given['texts']}", "targets=[Nordic]"]
+    asked += ["rubric=cultural_relevance", f"judges=[{tmp_path}/broken.yaml,local-text-tiny]", f"out={tmp_path}/r"]
+    assert cli.main("judge", asked) == 1
+    said = capsys.readouterr().err
+    assert said.count("judge broken failed: a worker failed") == 1
+    assert "error: 1 of 2 judges failed: broken (a worker failed" in said
+    assert open_table(f"{tmp_path}/r/local-text-tiny", "ratings").rows == 7
+    # the same command with the cause gone: what is done stays
+    shutil.copy(Path(resolve("local:qwen2.5-vl-tiny")) / "model.safetensors", broken)
+    assert cli.main("judge", asked) == 0
+    assert open_table(f"{tmp_path}/r/broken", "ratings").rows == 7
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_items_that_all_have_targets_need_no_others(given: dict[str, str], tmp_path: Path) -> None:
+    item = {"item_id": "own", "kind": "image", "image_ids": [PICTURES["red"]], "text_ids": ["t1"], "targets": ["Sahel"]}
+    mine = put(tmp_path / "mine", "items", [item])
+    asked = [f"input={mine}", f"texts={given['texts']}", "rubric=cultural_relevance", "judge=local-text-tiny"]
+    assert cli.main("judge", [*asked, f"out={tmp_path}/r"]) == 0
+    (row,) = pa.concat_tables(open_table(f"{tmp_path}/r", "ratings").batches()).to_pylist()
+    assert (row["target"], row["status"]) == ("Sahel", "ok")
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_thinking_about_items_with_targets_of_their_own(given: dict[str, str], tmp_path: Path) -> None:
+    asked = [f"input={given['items']}", f"texts={given['texts']}", "rubric=cultural_relevance", "targets=[Nordic]"]
+    asked += ["judge=local-text-tiny", "max_tokens=3", "samples=2", "empty_context=skip", f"out={tmp_path}/r"]
+    assert cli.main("think", asked) == 0
+    rows = pa.concat_tables(open_table(f"{tmp_path}/r", "ratings").batches()).to_pylist()
+    found = {(row["item_id"], row["target"], row["sample"]): row["status"] for row in rows}
+    told = {("own", "Sahel"), ("own", "Levant"), *((item, "Nordic") for item in ("plain", "gone", "two", "none"))}
+    expected = {(*key, sample): "ok" for key in told for sample in (0, 1)}
+    assert found == expected | {("bare", "Nordic", sample): "skipped" for sample in (0, 1)}
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -147,7 +210,8 @@ def test_two_judges_over_items(given: dict[str, str], tmp_path: Path, capsys: py
         (["targets=[a]", "judge.model=./no-such"], "./no-such: no such folder"),
         (["targets=[a]", "noise=2"], "noise=2: a share, from 0 to 1"),
         (["targets=[a]", "budget_gb=-1"], "budget_gb=-1: more than 0"),
-        (["targets=[a]", "records=x"], "records= belongs to a table of images"),
+        (["targets=[a]", "records=x"], "x: no table here"),
+        (["targets=[a]", "images=null"], "is a table of items and the prompt shows a picture: say where with images="),
         (["targets=[a]", "judges=[local-tiny,no-such]"], "judge=no-such: no such option"),
         (["targets=[a]", "judges=[local-tiny,local-tiny]"], "judges names local-tiny twice"),
         ([], "5 items have no targets of their own"),

@@ -11,6 +11,7 @@ from actors.vlm import generation
 from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
 from actors.vlm.faults import ScoringError
 from actors.vlm.generation import Generated, Sampling, TextGenerator, draw
+from actors.vlm.prefix import forget_positions
 from tests.actors.vlm.conftest import picture
 
 SEEDS = [[10, 11, 12], [20, 21, 22]]
@@ -49,7 +50,7 @@ def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampli
 
     stream, inputs, made = np.random.Generator(np.random.Philox(seed)), dict(prompt), []
     for _ in range(sampling.max_tokens):
-        model.model.rope_deltas = None
+        forget_positions(model)
         with torch.inference_mode():
             logits = model(**inputs, use_cache=False).logits[:, -1]
         token = draw(logits, [stream.random()], sampling)
@@ -69,6 +70,24 @@ def test_a_padded_group_is_what_whole_passes_give(
         assert not isinstance(texts, ScoringError)
         for seed, text in zip(seeds, texts, strict=True):
             assert text == Generated(whole_passes(vlm[0], prompt, seed, SHORT), "length")
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"]
+)
+def test_every_family_writes_what_whole_passes_give(load: Any, name: str) -> None:
+    model, processor = load(name)
+    chat, shown = ChatEncoder(processor), [[picture(1)], [picture(2, width=200)]]
+    if not chat.sees_pictures:
+        shown = [[], []]
+    texts = (["What is this?", None], ["An article. " * 4, None, "What is this?"])
+    prompts = [chat.encode(pieces, seen) for pieces, seen in zip(texts, shown, strict=True)]
+    engine, sampling = TextGenerator(model, pad_id=0, ends=[]), Sampling(max_tokens=4)
+    made = engine.generate(prompts, seeds=SEEDS, sampling=sampling)
+    for prompt, seeds, written in zip(prompts, SEEDS, made, strict=True):
+        assert not isinstance(written, ScoringError), written
+        for seed, text in zip(seeds, written, strict=True):
+            assert text == Generated(whole_passes(model, prompt, seed, sampling), "length")
 
 
 def test_composition_does_not_matter(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.judge import Judge
+from actors.judge import Judge, judged_targets
 from actors.vlm.rubric import Rubric
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import MODEL, png
@@ -24,7 +24,7 @@ def batch(
     names = [f"item{place}" for place in range(len(pictures))]
     columns: dict[str, Any] = {
         "item_id": pa.array(names, pa.string()),
-        "bytes": pa.array(pictures, pa.large_binary()),
+        "pictures": pa.array([[data] for data in pictures], pa.list_(pa.large_binary())),
         "status": pa.array(status or ["ok"] * len(pictures), pa.string()),
     }
     return pa.table(columns | {name: pa.array(texts, pa.string()) for name, texts in context.items()})
@@ -42,7 +42,7 @@ def test_rows_are_those_of_table_ratings(judge: Judge, century: dict[str, Any]) 
     questions = [question["name"] for question in century["questions"]]
     assert ratings["item_id"].to_pylist() == ["item0"] * 8 + ["item1"] * 8
     assert ratings["question"].to_pylist() == questions * 2
-    assert ratings.num_rows == 2 * Judge.rows_per_item(century)
+    assert ratings.num_rows == 2 * 8
     for row in ratings.to_pylist():
         assert row["status"] == "ok"
         key = (row["target"], row["rubric"], row["rater"], row["condition"], row["method"], row["order"], row["sample"])
@@ -83,7 +83,11 @@ def test_without_a_picture_the_model_is_not_asked(judge: Judge, monkeypatch: pyt
     assert ratings.num_rows == 24
     assert set(ratings["status"].to_pylist()) == {"missing_input"}
     messages = [of_item(ratings, f"item{place}")[0]["error_message"] for place in range(3)]
-    assert messages == ["the picture has no bytes", "the picture's status is missing", "the picture's status is None"]
+    assert messages == [
+        "there is no picture, or one without bytes",
+        "the picture's status is missing",
+        "the picture's status is None",
+    ]
     assert all(row[name] is None for row in ratings.to_pylist() for name in (*NULL_UNLESS_OK, "probabilities"))
 
 
@@ -139,7 +143,6 @@ def test_an_empty_batch_keeps_the_schema(judge: Judge) -> None:
 
 
 def test_targets_and_layouts(one_thread: None, small: dict[str, Any]) -> None:
-    assert Judge.rows_per_item(small) == 2
     found = {}
     for layout in ("paper", "fast"):
         judge = Judge(model=MODEL, rubric=small, dtype="float32", layout=layout, rater="mine", max_context_tokens=50)
@@ -162,7 +165,6 @@ def test_targets_given_and_an_items_own(one_thread: None, small: dict[str, Any])
     judge = Judge(model=MODEL, rubric=small, dtype="float32", targets=("Nordic",))
     given = batch([png(1), png(1)]).append_column("targets", pa.array([None, ["Sahel", "Melanesia"]]))
     assert judge(given)["target"].to_pylist() == ["Nordic", "Sahel", "Melanesia"]
-    assert Judge.rows_per_item(small, ("a", "b", "c")) == 3
 
 
 def test_an_item_about_which_nothing_is_said(one_thread: None, small: dict[str, Any]) -> None:
@@ -227,6 +229,11 @@ def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytes
     assert rows[0]["error_message"].endswith(f" of {len(judge.scorer.token_starts(article))} tokens of context kept")
 
 
+def test_an_items_own_targets_are_for_a_rubric_that_asks_about_any(judge: Judge) -> None:
+    rows = judge(batch([png(1)]).append_column("targets", pa.array([["Sahel", "Levant"]]))).to_pylist()
+    assert [row["target"] for row in rows] == [""] * 8
+
+
 def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -> None:
     small["questions"][0]["reply"] = "label"
     judge = Judge(model=MODEL, rubric=small, dtype="float32")
@@ -262,12 +269,19 @@ def test_refused(small: dict[str, Any], changes: dict[str, Any], message: str) -
         Judge(**{"model": MODEL, "rubric": small, **changes})
 
 
-def test_a_rubric_about_targets_needs_them(small: dict[str, Any]) -> None:
+def test_items_own_targets_suffice_for_a_rubric_that_asks_about_any(one_thread: None, small: dict[str, Any]) -> None:
     del small["targets"]
-    with pytest.raises(ValueError, match="asks about targets and names none"):
-        Judge.rows_per_item(small)
+    judge = Judge(model=MODEL, rubric=small, dtype="float32")
+    asked = batch([png(1), png(1), None]).append_column("targets", pa.array([["Sahel"], None, None]))
+    assert [(row["item_id"], row["target"], row["status"]) for row in judge(asked).to_pylist()] == [
+        ("item0", "Sahel", "ok")  # the others have none: the job refuses them (`jobs.targets.ratings_of`)
+    ]
+    with pytest.raises(ValueError, match="asks about no target"):
+        judged_targets(Rubric.from_dict(small | {"parts": {"question": "{{ question }} {{ options }}"}} | {
+            "context": {}, "layouts": {"fast": ["picture", "question"]}
+        }), ["a"])  # fmt: skip
 
 
 def test_a_missing_column_is_the_callers_fault(judge: Judge) -> None:
-    with pytest.raises(ValueError, match="no column 'bytes'"):
-        judge(batch([png(1)]).drop_columns(["bytes"]))
+    with pytest.raises(ValueError, match="no column 'pictures'"):
+        judge(batch([png(1)]).drop_columns(["pictures"]))

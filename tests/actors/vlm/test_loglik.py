@@ -14,6 +14,7 @@ from actors.vlm import loglik
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.faults import ScoringError
 from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
+from actors.vlm.prefix import forget_positions
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import CONF, MODEL, picture, png
 
@@ -49,6 +50,55 @@ def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch
         before = range(-len(tokens) - 1, -1)
         expected = sum(float(logprobs[place, token]) for place, token in zip(before, tokens, strict=True))
         assert value == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"]
+)
+def test_every_family(load: Any, name: str) -> None:
+    import torch
+
+    model, processor = load(name)
+    chat, start = ChatEncoder(processor), "It matters to"
+    pieces, shown = ([None, "An article."], [picture(1)]) if chat.sees_pictures else (["An article."], [])
+    completions = [chat.continuation(start, f" {label}") for label in LABELS]
+    found = CompletionScorer(model, pad_id=0).score(chat.encode(pieces, shown, start=start), completions)
+    assert not isinstance(found, ScoringError), found
+    for label, tokens, value in zip(LABELS, completions, found, strict=True):
+        forget_positions(model)
+        with torch.inference_mode():
+            whole = model(**chat.encode(pieces, shown, start=f"{start} {label}"), use_cache=False).logits[0]
+        logprobs = whole.double().log_softmax(-1)[-len(tokens) - 1 : -1]
+        assert value == pytest.approx(float(logprobs.gather(-1, torch.tensor(tokens)[:, None]).sum()), abs=1e-4)
+
+
+def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = ChatEncoder(vlm[1])
+    inputs = chat.encode(["x"], [])
+    completions = [chat.continuation("", f" {label}") for label in LABELS]
+    scorer, sizes = CompletionScorer(vlm[0], pad_id=0), []
+    expected, some = scorer.score(inputs, completions), scorer._some
+    length, longest = int(inputs["input_ids"].shape[1]), max(map(len, completions))
+    assert scorer._rows(length, longest) == loglik.LABELS_AT_ONCE  # however much there is
+    needed = (length + longest) * scorer._token_bytes + longest * scorer._logit_bytes
+
+    def scarce(input_ids: Any, logits: Any, state: Any, chosen: Any) -> Any:
+        sizes.append(len(chosen))
+        if len(chosen) > 2:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return some(input_ids, logits, state, chosen)
+
+    monkeypatch.setattr(scorer, "_some", scarce)
+    scorer.budget = 4 * needed
+    assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
+    assert sizes == [4, 2, 2]
+    monkeypatch.setattr(scorer, "_some", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    failed = scorer.score(inputs, completions)
+    assert isinstance(failed, ScoringError)
+    assert failed.kind == "out_of_memory"
+    assert scorer.budget == 2 * needed
 
 
 def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:

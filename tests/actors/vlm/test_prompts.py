@@ -75,6 +75,39 @@ def test_shared_and_tail_are_cut_between_tokens(century: dict[str, Any], vlm: tu
             assert tokenizer(after + tail)["input_ids"] == apart
 
 
+class Letters:
+    """A tokenizer to which a letter is a token."""
+
+    def as_data(self, text: str) -> str:
+        return text
+
+    def token_starts(self, text: str) -> list[int]:
+        return list(range(len(text)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(article=st.text("ab", max_size=40), limit=st.integers(1, 30), others=st.integers(0, 30), room=st.integers(1, 40))
+def test_a_context_is_cut_until_the_whole_fits(article: str, limit: int, others: int, room: int) -> None:
+    made, reason = context.fitted(
+        {"article": article},
+        lambda said: (said["article"], others + len(said["article"]) - room),
+        fields=("article",),
+        first=("article",),
+        limit=limit,
+        by=Letters(),
+    )
+    kept = min(len(article), limit, max(0, room - others))
+    assert made == article[:kept]
+    assert (reason is None) == (kept == len(article))
+    assert reason is None or reason.message == f"{kept} of {len(article)} tokens of context kept"
+
+
+def test_room_for_an_answer_is_a_quarter_at_the_most() -> None:
+    assert context.room(None, 10) is None
+    assert context.room(1000, 10) == 990
+    assert context.room(1000, 1024) == 750
+
+
 @settings(deadline=None, max_examples=60)
 @given(title=st.text("ab", max_size=6), article=st.text("cd", max_size=9), limit=st.integers(1, 20))
 def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) -> None:
@@ -83,8 +116,7 @@ def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) 
         fields=("title", "article"),
         first=("article",),
         limit=limit,
-        starts=lambda text: range(len(text)),
-        as_data=str,
+        by=Letters(),
     )
     assert (given_, kept) == (len(title + article), min(limit, len(title + article)))
     # one letter is one token here: the title is touched only once the article is gone

@@ -189,7 +189,7 @@ def _answers(out: Path) -> list[str]:
 
 
 def _targets() -> tuple[str, ...]:
-    from jobs.judging import read_targets
+    from jobs.targets import read_targets
 
     return read_targets(TARGETS) or ()
 
