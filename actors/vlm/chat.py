@@ -32,7 +32,7 @@ class Chat(ChatFormat):
     """Prompts that share their beginning, and answers, in the chat format of one model.
 
     Raises:
-        ValueError: a model without a template, or one of pictures whose template leaves the picture out.
+        ValueError: as `ChatFormat`.
     """
 
     def __init__(self, processor: Any, *, name: str) -> None:
@@ -41,9 +41,6 @@ class Chat(ChatFormat):
         self.start, self.lead, self.turn_end = self._assistant()
         self._whole = False  # whether tails must be tokenised with the whole prompt
         self._proven = False
-        with_picture, without = ([_turn([*shown, _text("x")])] for shown in ([{"type": "image"}], []))
-        if self.sees_pictures and self.render(with_picture) == self.render(without):
-            raise ValueError(f"{name}: its chat template leaves the picture out")
 
     def tokens(self, prompts: Sequence[Prompt], picture: Any) -> Tokens:
         """Tokens of `prompts`, which differ in their tails only, about one picture or several (None: none).

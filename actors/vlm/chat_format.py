@@ -9,7 +9,7 @@ class ChatFormat:
     """A model's template and tokenizer, from its processor (of a model of text: `actors.vlm.loading.TextProcessor`).
 
     Raises:
-        ValueError: a model without a chat template.
+        ValueError: a model without a chat template, or one of pictures whose template leaves the picture out.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -18,6 +18,10 @@ class ChatFormat:
         if not self.tokenizer.chat_template and not getattr(processor, "chat_template", None):
             raise ValueError("the model has no chat template; name an instruction-tuned model")
         self.special = _special_tokens(processor)
+        asked = {"type": "text", "text": "x"}
+        with_picture, without = ([{"role": "user", "content": [*s, asked]}] for s in ([{"type": "image"}], []))
+        if self.sees_pictures and self.render(with_picture) == self.render(without):
+            raise ValueError("the model's chat template leaves the picture out; its answers would not be about it")
 
     def as_data(self, text: str) -> str:
         """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""

@@ -10,6 +10,7 @@ import pytest
 from actors.vlm import attention, memory, passes, scoring
 from actors.vlm.answers import Answers
 from actors.vlm.chat import Chat
+from actors.vlm.encoding import ChatEncoder
 from actors.vlm.families import language_model
 from actors.vlm.faults import ScoringError
 from actors.vlm.prompts import Prompt
@@ -104,6 +105,8 @@ def test_a_template_that_leaves_the_picture_out(load: Load, monkeypatch: pytest.
     monkeypatch.setattr(processor, "chat_template", template)
     with pytest.raises(ValueError, match="chat template leaves the picture out"):
         ClosedSetScorer(model, processor)
+    with pytest.raises(ValueError, match="chat template leaves the picture out"):  # what generates asks no scorer
+        ChatEncoder(processor)
 
 
 def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
