@@ -291,7 +291,9 @@ def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     stage = flow.Stage("mine", Logged, {"log": str(tmp_path / "log")})
     flow.process(run, name="mine", stage=stage, resources=Resources(), total=None, counted="rows")
-    assert (tmp_path / "log").read_text().split() == ["u1", "u2", "u0"]
+    begun = (tmp_path / "log").read_text().split()
+    # Two wait at the actor at a time, and which of them it takes first is Ray's to say.
+    assert (set(begun[:2]), begun[2:]) == ({"u1", "u2"}, ["u0"])
     assert run.finish()["complete"]
 
 
