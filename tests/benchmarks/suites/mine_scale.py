@@ -93,15 +93,33 @@ def two_files(workdir: Path, size: Size) -> Result:
 
 def plain(workdir: Path, size: Size) -> Result:
     """Units of `mine` in two processes, without Ray; the processes' start and the automaton are not counted."""
-    shares = [sorted(map(str, (workdir / MANY_FILES).iterdir()))[n::WORKERS] for n in range(WORKERS)]
-    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
-        made = list(pool.map(_units, [str(workdir / mine.TERM_FILE)] * WORKERS, shares))
-    counts = _sum(counts for counts, _, _ in made)
-    return _of_counts(counts, wall_s=max(wall for _, wall, _ in made), cpu_s=sum(cpu for _, _, cpu in made))
+    return _plain(workdir, workers=WORKERS)
+
+
+def plain_alone(workdir: Path, size: Size) -> Result:
+    """The same in one process."""
+    return _plain(workdir, workers=1)
 
 
 def through_ray(workdir: Path, size: Size) -> Result:
     """`python -m jobs.mine` on the same files with two actors, less the same on files of no rows; peak: a worker's."""
+    return _through_ray(workdir, size, workers=WORKERS)
+
+
+def through_ray_alone(workdir: Path, size: Size) -> Result:
+    """The same with one actor."""
+    return _through_ray(workdir, size, workers=1)
+
+
+def _plain(workdir: Path, *, workers: int) -> Result:
+    shares = [sorted(map(str, (workdir / MANY_FILES).iterdir()))[n::workers] for n in range(workers)]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        made = list(pool.map(_units, [str(workdir / mine.TERM_FILE)] * workers, shares))
+    counts = _sum(counts for counts, _, _ in made)
+    return _of_counts(counts, wall_s=max(wall for _, wall, _ in made), cpu_s=sum(cpu for _, _, cpu in made))
+
+
+def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
     from jobs import cli, session
     from jobs.config import RayConfig
     from jobs.resources import Resources
@@ -118,7 +136,7 @@ def through_ray(workdir: Path, size: Size) -> Result:
         def mined(corpus: Path, out: str) -> tuple[Any, float, float]:
             begun, cpu = time.perf_counter(), sampler.cpu_s
             keys = [f"corpus.path={corpus}", f"terms.path={workdir / mine.TERM_FILE}", f"out={folder}/{out}"]
-            manifest: Any = cli.execute("mine", [*keys, f"resources.mine.actors={WORKERS}"])
+            manifest: Any = cli.execute("mine", [*keys, f"resources.mine.actors={workers}"])
             time.sleep(2 * SAMPLE_SECONDS)
             return manifest, time.perf_counter() - begun, sampler.cpu_s - cpu
 
@@ -260,6 +278,8 @@ BENCHMARK = Benchmark(
         *map(_contender, (isal_large, remine_large, terms_7k, terms_100k, terms_1m, build_1m, one_file, two_files)),
         _contender(plain, compared=True),
         _contender(through_ray, compared=True),
+        _contender(plain_alone, compared=True),
+        _contender(through_ray_alone, compared=True),
     ),
     reference="isal_large",
     input_version=2,
@@ -268,7 +288,10 @@ BENCHMARK = Benchmark(
         Target(metric="cpu_s", contender="terms_100k", against="terms_7k", at_most=1.05),
         Target(metric="cpu_s", contender="terms_1m", against="terms_7k", at_most=1.2),
         Target(metric="wall_s", contender="two_files", against="one_file", at_most=2 / 1.7),
+        Target(metric="cpu_s", contender="through_ray_alone", against="plain_alone", at_most=1.05),
+        Target(metric="wall_s", contender="through_ray_alone", against="plain_alone", at_most=1.05),
         Target(metric="cpu_s", contender="through_ray", against="plain", at_most=1.05),
+        Target(metric="wall_s", contender="through_ray", against="plain", at_most=1.05),
         Target(metric="peak_mb", contender="remine_large", at_most=250),
         Target(metric="peak_mb", contender="through_ray", at_most=250),
     ),
