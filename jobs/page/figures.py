@@ -61,24 +61,22 @@ _ONE_BY_ONE = (
     "rater_correlation_sd",
     "correlation_with_average",
 )
+_AGREEMENT = (
+    "percent_agreement",
+    "percent_agreement_within",
+    "alpha",
+    "icc1",
+    "icc2",
+    "icc2k",
+    "pairwise_pearson",
+    "pairwise_spearman",
+)
 FAMILIES = (
     Family("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left"),
            ("metric",)),
     Family("Ratings without an answer", ("status_share",), ("group",)),
-    Family(
-        "Agreement among raters",
-        ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
-         "pairwise_spearman"),
-        ("group",),
-        without="attribute",
-    ),
-    Family(
-        "Agreement by part",
-        ("percent_agreement", "percent_agreement_within", "alpha", "icc1", "icc2", "icc2k", "pairwise_pearson",
-         "pairwise_spearman"),
-        ("group",),
-        needs="attribute",
-    ),
+    Family("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
+    Family("Agreement by part", _AGREEMENT, ("group",), needs="attribute"),
     Family("Agreement of two raters", ("kappa",), ("group", "weights")),
     Family("Raters and the others", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
     Family("Answers by majority", ("majority_share",), ("group",)),

@@ -93,6 +93,21 @@ def table(out: Path, key: str) -> tuple[set[str], pa.Table]:
     return names, pa.concat_tables(open_table(str(out)).batches()).sort_by(key)
 
 
+def kill_midway(job: str, arguments: list[str], out: Path, *, units: int, log: Path) -> dict[str, int]:
+    """Start a job, kill its driver when a third of its units are written; their objects, and when they were written."""
+    killed = Running(job, [*arguments, f"out={out}"], log)
+    try:
+        killed.wait_for(lambda: written(out) >= units // 3)
+        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
+        assert killed.left_over() == []
+    finally:
+        killed.end()
+    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert units // 3 <= len(done) < units
+    assert cli.main("verify", [f"input={out}"]) == 1  # not complete, and it says so
+    return done
+
+
 def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     facts = write_corpus(corpus, rows=2000, pictures=20)
@@ -108,16 +123,7 @@ def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
     arguments = [f"corpus.path={corpus}/big-*.tsv.gz", f"terms.path={corpus}/terms.csv", *FEW_PROCESSES]
     out, calm = tmp_path / "out", tmp_path / "calm"
 
-    killed = Running("mine", [*arguments, f"out={out}"], tmp_path / "killed.log")
-    try:
-        killed.wait_for(lambda: written(out) >= FILES // 3)
-        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
-        assert killed.left_over() == []
-    finally:
-        killed.end()
-    after_kill = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    assert FILES // 3 <= len(after_kill) < FILES
-    assert cli.main("verify", [f"input={out}"]) == 1  # not complete, and it says so
+    after_kill = kill_midway("mine", arguments, out, units=FILES, log=tmp_path / "killed.log")
 
     interrupted = Running("mine", [*arguments, f"out={out}"], tmp_path / "interrupted.log")
     try:
@@ -254,16 +260,7 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
     arguments += [f"kb.path={tmp_path}/kb", "kb.hold_gb=0", *FEW_PROCESSES]  # read anew at each unit: it takes a while
     out, calm = tmp_path / "out", tmp_path / "calm"
 
-    killed = Running("link", [*arguments, f"out={out}"], tmp_path / "killed.log")
-    try:
-        killed.wait_for(lambda: written(out) >= units // 3)
-        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
-        assert killed.left_over() == []
-    finally:
-        killed.end()
-    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    assert units // 3 <= len(done) < units
-    assert cli.main("verify", [f"input={out}"]) == 1
+    done = kill_midway("link", arguments, out, units=units, log=tmp_path / "killed.log")
 
     assert cli.main("link", [*arguments, f"out={out}"]) == 0
     assert cli.main("link", [*arguments, f"out={calm}"]) == 0
