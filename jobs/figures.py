@@ -101,7 +101,8 @@ class FiguresConfig:
     empty: str | None = None  # crowdtruth: the annotation that an empty cell stands for; null: it does not count
     people: str | None = None  # dsg: a file of people's ratings
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
-    figures: FigureSettings = field(default_factory=FigureSettings)
+    # a file has no table of raters, whose country would be there to tell people apart
+    figures: FigureSettings = field(default_factory=lambda: FigureSettings(groups=[]))
     title: str = "Figures"  # of the page
 
 
@@ -145,7 +146,7 @@ def execute(cfg: FiguresConfig) -> dict[str, Any]:
 
 def _check_settings(cfg: FiguresConfig) -> None:
     """Refuse keys of `figures` that change nothing here."""
-    default = FigureSettings()
+    default = FiguresConfig().figures
     without = {f.name for f in fields(FigureSettings)} - {"stop"} if cfg.task != "agreement" else OF_TABLES
     without = without | {"stop"} if cfg.task == "dsg" else without
     if idle := sorted(name for name in without if getattr(cfg.figures, name) != getattr(default, name)):
@@ -189,8 +190,7 @@ def _agreement(cfg: FiguresConfig, uri: str, columns: dict[str, list[str]]) -> I
     """Through the same codes as the table `ratings`: memory does not grow with the file."""
     scales = _scales(cfg, uri, columns)
     parts = sorted({part for name in figuring.told_apart(cfg.figures) for part in name.split("+")})
-    groups = [name for name in cfg.figures.groups if cfg.figures.groups != FigureSettings().groups]
-    of_items, of_raters = Attributes("item", parts), Attributes("rater", groups)
+    of_items, of_raters = Attributes("item", parts), Attributes("rater", cfg.figures.groups)
     more = {each.column(name): [name] for each in (of_items, of_raters) for name in each.names}
     place = 0
     with Reduction(keep_ids=cfg.figures.crowdtruth) as reduction:

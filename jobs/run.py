@@ -106,8 +106,23 @@ def _own(cfg: RunConfig, step: Step) -> dict[str, Any]:
 def _show(cfg: RunConfig) -> None:
     """The steps as commands of their own, to be read or run one by one."""
     for step in cfg.pipeline.steps:
-        keys = [f"{key}={_typed(value)}" for key, value in _own(cfg, step).items()]
+        keys = [f"{key}={_typed(value)}" for key, value in (_own(cfg, step) | _of_the_run(cfg, step)).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
+
+
+def _of_the_run(cfg: RunConfig, step: Step) -> dict[str, Any]:
+    """What the whole run changes of a step's keys: resources, by their name if they have one, and so on."""
+    schema = cli.job(step.job).schema
+    own = [f"{key}={_literal(value)}" for key, value in _own(cfg, step).items()]
+    alone = _leaves(asdict(config.load(step.job, schema, own)))
+    given = _leaves(asdict(config.load(step.job, schema, _overrides(cfg, step))))
+    changed = {key: value for key, value in given.items() if value != alone[key]}
+    if any(key.startswith("resources.") for key in changed):
+        for name in sorted(path.stem for path in (config.CONF / "resources").glob("*.yaml")):
+            if config.load(step.job, schema, [*own, f"resources={name}"]).resources == cfg.resources:
+                changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
+                return changed | {"resources": name}
+    return changed
 
 
 def _typed(value: Any) -> str:
@@ -123,17 +138,17 @@ def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}
     if "resources" in schema:
-        keys |= _leaves(asdict(cfg.resources), "resources")
+        keys |= _leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:
         keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
     return [f"{key}={_literal(value)}" for key, value in keys.items()]
 
 
-def _leaves(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values of a nested dict under their dotted keys."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
-        flat |= _leaves(value, f"{prefix}.{name}") if isinstance(value, dict) else {f"{prefix}.{name}": value}
+        flat |= _leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
 
 

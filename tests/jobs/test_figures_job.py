@@ -97,22 +97,22 @@ def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
 
 
 def test_columns_make_parts_groups_and_gold(tmp_path):
-    lines = ["image,who,score,scene,land"]
+    lines = ["image,who,score,scene,country"]
     for i in range(12):
         for n, (who, land) in enumerate((("al", "PE"), ("bea", "PE"), ("c", "KE"))):
             lines.append(f"{i:03},{who},{1 + (i + n * (i % 2)) % 5},{'indoors' if i % 2 else 'outdoors'},{land}")
         lines.append(f"{i:03},expert,{1 + i % 5},,")
     file = write(tmp_path / "r.csv", lines)
     keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
-    more = ["figures.disaggregate=[scene]", "figures.groups=[land]", "figures.gold=[expert]"]
+    more = ["figures.disaggregate=[scene]", "figures.groups=[country]", "figures.gold=[expert]"]
     cli.execute("figures", [*keys, *more, f"out={tmp_path}/F"])
     found = figures_in(tmp_path / "F")
     # of even images (outdoors) all three give the same
     by_part = {key: row["value"] for key, row in found.items() if key[0] == "percent_agreement"}
     assert by_part["percent_agreement", *sorted(["scene", "outdoors", "people", "file", "value"])] == 1
     assert by_part["percent_agreement", *sorted(["scene", "indoors", "people", "file", "value"])] < 1
-    assert by_part["percent_agreement", *sorted(["people, land PE", "file", "value"])] is not None
-    assert by_part["percent_agreement", *sorted(["people, land KE", "file", "value"])] is None
+    assert by_part["percent_agreement", *sorted(["people, country PE", "file", "value"])] is not None
+    assert by_part["percent_agreement", *sorted(["people, country KE", "file", "value"])] is None
     assert any(key[0] == "f1" for key in found)
     assert not any("expert" in key for key in found)
 

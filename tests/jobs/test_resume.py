@@ -169,15 +169,7 @@ def test_embed_killed_then_finished(tmp_path: Path) -> None:
         f"resources.{pool}.{key}" for pool in ("decode", "embed") for key in ("batch_size=4", "max_in_flight=1")
     ]
 
-    killed = Running("embed", [*arguments, f"out={out}"], tmp_path / "killed.log")
-    try:
-        killed.wait_for(lambda: written(out) >= units // 3)
-        assert killed.send(signal.SIGKILL) == -signal.SIGKILL
-        assert killed.left_over() == []
-    finally:
-        killed.end()
-    done = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
-    assert units // 3 <= len(done) < units
+    done = kill_midway("embed", arguments, out, units=units, log=tmp_path / "killed.log")
 
     assert cli.main("embed", [*arguments, f"out={out}"]) == 0
     assert cli.main("embed", [*arguments, f"out={calm}"]) == 0

@@ -65,6 +65,22 @@ def test_what_is_missing_or_unknown_is_named() -> None:
         config.load("run", RunConfig, ["pipeline=century", "out=/r", *INPUTS, "resources=nope"])
 
 
+def test_a_plan_has_the_keys_of_the_whole_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = [*INPUTS, "plan=true", "overwrite=true"]
+    assert steps(monkeypatch, *keys, "resources=gpu-node") == {}
+    assert steps(monkeypatch, *keys, "resources.mine.actors=3") == {}
+    told = capsys.readouterr().out.splitlines()
+    named, single = told[: len(CENTURY)], told[len(CENTURY) :]
+    assert named[0].endswith(" overwrite=true resources=gpu-node")
+    assert single[0].endswith(" overwrite=true resources.mine.actors=3")
+    assert named[1].endswith(" overwrite=true")  # curate has no resources
+    for line in (*named, *single):
+        job = line.split()[2].removeprefix("jobs.")
+        config.load(job, cli.job(job).schema, shlex.split(line)[3:])
+
+
 def test_a_plan_is_the_steps_as_commands_and_runs_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
