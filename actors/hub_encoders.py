@@ -125,8 +125,11 @@ class HubTower:
     """A loaded encoder: pictures and texts to features, not yet normalised."""
 
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
+        from actors import products
+
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
+        products.speed_up(self._model)
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
         self.dim, self.size = encoder.dim, encoder.size
 

@@ -67,6 +67,8 @@ class OpenClipTower:
         import open_clip
         import torch
 
+        from actors import products
+
         precision, wanted = DTYPES[dtype], source.preprocessing
         self._model = open_clip.create_model(
             source.model,
@@ -77,6 +79,7 @@ class OpenClipTower:
             require_pretrained=True,
             weights_only=True,
         ).eval()
+        products.speed_up(self._model)
         own = self._model.visual.preprocess_cfg
         loaded = Preprocessing(**complete(own, own["size"]))
         if loaded != wanted:

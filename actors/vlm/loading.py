@@ -152,6 +152,8 @@ def load_vlm(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
+    from actors import products
+
     check_dtype(dtype)
     if dtype == "auto":
         dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
@@ -173,6 +175,7 @@ def load_vlm(
             "name a vision-language model (or one of text) of the hub, a folder that holds one as safetensors, "
             "or local:NAME"
         ) from error
+    products.speed_up(loaded)
     return loaded.eval(), processor
 
 

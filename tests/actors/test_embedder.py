@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from actors import local_models
+from actors import local_models, products
 from actors.embedder import Embedder, PictureDecoder
 from actors.encoders import encoder_facts
 from jobs.tables import conform, table
@@ -89,6 +89,14 @@ def golden(folder, pictures, size=4):
         return tensor, torch.nn.functional.normalize(torch.cat(parts), dim=-1).numpy()
 
 
+def check_rounded(got, expected):
+    """Equal after one rounding to float16; where products are oneDNN's, values within 1e-6 may round either way."""
+    if products.pays():
+        assert (np.abs(got - expected) <= np.spacing(np.abs(expected).astype(np.float16)) / 2 + 1e-6).all()
+    else:
+        assert np.array_equal(got, expected.astype(np.float16))
+
+
 SIZES = [(90, 60), (256, 256), (31, 400), (700, 500), (1, 1), (257, 255)]
 
 
@@ -102,7 +110,7 @@ def test_the_same_as_plain_open_clip(folder, decoder, embedder):
     out = embedder(decoded)
     got = np.stack(vectors(out))
     assert got.dtype == np.float16
-    assert np.array_equal(got, expected.astype(np.float16))
+    check_rounded(got, expected)
     assert np.allclose(np.linalg.norm(got.astype(np.float32), axis=1), 1, atol=1e-3)
     others = (expected @ expected.T)[~np.eye(len(expected), dtype=bool)]
     assert others.max() < 0.999  # else a mixed-up order would go unnoticed
@@ -352,4 +360,4 @@ def test_real_pictures(folder, decoder, embedder):
     assert all(made.mode == "RGB" for made in opened)
     _, expected = golden(folder, opened)
     out = embedder(decoder(images(*(path.read_bytes() for path in files))))
-    assert np.array_equal(np.stack(vectors(out)), expected.astype(np.float16))
+    check_rounded(np.stack(vectors(out)), expected)
