@@ -29,6 +29,13 @@ def speed_up(model: torch.nn.Module) -> None:
             module.__class__ = _Linear
 
 
+def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """As torch's: [..., n] and [m, n] to [..., m]; by oneDNN where that pays and nothing forbids it."""
+    if not (pays() and _is_plain(rows, weight)):
+        return torch.nn.functional.linear(rows, weight, bias)
+    return _multiply(rows, weight, bias)
+
+
 @lru_cache(maxsize=1)
 def pays() -> bool:
     """Whether torch's own products are slow on this processor."""
@@ -50,7 +57,6 @@ def _is_intel() -> bool:
 
 
 def _multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """As `torch.nn.functional.linear`, of what `_is_plain`."""
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
     return product
 
@@ -66,9 +72,7 @@ def _is_plain(rows: torch.Tensor, weight: torch.Tensor) -> bool:
 
 class _Linear(Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if not _is_plain(input, self.weight):
-            return super().forward(input)
-        return _multiply(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias)
 
 
 class _Attention(MultiheadAttention):
@@ -81,13 +85,13 @@ class _Attention(MultiheadAttention):
             return super().forward(query, key, value, *more, **options)
         rows = query if self.batch_first else query.transpose(0, 1)
         batch, length, width = rows.shape
-        projected = _multiply(rows, self.in_proj_weight, self.in_proj_bias)
+        projected = linear(rows, self.in_proj_weight, self.in_proj_bias)
         queries, keys, values = projected.view(batch, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         mask = options.get("attn_mask")
         if mask is not None and mask.dtype == torch.bool:
             mask = ~mask  # here what may not be seen, there what may
         seen = scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
-        made = _multiply(seen.transpose(1, 2).reshape(batch, length, width), self.out_proj.weight, self.out_proj.bias)
+        made = linear(seen.transpose(1, 2).reshape(batch, length, width), self.out_proj.weight, self.out_proj.bias)
         return (made if self.batch_first else made.transpose(0, 1)), None
 
     def _is_encoders(

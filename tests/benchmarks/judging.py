@@ -191,10 +191,12 @@ def floor(shape: Shape) -> Result:
     """The matrix products that the work cannot do without, each at its own size, and nothing else.
 
     Linear layers of the text model over prefix and tails (its last feed-forward at one token a label), the vision
-    tower's over its patches, both products of attention, the output layer at one token a label.
+    tower's over its patches, the output layer at one token a label, all as the engine multiplies; both products of
+    attention.
     """
     import torch
 
+    from actors.products import linear
     from actors.vlm.packing import shared_length
 
     loaded = load(shape)
@@ -220,15 +222,19 @@ def floor(shape: Shape) -> Result:
         products += [(heads, tails, size, prefix), (heads, tails, prefix, size)]
     products += [(1, shape.labels, m.in_features, m.out_features) for m in last]
     products.append((1, shape.labels, text.hidden_size, text.vocab_size))
-    made = [(torch.randn(b, n, k), torch.randn(b, k, m)) for b, n, k, m in dict.fromkeys(products)]
-    by_size = {(a.shape[0], a.shape[1], a.shape[2], b.shape[2]): (a, b) for a, b in made}
+    by_size = {(b, n, k, m): (torch.randn(b, n, k), torch.randn(b, m, k)) for b, n, k, m in products}
 
     def multiply() -> None:
         for each in products:
-            torch.bmm(*by_size[each])
+            rows, columns = by_size[each]
+            if len(rows) == 1:
+                linear(rows[0], columns[0])
+            else:
+                torch.bmm(rows, columns.mT)
 
-    multiply()
-    _, seconds = measured(multiply, repeats=2)
+    with torch.inference_mode():
+        multiply()
+        _, seconds = measured(multiply, repeats=2)
     return Result(shape.labels, "", cpu_s=seconds)
 
 

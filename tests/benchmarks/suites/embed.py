@@ -1,7 +1,8 @@
 """Encoded pictures to vectors by SigLIP's image tower of base size (random weights): decode, resize, encode, normalise.
 
 `forward` is the model alone on tensors that are ready: what is above it is what the way there costs, and 1 - forward /
-remine is the share of the time in which the model is idle. Loading the model is in no figure.
+remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/products.py`);
+`forward-torch` as torch does where nobody tells it. Loading the model is in no figure.
 """
 
 import hashlib
@@ -195,18 +196,27 @@ def forward(workdir: Path, size: Size) -> Result:
     return _forward(workdir, size, "float32")
 
 
+def forward_torch(workdir: Path, size: Size) -> Result:
+    """The same with the products that torch takes by itself."""
+    return _forward(workdir, size, "float32", sped_up=False)
+
+
 def forward_bfloat16(workdir: Path, size: Size) -> Result:
     """The same in bfloat16."""
     return _forward(workdir, size, "bfloat16")
 
 
-def _forward(workdir: Path, size: Size, dtype: str) -> Result:
+def _forward(workdir: Path, size: Size, dtype: str, *, sped_up: bool = True) -> Result:
     import open_clip
     import torch
+
+    from actors import products
 
     torch.set_num_threads(THREADS)
     model, *_ = open_clip.create_model_and_transforms(_model(workdir))
     model = model.eval().to(getattr(torch, dtype))
+    if sped_up:
+        products.speed_up(model)
     batch = torch.zeros(BATCH, 3, 256, 256, dtype=getattr(torch, dtype))
     clock = Clock()
     with torch.inference_mode():
@@ -274,6 +284,9 @@ BENCHMARK = Benchmark(
     prepare=prepare,
     contenders=(
         Contender(name="forward", function=f"{__name__}:forward", compared=False, about="the bare model"),
+        Contender(
+            name="forward-torch", function=f"{__name__}:forward_torch", compared=False, about="with torch's products"
+        ),
         Contender(name="remine", function=f"{__name__}:remine", about="decoder and embedder"),
         Contender(name="job", function=f"{__name__}:job", compared=False, about="jobs.embed, steady; CPU of all of it"),
         Contender(name="forward-bf16", function=f"{__name__}:forward_bfloat16", compared=False, about="the bare model"),
