@@ -1,7 +1,8 @@
 """How likely a model is to name a label: log-likelihoods of completions, debiased (CAIRE, appendix B.1).
 
 The model's own turn begins with a fixed phrase ("What is described here matters most to"); what is scored is the sum
-of the log-likelihoods of the label's tokens behind it. The prompt is encoded once and all labels go behind it.
+of the log-likelihoods of the label's tokens behind it. The prompt is encoded once and all labels pass behind it
+together, each one branch of a tree (`actors.vlm.packed`).
 
 **The sign.** The paper defines L as minus log P (its equation 1), takes L itself for the relevance (2), so that the
 least likely label would be the most relevant, and debiases by L - lambda x max(L without context, T) (3), where T is
@@ -22,12 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import faults, memory
+from actors.vlm import families, faults, memory, packed
+from actors.vlm.answers import Answers
 from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.generation import LOGIT_BYTES, encode_once, go_on, repeated, run_custom
 
 NO_THRESHOLD = float("-inf")
-LABELS_AT_ONCE = 32  # rows behind one prefix at the most; more are no faster
+LABELS_AT_ONCE = 32  # rows behind one repeated cache at the most; more are no faster
+TRIED = 2  # labels by which the two ways are compared
 log = logging.getLogger(__name__)
 
 
@@ -100,6 +103,9 @@ class Moments:
 class CompletionScorer:
     """Log-likelihoods of completions of a model's turn.
 
+    A model of a known family passes them as `cascade` (`actors.vlm.passes`), once that has given what the portable way
+    gives for the first prompt: a cache that is repeated for each completion.
+
     Args:
         model: as transformers loads it, in evaluation mode.
         pad_id: any token, for what is masked.
@@ -108,6 +114,8 @@ class CompletionScorer:
     def __init__(self, model: Any, *, pad_id: int) -> None:
         self.model = model
         self.pad_id = pad_id
+        self.family = families.family_of(model)
+        self._is_packed, self._is_proven = self.family is not None, self.family is None
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self.budget = int(memory.SHARE * memory.free_bytes(model.device))
@@ -150,6 +158,46 @@ class CompletionScorer:
         return made
 
     def _measured(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+        if not self._is_proven:
+            self._prove(inputs, completions[:TRIED])
+        return (self._packed if self._is_packed else self._repeated)(inputs, completions)
+
+    def _prove(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> None:
+        """Give the packed way up where it does not give what the portable one gives: a release of transformers or
+        torch that it was not tried with, a device whose kernels differ."""
+        expected = np.array(self._repeated(inputs, completions))
+        if not np.isfinite(expected).all():
+            return
+        try:
+            far = float(np.abs(np.array(self._packed(inputs, completions)) - expected).max())
+        except Exception as error:
+            if faults.is_fatal(error) or faults.is_out_of_memory(error):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            reason = "" if far <= packed.tolerance(self.model) else f"its log-likelihoods are {far:.2g} apart"
+        if reason:
+            kind = self.model.config.model_type
+            log.warning("model %r: labels pass with a cache each, which is slower (%s)", kind, reason)
+        self._is_packed, self._is_proven = not reason, True
+
+    def _packed(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
+        """Each completion behind the prompt's last token, which is what packed passes begin with."""
+        assert self.family is not None
+        moved = packed.on_device(self.model, inputs)
+        found = packed.log_likelihoods(
+            self.model,
+            self.family,
+            moved,
+            [moved["input_ids"][0, -1:].tolist()] * len(completions),
+            [Answers("sequence", (), (tuple(tokens),)) for tokens in completions],
+            shared=int(moved["input_ids"].shape[1]) - 1,
+            engine="cascade",
+            budget=self.budget,
+        )
+        return [logprob for (logprob,) in found.logprobs]
+
+    def _repeated(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
         found: list[float] = []
 
         def measure(model: Any, input_ids: Any, generation_config: Any, **state: Any) -> Any:

@@ -15,20 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from actors.vlm import answers as likelihoods
-from actors.vlm import families, faults, memory, packing, passes
+from actors.vlm import families, faults, memory, packed
 from actors.vlm.answers import Answers
 from actors.vlm.chat import Chat
 from actors.vlm.faults import EngineError, ScoringError
-from actors.vlm.prefix import Prefix, encode, forget_positions
+from actors.vlm.prefix import forget_positions
 from actors.vlm.prompts import Prompt
 
 Engine = Literal["auto", "cascade", "batched", "naive"]
 ENGINES: tuple[Engine, ...] = ("auto", "cascade", "batched", "naive")
-# How far log-likelihoods may lie from those of a whole pass before `auto` gives an engine up. float32 rounding stays
-# below 1e-4; bfloat16 moves them by 0.03 to 0.16 (measured), a wrong mask or position by more than both.
-TOLERANCE = {"float32": 1e-3}
-ROUNDED_TOLERANCE = 0.5
 MOST_ANSWERS = 1000  # allowed answers whose tokens are kept
 log = logging.getLogger(__name__)
 
@@ -189,7 +184,7 @@ class ClosedSetScorer:
                 fitting.append(i)
         if not fitting:
             return found
-        inputs = self._on_device(group.inputs)
+        inputs = packed.on_device(self.model, group.inputs)
         try:
             scored = self._scored(group, inputs, fitting)
         except Exception as error:
@@ -228,43 +223,26 @@ class ClosedSetScorer:
         if engine == "naive":
             return [self._whole(group, i) for i in chosen]
         assert self.family is not None
-        tails = [group.tails[i] for i in chosen]
-        more = packing.shared_length(tails)
-        length = group.shared + more
-        # What the processor returned ends in the first request's tail, which need not be among the chosen.
-        shared = families.extended(families.cut(inputs, group.shared), tails[0][:more])
-        prefix = encode(self.model, self.family, shared)
-        rows, places = packing.rows_of([t[more:] for t in tails], [group.answers[i].inner for i in chosen])
-        by_row: dict[int, list[int]] = {}
-        for number, place in enumerate(places):
-            by_row.setdefault(place.row, []).append(number)
-        limit = self._tokens_per_pass(prefix, rows, engine)
-        found: dict[int, Scores | ScoringError] = {}
-        passed = (length + sum(len(row.tokens) for row in rows)) / len(chosen)
-        for numbers in packing.groups(rows, limit):
-            some = [rows[n] for n in numbers]
-            width = max(len(row.tokens) for row in some)
-            members = [(at, m) for at, n in enumerate(numbers) for m in by_row[n]]
-            asked = [
-                likelihoods.Asked(
-                    group.answers[chosen[m]],
-                    at * width + places[m].last,
-                    tuple(at * width + node for node in places[m].inner),
-                )
-                for at, m in members
-            ]
-            read = [node for one in asked for node in (one.last, *one.inner)]
-            hidden = passes.hidden_states(self.model, self.family, prefix, some, engine=engine, read=read)
-            values = likelihoods.log_likelihoods(self.model, hidden.flatten(0, 1), asked)
-            for (_, m), logprobs in zip(members, values, strict=True):
-                found[m] = _scores(logprobs, group, chosen[m], passed)
-        return [found[m] for m in range(len(chosen))]
+        made = packed.log_likelihoods(
+            self.model,
+            self.family,
+            inputs,
+            [group.tails[i] for i in chosen],
+            [group.answers[i] for i in chosen],
+            shared=group.shared,
+            engine=engine,
+            budget=self.budget,
+        )
+        passed = made.tokens / len(chosen)
+        return [_scores(values, group, i, passed) for values, i in zip(made.logprobs, chosen, strict=True)]
 
     def _whole(self, group: Group, place: int) -> Scores | ScoringError:
         """One request by whole passes: the prompt, tokenised and with its picture anew, and each answer behind it."""
         request, made = group.requests[place], group.answers[place]
         chat = self._own_chat()
-        inputs = self._on_device(chat.encode(chat.rendered(request.prompt, request.picture), request.picture))
+        inputs = packed.on_device(
+            self.model, chat.encode(chat.rendered(request.prompt, request.picture), request.picture)
+        )
         inputs = families.extended(inputs, list(made.bridge))
         length = int(inputs["input_ids"].shape[1])
         logprobs, passed = [], 0
@@ -296,7 +274,6 @@ class ClosedSetScorer:
         expected = None if self._proven else self._whole(group, chosen[0])
         if not isinstance(expected, Scores):
             return
-        tolerance = TOLERANCE.get(str(self.model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)
         for engine in ("cascade", "batched"):
             try:
                 found = self._likelihoods(group, inputs, chosen[:2], engine)[0]
@@ -306,16 +283,12 @@ class ClosedSetScorer:
                 reason = f"{type(error).__name__}: {error}"
             else:
                 far = _difference(found, expected)
-                if far <= tolerance:
+                if far <= packed.tolerance(self.model):
                     self.engine, self._proven = engine, True
                     return
                 reason = f"its log-likelihoods are {far:.2g} from those of a whole pass"
             log.warning("%s: engine %s is not used (%s)", self._name(), engine, reason)
         self.engine, self._proven = "naive", True
-
-    def _tokens_per_pass(self, prefix: Prefix, rows: Sequence[packing.Row], engine: str) -> int:
-        width = max(len(row.tokens) for row in rows)
-        return memory.tokens_per_pass(self.model, budget=self.budget, prefix=prefix.length, width=width, engine=engine)
 
     def _halve(self) -> None:
         import torch
@@ -340,13 +313,6 @@ class ClosedSetScorer:
             self.model.config.model_type,
         )
         return "naive"
-
-    def _on_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        device, dtype = self.model.device, self.model.dtype
-        return {
-            name: tensor.to(device, dtype=dtype if tensor.is_floating_point() else None)
-            for name, tensor in inputs.items()
-        }
 
     def _own_chat(self) -> Chat:
         """This thread's: fast tokenizers refuse to serve two threads at once."""

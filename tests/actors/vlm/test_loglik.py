@@ -10,7 +10,7 @@ import yaml
 
 from actors.generator import PromptPreparer
 from actors.loglik_rater import LoglikRater
-from actors.vlm import loglik
+from actors.vlm import loglik, memory, packed
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.faults import ScoringError
 from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
@@ -26,7 +26,18 @@ def prompt() -> dict[str, Any]:
     return yaml.safe_load((CONF / "prompt" / "relevant_to.yaml").read_text(encoding="utf-8"))
 
 
-def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def scorer_of(model: Any, *, is_packed: bool) -> CompletionScorer:
+    """One whose way of passing labels is settled."""
+    scorer = CompletionScorer(model, pad_id=0)
+    assert scorer.family is not None
+    scorer._is_packed, scorer._is_proven = is_packed, True
+    return scorer
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_likelihoods_are_those_of_whole_passes(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, is_packed: bool
+) -> None:
     import torch
 
     model, chat = vlm[0], ChatEncoder(vlm[1])
@@ -37,7 +48,7 @@ def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch
     monkeypatch.setattr(loglik, "LABELS_AT_ONCE", 3)  # a second group behind the same cache
     encoded = []
     hook = model.model.visual.register_forward_hook(lambda *_: encoded.append(1))
-    found = CompletionScorer(model, pad_id=0).score(inputs, completions)
+    found = scorer_of(model, is_packed=is_packed).score(inputs, completions)
     hook.remove()
     assert len(encoded) == 1
     assert not isinstance(found, ScoringError)
@@ -52,17 +63,18 @@ def test_likelihoods_are_those_of_whole_passes(vlm: tuple[Any, Any], monkeypatch
         assert value == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("is_packed", [True, False])
 @pytest.mark.parametrize(
     "name", ["qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"]
 )
-def test_every_family(load: Any, name: str) -> None:
+def test_every_family(load: Any, name: str, is_packed: bool) -> None:
     import torch
 
     model, processor = load(name)
     chat, start = ChatEncoder(processor), "It matters to"
     pieces, shown = ([None, "An article."], [picture(1)]) if chat.sees_pictures else (["An article."], [])
     completions = [chat.continuation(start, f" {label}") for label in LABELS]
-    found = CompletionScorer(model, pad_id=0).score(chat.encode(pieces, shown, start=start), completions)
+    found = scorer_of(model, is_packed=is_packed).score(chat.encode(pieces, shown, start=start), completions)
     assert not isinstance(found, ScoringError), found
     for label, tokens, value in zip(LABELS, completions, found, strict=True):
         forget_positions(model)
@@ -78,7 +90,7 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     chat = ChatEncoder(vlm[1])
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
-    scorer, sizes = CompletionScorer(vlm[0], pad_id=0), []
+    scorer, sizes = scorer_of(vlm[0], is_packed=False), []
     expected, some = scorer.score(inputs, completions), scorer._some
     length, longest = int(inputs["input_ids"].shape[1]), max(map(len, completions))
     assert scorer._rows(length, longest) == loglik.LABELS_AT_ONCE  # however much there is
@@ -99,6 +111,67 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     assert isinstance(failed, ScoringError)
     assert failed.kind == "out_of_memory"
     assert scorer.budget == 2 * needed
+
+
+def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = ChatEncoder(vlm[1]).encode(["x"], [])
+    completions = [[100 + n, 200 + n % 5, 300 + n] for n in range(400)]
+    scorer, sizes = scorer_of(vlm[0], is_packed=True), []
+    expected, once = scorer.score(inputs, completions), packed.passes.hidden_states
+
+    def scarce(model: Any, family: Any, prefix: Any, rows: Any, **options: Any) -> Any:
+        sizes.append(sum(len(row.tokens) for row in rows))
+        if len(rows) > 1:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return once(model, family, prefix, rows, **options)
+
+    monkeypatch.setattr(packed.passes, "hidden_states", scarce)
+    scorer.budget = memory.pass_bytes(vlm[0].config.get_text_config(), 4) * 1100
+    assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
+    assert sizes[0] > 512
+    assert max(sizes[1:]) <= 512 + 2
+
+
+@pytest.mark.parametrize("fault", [ValueError("another release"), 0.5])
+def test_a_packed_way_that_gives_something_else_is_given_up(
+    vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Any
+) -> None:
+    chat, scorer = ChatEncoder(vlm[1]), CompletionScorer(vlm[0], pad_id=0)
+    inputs = chat.encode(["x"], [])
+    completions = [chat.continuation("", f" {label}") for label in LABELS]
+    expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
+    right = packed.log_likelihoods
+
+    def wrong(*given: Any, **options: Any) -> packed.Found:
+        if isinstance(fault, Exception):
+            raise fault
+        found = right(*given, **options)
+        return found._replace(logprobs=[[value + fault for value in one] for one in found.logprobs])
+
+    monkeypatch.setattr(packed, "log_likelihoods", wrong)
+    assert scorer.score(inputs, completions) == expected
+    assert "which is slower" in caplog.text
+    assert not scorer._is_packed
+
+
+def test_the_packed_way_is_taken_once_it_is_proven(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, scorer = ChatEncoder(vlm[1]), CompletionScorer(vlm[0], pad_id=0)
+    completions = [chat.continuation("", f" {label}") for label in LABELS]
+    scorer.score(chat.encode(["x"], []), completions)
+    monkeypatch.setattr(scorer, "_repeated", None)
+    assert not isinstance(scorer.score(chat.encode(["y"], []), completions), ScoringError)
+
+
+def test_a_model_of_an_unknown_family_repeats_its_cache(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = ChatEncoder(vlm[1])
+    completions = [chat.continuation("", f" {label}") for label in LABELS]
+    expected = CompletionScorer(vlm[0], pad_id=0).score(chat.encode(["x"], []), completions)
+    monkeypatch.setattr(loglik.families, "FAMILIES", {})
+    scorer = CompletionScorer(vlm[0], pad_id=0)
+    monkeypatch.setattr(scorer, "_packed", None)
+    assert scorer.score(chat.encode(["x"], []), completions) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
