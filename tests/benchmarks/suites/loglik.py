@@ -68,7 +68,7 @@ def naive(workdir: Path, size: Size) -> Result:
     few, model = work.completions[: WHOLE[size]], work.scorer.model
 
     def whole() -> list[tuple[float, ...]]:
-        found = []
+        found: list[tuple[float, ...]] = []
         for tokens in few:
             forget_positions(model)
             with torch.inference_mode():
