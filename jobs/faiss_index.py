@@ -3,8 +3,12 @@
 Built on the driver: the index itself must fit its memory; vectors pass through a block at a time.
 """
 
+import os
+import re
+import sys
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +16,7 @@ import pyarrow.parquet as pq
 
 from jobs.corpora.embeddings import Corpus
 from jobs.corpora.vectors import Layout, UnitVectors
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.neighbors import QueryUnit
 from jobs.store import locations
 from jobs.store.reading import TableSource
@@ -20,6 +24,7 @@ from jobs.store.spool import Spool
 
 ROWS = 1 << 14
 TRAINED_ON = 200_000  # rows, spread over the corpus
+_ADDED = 128  # rows of a block in a trial
 INDEX, IDS = "corpus.faiss", "ids.parquet"
 
 
@@ -29,41 +34,112 @@ def build(
     """The index, and the item ids in the order of its numbers.
 
     Raises:
-        InputError: FAISS does not know the factory's words, or wants more rows to train on.
+        InputError: FAISS does not know the factory's words.
+        RunError: FAISS wants more rows than have a direction and are asked for.
     """
     index = _made(factory, corpus.made.dim)
+    ivf = _ivf(index)
     if not index.is_trained:
-        every = max(1, corpus.rows // TRAINED_ON)
+        wanted = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON
+        every = max(1, corpus.rows // wanted)
         sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, excluded)])
         try:
             index.train(sample)
         except RuntimeError as error:
-            raise InputError(f"faiss.factory={factory}: not with {len(sample):,} rows ({_reason(error)})") from error
+            raise RunError(
+                f"faiss.factory={factory}: not with the {len(sample):,} vectors to train on ({_reason(error)}); "
+                "the exact neighbors are written"
+            ) from error
     ids = []
     for vectors, names in _vectors(corpus, layout, cosine, excluded):
         index.add(vectors)
         ids.append(pa.array(names, pa.string()))
-    if hasattr(index, "nprobe"):
-        index.nprobe = probe
+    if ivf:
+        ivf.nprobe = probe
     return index, pa.chunked_array(ids, pa.string())
 
 
 def check(factory: str, probe: int, *, dim: int, rows: int) -> None:
     """Refuse what `build` could not make of `rows` vectors, before they are read.
 
-    Raises:
-        InputError: see above; what training says of other kinds than IVF comes later.
-    """
-    import faiss
+    FAISS tells its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it works: it is asked with
+    random vectors, ever more of them, up to as many as there are to train on. Lists it would take as long as for the
+    real ones: they are counted, and one list stands for them.
 
+    Raises:
+        InputError: see above.
+    """
     if probe < 1:
         raise InputError(f"faiss.probe={probe}: at least 1")
+    ivf = _ivf(_made(factory, dim))
+    if ivf and ivf.nlist > rows:
+        raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists of {rows:,} vectors; use fewer lists, or Flat")
+    one_list = re.sub(r"IVF\d+", "IVF1", factory)
+    draw = np.random.default_rng(0)
+    most, n = min(rows, TRAINED_ON), 1
+    with _quiet():
+        few = draw.random((_ADDED, dim), np.float32)
+        while said := _tried(_made(one_list, dim), draw.random((n, dim), np.float32), few):
+            if said.adding or n == most:
+                raise InputError(f"faiss.factory={factory}: not with {rows:,} vectors of {dim} numbers ({said.reason})")
+            n = min(2 * n, most)
+
+
+class _Refused(NamedTuple):
+    reason: str
+    adding: bool  # more vectors to train on would not help
+
+
+def _tried(index: Any, sample: np.ndarray, few: np.ndarray) -> _Refused | None:
+    """What FAISS has against training on `sample`, adding a block after another, or searching; None: nothing."""
+    for part in _parts(index):
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False  # takes minutes, and limits nothing
     try:
-        lists = faiss.extract_index_ivf(_made(factory, dim)).nlist
-    except RuntimeError:  # no IVF in it
-        return
-    if lists > rows:
-        raise InputError(f"faiss.factory={factory}: {lists:,} lists of {rows:,} vectors; use fewer lists, or Flat")
+        index.train(sample)
+    except RuntimeError as error:
+        return _Refused(_reason(error), adding=False)
+    try:
+        index.add(few)
+        index.add(few)
+        index.search(few, 1)
+    except RuntimeError as error:
+        return _Refused(_reason(error), adding=True)
+    return None
+
+
+def _parts(index: Any) -> Iterator[Any]:
+    """An index and those inside it."""
+    import faiss
+
+    yield (whole := faiss.downcast_index(index))
+    for name in ("index", "base_index", "storage"):
+        if isinstance(inner := getattr(whole, name, None), faiss.Index):
+            yield from _parts(inner)
+
+
+def _ivf(index: Any) -> Any:
+    """The inverted file in an index, None if there is none."""
+    import faiss
+
+    try:
+        return faiss.extract_index_ivf(index)
+    except RuntimeError:
+        return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without FAISS's own lines, which speak of the random vectors as if they were the corpus."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _made(factory: str, dim: int) -> Any:
@@ -126,4 +202,5 @@ def recall(
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().splitlines()[-1].split("Error: ")[-1]
+    """What FAISS says, without where in its source it says it and which condition it looked at."""
+    return re.sub(r"^.*\.cpp:\d+: (Error: )?('.*' failed: (?=.))?", "", str(error).strip().splitlines()[-1])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import cli
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.store.reading import open_table
 from jobs.store.run import Plan, open_run
 from jobs.store.units import Unit
@@ -154,6 +154,12 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
         ({"faiss__factory": "hallo"}, "faiss.factory=hallo: FAISS does not take it"),
         ({"faiss__factory": "'IVF301,Flat'"}, "faiss.factory=IVF301,Flat: 301 lists of 300 vectors"),
         ({"faiss__factory": "'PCA8,IVF301,Flat'"}, "301 lists of 300 vectors"),
+        ({"faiss__factory": "PQ8x12"}, "PQ8x12: not with 300 vectors of 16 numbers (Number of training points (300)"),
+        ({"faiss__factory": "'OPQ4,IVF8,PQ4x9'"}, "number of clusters (512)"),
+        ({"faiss__factory": "'IVF8,RQ2x9'"}, "number of clusters (512)"),
+        ({"faiss__factory": "PQ7"}, "should be a multiple of the number of subquantizers (M))"),
+        ({"faiss__factory": "'NSG32,Flat'"}, "(NSG does not support incremental addition)"),
+        ({"faiss__factory": "'IDMap,Flat'"}, "(add does not make sense with IndexIDMap"),
         ({"faiss__factory": "Flat", "faiss__probe": 0}, "faiss.probe=0: at least 1"),
         ({"faiss__factory": "Flat", "faiss__out": "{out}/index"}, "an index has a folder of its own"),
         ({"faiss__factory": "Flat", "faiss__out": "{corpus}"}, "lies in corpus.path="),
@@ -168,6 +174,31 @@ def test_an_index_that_cannot_be_made_is_refused_before_the_search(
     assert said in refused(**given, **index)
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "index").exists()
+
+
+def test_an_index_is_tried_quietly_and_as_a_whole(capfd: pytest.CaptureFixture[str]) -> None:
+    from jobs import faiss_index
+
+    for factory in ("OPQ4,IVF64,PQ4x6", "IVF64_HNSW8,PQ4x4fs,RFlat", "HNSW8_PQ4", "PCA8,SQ8", "Flat"):
+        faiss_index.check(factory, 4, dim=16, rows=300)
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(InputError, match=r"not with 7 vectors of 16 numbers \(PCA matrix cannot output 8 dimensions"):
+        faiss_index.check("PCA8,SQ8", 4, dim=16, rows=7)
+
+
+def test_an_index_behind_a_rotation_looks_into_as_many_lists(tables: dict[str, Any]) -> None:
+    import faiss
+
+    from jobs import faiss_index
+    from jobs.corpora.embeddings import VectorsConfig, find_corpus
+    from jobs.corpora.vectors import Layout
+
+    corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
+    settings: dict[str, Any] = {"probe": 5, "cosine": False, "excluded": ()}
+    index, ids = faiss_index.build(corpus, Layout(table=True), factory="OPQ4,IVF8,Flat", **settings)
+    assert (faiss.extract_index_ivf(index).nprobe, index.ntotal, len(ids)) == (5, 297, 297)
+    with pytest.raises(RunError, match=r"IVF298,Flat: not with the 297 vectors to train on .*neighbors are written"):
+        faiss_index.build(corpus, Layout(table=True), factory="IVF298,Flat", **settings)
 
 
 def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
