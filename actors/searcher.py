@@ -28,10 +28,14 @@ _PIECES_AT_A_TIME = 8  # for each thread, in a block that is read at once
 
 
 class BadRows(NamedTuple):
-    """Rows that have no direction: they are in no result and are to be named by the caller."""
+    """Rows that cannot be scored: they are in no result and are to be named by the caller."""
 
     not_finite: np.ndarray  # int64 rows with NaN or infinity
     zero: np.ndarray  # int64 rows that are zero everywhere
+    out_of_range: np.ndarray  # int64 rows so short or long that float64 cannot square their length
+
+
+_NONE_BAD = BadRows(*(np.zeros(0, np.int64),) * 3)
 
 
 class _Found(NamedTuple):
@@ -92,13 +96,10 @@ class Search:
         Args:
             vectors: [n, dim] float16, float32 or float64.
             rows: int64 [n], their numbers, to be found again by.
-
-        Raises:
-            ValueError: a row whose length is beyond float64.
         """
         tensor = _tensor(vectors)
         cuts = [slice(at, at + self.rows_at_a_time) for at in range(0, len(vectors), self.rows_at_a_time)]
-        bad = [BadRows(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        bad = [_NONE_BAD]
         for found, unusable in self._looked([_Rows(vectors[cut], tensor[cut], rows[cut]) for cut in cuts]):
             bad.append(unusable)
             for some in found:
@@ -219,22 +220,21 @@ class _Odd(NamedTuple):
 
 
 def _odd(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Odd | None, BadRows]:
-    """Rows that are not as they should be (None: all are), and among them those that have no direction."""
+    """Rows that are not as they should be (None: all are), and among them those that cannot be scored."""
     import torch
 
     odd = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
     places = np.flatnonzero(odd)
+    if not len(places):
+        return None, _NONE_BAD
     stored = rows.stored[places]
     finite, zero = np.isfinite(stored).all(axis=1), ~stored.any(axis=1)
-    bad = BadRows(rows.numbers[places[~finite]], rows.numbers[places[zero]])
-    if not len(places):
-        return None, bad
-    usable = places[finite & ~zero]
-    with np.errstate(over="ignore", under="ignore"):
-        lengths64 = lengths_of(rows.stored[usable])
-    if (beyond := ~((lengths64 > 2.0**-480) & (lengths64 < np.inf))).any():
-        raise ValueError(f"row {int(rows.numbers[usable[beyond][0]])}: its length is beyond what float64 can square")
-    return _Odd(usable, np.flatnonzero(~odd)), bad
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        lengths64 = lengths_of(stored)
+    usable = (lengths64 > 2.0**-480) & (lengths64 < np.inf) & finite
+    out_of_range = finite & ~zero & ~usable
+    bad = BadRows(*(rows.numbers[places[some]] for some in (~finite, zero, out_of_range)))
+    return _Odd(places[usable], np.flatnonzero(~odd)), bad
 
 
 def _rounded_down(limit: np.ndarray, *, bits: int) -> np.ndarray:

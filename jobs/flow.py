@@ -339,7 +339,7 @@ def _ray_errors() -> Iterator[None]:
 
 def _sentence(trace: str) -> str:
     wrapping = ("UserCodeException", "ActorDiedError")
-    named = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit)): (.+)$", trace, re.M)
+    named = re.findall(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", trace, re.M)
     if own := [(kind, message) for kind, message in named if kind not in wrapping]:
         return ": ".join(own[-1])
     if died := re.search(r"class_name: MapWorker\(MapBatches\((\w+)\)\)", trace):

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from actors.candidates import Hits
 from actors.queries import Queries
-from actors.searcher import Search
+from actors.searcher import BadRows, Search
 from actors.status import Status
 from jobs import exclusions, tables
 from jobs.corpora.vectors import Layout, UnitVectors, matrix_of
@@ -22,7 +22,7 @@ from jobs.store.run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import Counts, Reject, Task, UnitWriter
 
-NOT_FINITE, ZERO = "not_finite", "zero_vector"
+NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
 TALLY = "corpus rows"
 MERGED_AT_ONCE = 4  # times queries x k rows held before the worse ones are dropped
 _SCHEMA = tables.TABLES["neighbors"].schema()
@@ -79,8 +79,12 @@ def neighbors(ids: pa.Array, hits: Hits, calibration: Calibration | None) -> pa.
     return pa.table(dict(zip(_SCHEMA.names, columns, strict=True)))
 
 
+def _named(bad: BadRows) -> dict[str, np.ndarray]:
+    return {NOT_FINITE: bad.not_finite, ZERO: bad.zero, OUT_OF_RANGE: bad.out_of_range}
+
+
 class _Searcher:
-    """What both ways share: settings, threads, and the naming of rows without a direction."""
+    """What both ways share: settings, threads, and the naming of rows that cannot be scored."""
 
     def __init__(
         self, *, layout: Layout, k: int, score: str, device: str, threads: int | None, excluded: str | None
@@ -103,7 +107,7 @@ class _Searcher:
                 continue
             for place in places.tolist():
                 file, row = unit.source(place)
-                writer.reject(Reject(file, row, reason, f"row {row} has no direction and is nobody's neighbour"))
+                writer.reject(Reject(file, row, reason, f"row {row} cannot be scored and is nobody's neighbour"))
             unit.counts[reason] += len(places)
             unit.counts["searched"] -= len(places)
 
@@ -122,7 +126,7 @@ class ScanUnit(_Searcher):
         search = Search(self._all, k=self._k, ids=unit.ids, threads=self._threads)
         for block in unit.blocks(search.block_rows):
             bad = search.add(block.vectors, block.places)
-            self._refuse(writer, unit, {NOT_FINITE: bad.not_finite, ZERO: bad.zero})
+            self._refuse(writer, unit, _named(bad))
             report.add(len(block.places))
         report.add((task.unit.rows or 0) - unit.counts["searched"] - writer.counts.rejected.total())
         made = neighbors(self._ids, search.finish(), None)
@@ -151,11 +155,10 @@ class SearchQueries(_Searcher):
     def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
         unit, vectors = read_queries(task.unit.inputs[0].uri, self._excluded)
         search = Search(self._queries(vectors), k=self._k, ids=self._ids, threads=self._threads)
-        bad: dict[str, list[np.ndarray]] = {NOT_FINITE: [], ZERO: []}
+        bad: dict[str, list[np.ndarray]] = defaultdict(list)
         for block, places in self._blocks:
-            found = search.add(block, places)
-            bad[NOT_FINITE].append(found.not_finite)
-            bad[ZERO].append(found.zero)
+            for reason, rows in _named(search.add(block, places)).items():
+                bad[reason].append(rows)
         made = neighbors(unit.ids, search.finish(), self._calibration)
         if task.unit.name == self._first:
             self._tell(writer, {reason: np.concatenate(places) for reason, places in bad.items()})

@@ -5,8 +5,10 @@ fetched. A compressed member of an `.npz` has no place to begin in the middle: i
 """
 
 import io
+import lzma
 import mmap
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ _FLOATS = ("<f2", "<f4", "<f8")
 _HEADER_READ = 1 << 16
 _READ_AHEAD = 3  # ranges of a mapped file that the disk is told of: the one asked for and two more
 _LOCAL_FILE_HEADER = 30  # bytes before the name in a zip's entry
+# What zipfile and NumPy say of a broken archive or header; RuntimeError of a password or an unknown compression.
+_UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,9 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
             if uri.endswith(".npz"):
                 return _in_archive(uri, stream, array)
             return _at(uri, stream, 0, stream.size(), None)
-        except (ValueError, EOFError, zipfile.BadZipFile, pa.ArrowException) as error:
-            if isinstance(error, InputError):
-                raise
+        except InputError:
+            raise
+        except _UNREADABLE as error:
             raise InputError(f"{uri}: not a NumPy array ({str(error).splitlines()[0]})") from error
 
 
@@ -63,9 +67,9 @@ def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
     if array is None:
         raise InputError(f"{uri}: corpus.array= must say which of its arrays")
     with zipfile.ZipFile(stream) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         if array not in names:
-            raise InputError(f"{uri}: has no array {array!r}; there are {', '.join(sorted(names))}")
+            raise InputError(f"{uri}: has no array {array!r}; there are {', '.join(sorted(names)) or 'none'}")
         entry = archive.getinfo(f"{array}.npy")
         if entry.compress_type != zipfile.ZIP_STORED:
             with archive.open(entry) as member:
@@ -161,9 +165,13 @@ def _decompressed(uri: str, matrix: Matrix) -> Iterator[Any]:
 def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
     at = 0
     for first, last in ranges:
-        stream.seek((first - at) * matrix.row_bytes, io.SEEK_CUR)
         wanted = (last - first) * matrix.row_bytes
-        yield _rows(uri, stream.read(wanted), matrix, wanted)
+        try:
+            stream.seek((first - at) * matrix.row_bytes, io.SEEK_CUR)
+            data = stream.read(wanted)
+        except _UNREADABLE as error:
+            raise InputError(f"{uri}: cannot be read after row {at:,} ({str(error).splitlines()[0]})") from error
+        yield _rows(uri, data, matrix, wanted)
         at = last
 
 

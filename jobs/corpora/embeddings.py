@@ -126,23 +126,30 @@ def find_corpus(cfg: VectorsConfig) -> Corpus:
 
     Raises:
         InputError: nothing there, an unknown layout, pairs of unequal rows or without their partner, vectors of
-            different lengths, an encoder that is not declared or not known, a condition on a column that is not there.
+            different lengths, an encoder that is not declared or not known, a condition on a column that is not
+            there in every file, a key that the layout has no use for.
     """
-    if cfg.layout not in LAYOUTS:
-        raise InputError(f"corpus.layout={cfg.layout}: no such layout; there are {', '.join(LAYOUTS)}")
-    if cfg.unit_mb < 1:
-        raise InputError(f"corpus.unit_mb={cfg.unit_mb}: at least 1")
+    _check_keys(cfg)
     if cfg.layout == "table":
         return _tables(cfg)
     made = _declared(cfg)
     pairs = list(_pairs(cfg))
     with ThreadPoolExecutor(HEADER_THREADS) as pool:
         files = list(pool.map(lambda pair: _checked(cfg, made, *pair), pairs))
-    if cfg.where is not None:
-        if pairs[0][1] is None:
-            raise InputError(f"corpus.where={cfg.where!r}: layout {cfg.layout} has no columns")
-        parse_where(cfg.where, read_schema(pairs[0][1].uri))
     return _corpus(cfg, files, made)
+
+
+def _check_keys(cfg: VectorsConfig) -> None:
+    """Refuse a key that the layout has no use for: who sets it expects something of it."""
+    if cfg.layout not in LAYOUTS:
+        raise InputError(f"corpus.layout={cfg.layout}: no such layout; there are {', '.join(LAYOUTS)}")
+    if cfg.unit_mb < 1:
+        raise InputError(f"corpus.unit_mb={cfg.unit_mb}: at least 1")
+    unused = {"table": ("array", "id", "embedder"), "npy": ("array", "id", "where")}.get(cfg.layout, ())
+    why = "a table names its rows and its encoder itself" if cfg.layout == "table" else "arrays alone have no columns"
+    for key in unused:
+        if getattr(cfg, key) is not None:
+            raise InputError(f"corpus.{key}=: layout {cfg.layout} takes none, {why}")
 
 
 def _tables(cfg: VectorsConfig) -> Corpus:
@@ -161,13 +168,6 @@ def _tables(cfg: VectorsConfig) -> Corpus:
 def columns_to_ask(schema: pa.Schema) -> pa.Schema:
     """The columns that a condition may speak of."""
     return pa.schema([column for column in schema if column.name not in TABLE_COLUMNS])
-
-
-def read_schema(uri: str) -> pa.Schema:
-    """The Arrow schema of a Parquet file."""
-    fs, path = locations.filesystem(uri)
-    with fs.open_input_file(path) as stream:
-        return pq.read_schema(stream)
 
 
 def _declared(cfg: VectorsConfig) -> Made:
@@ -242,10 +242,22 @@ def _checked(cfg: VectorsConfig, made: Made, vectors: Object, meta: Object | Non
             raise InputError(f"{meta.uri}: not a readable Parquet file") from error
         if footer.num_rows != matrix.rows:
             raise InputError(f"{vectors.uri} has {matrix.rows:,} rows, {meta.uri} has {footer.num_rows:,}")
-        names = footer.schema.to_arrow_schema().names
-        if cfg.id is not None and cfg.id not in names:
-            raise InputError(f"corpus.id={cfg.id}: no such column in {meta.uri}; there are {', '.join(names)}")
+        _check_columns(cfg, meta.uri, footer.schema.to_arrow_schema())
     return _File(vectors, meta, matrix.rows, matrix.row_bytes, whole=matrix.offset is None)
+
+
+def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
+    """Refuse a Parquet file whose ids cannot be read as text, or of which the condition cannot be asked."""
+    if cfg.id is not None:
+        if cfg.id not in schema.names:
+            raise InputError(f"corpus.id={cfg.id}: no such column in {uri}; there are {', '.join(schema.names)}")
+        if pa.types.is_nested(kind := schema.field(cfg.id).type):
+            raise InputError(f"corpus.id={cfg.id}: is {kind} in {uri}; an id is a text or a number")
+    if cfg.where is not None:
+        try:
+            parse_where(cfg.where, schema)
+        except InputError as error:
+            raise InputError(f"corpus.{error} (in {uri})") from error
 
 
 def _corpus(cfg: VectorsConfig, files: Sequence[_File], made: Made) -> Corpus:

@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.embeddings import Part, columns_to_ask, parts_of
 from jobs.corpora.where import Where, parse_where
+from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.units import Unit
 
@@ -180,9 +181,19 @@ def _plain(mask: Any) -> np.ndarray:
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False), bool)
 
 
-def _parquet(uri: str) -> pq.ParquetFile:
+@contextmanager
+def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
+    """An open file. Raises InputError that names it, for what is found out while it is read."""
     fs, path = locations.filesystem(uri)
-    return pq.ParquetFile(fs.open_input_file(path), pre_buffer=locations.is_s3(uri))
+    try:
+        with (
+            locations.named_errors(uri),
+            fs.open_input_file(path) as stream,
+            pq.ParquetFile(stream, pre_buffer=locations.is_s3(uri)) as file,
+        ):
+            yield file
+    except pa.ArrowException as error:
+        raise InputError(f"{uri}: cannot be read ({str(error).splitlines()[0]})") from error
 
 
 def _groups(
@@ -202,15 +213,17 @@ def _groups(
 def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]:
     """Values of a column as strings, for ascending row numbers."""
     found: list[str | None] = []
-    with ExitStack() as stack:
-        file = stack.enter_context(_parquet(uri))
+    with _parquet(uri) as file:
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows
             mine = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
             if len(mine):
-                values = file.read_row_group(group, columns=[column])[column]
-                found += values.take(pa.array(mine - start)).cast(pa.string()).to_pylist()
+                values = file.read_row_group(group, columns=[column])[column].take(pa.array(mine - start))
+                try:
+                    found += values.cast(pa.string()).to_pylist()
+                except pa.ArrowInvalid as error:  # bytes that are no UTF-8
+                    raise InputError(f"{uri}: column {column} is {values.type} and no text") from error
             start = end
     return found
 

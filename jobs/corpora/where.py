@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from jobs.errors import InputError
 
@@ -41,8 +42,11 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
         expression = parser.any_of(0)
         if parser.here is not None:
             raise InputError(f"`and` or `or` is expected at {parser.here[1]!r}")
+        ds.dataset(schema.empty_table()).to_table(columns={"passed": expression})
     except InputError as error:
         raise InputError(f"where={text!r}: {error}") from None
+    except pa.ArrowException as error:
+        raise InputError(f"where={text!r}: Arrow does not compare so ({str(error).splitlines()[0]})") from error
     return Where(expression, tuple(dict.fromkeys(parser.columns)))
 
 
@@ -108,6 +112,8 @@ class _Parser:
             negated = self._next_is("not")
             self._expect("null")
             return field.is_valid() if negated else field.is_null()
+        if pa.types.is_float16(kind):  # Arrow compares none
+            field = field.cast(pa.float32())
         if self._next_is("in"):
             self._expect("(")
             values = [self._value(name, kind)]
@@ -144,7 +150,7 @@ class _Parser:
             if pa.types.is_nested(kind):
                 raise InputError(f"column {name!r} is {kind}, which cannot be compared")
             return pa.scalar(plain).cast(kind)
-        except (ValueError, KeyError, pa.ArrowException) as error:
+        except (ValueError, KeyError, OverflowError, pa.ArrowException) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{plain!r} cannot be compared with column {name!r}, which is {kind}") from None

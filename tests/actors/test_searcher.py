@@ -30,7 +30,7 @@ def brute(corpus: np.ndarray, queries: np.ndarray, ids: list[str], k: int, *, co
     for query in queries.astype(np.float64):
         scores = (wide * query).sum(axis=1)
         if cosine:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", divide="ignore"):
                 scores /= np.sqrt((wide * wide).sum(axis=1)) * np.sqrt((query * query).sum())
         rows = sorted(np.flatnonzero(usable).tolist(), key=lambda n: (-scores[n], ids[n]))[:k]
         wanted.append([(ids[n], scores[n]) for n in rows])
@@ -56,6 +56,19 @@ coarse_or_not = pytest.mark.parametrize(
     "coarse",
     [False, pytest.param(True, marks=pytest.mark.skipif(not multiplies_bfloat16(), reason="CPU without bfloat16"))],
 )
+
+
+@pytest.mark.parametrize("score", ["inner_product", "cosine"])
+def test_rows_beyond_float64_are_told_and_the_others_found(score):
+    corpus, queries, ids = made(900, 5, kind="float64")
+    corpus[[3, 400, 401, 402]] *= np.array([[1e300], [1e-300], [1e100], [1e-100]])
+    usable = np.ones(len(corpus), bool)
+    usable[[3, 400]] = False
+    got, bad, _ = searched(corpus, queries, ids, 8, score=score)
+    assert np.concatenate([b.out_of_range for b in bad]).tolist() == [3, 400]
+    with np.errstate(over="ignore", divide="ignore"):
+        expected = brute(corpus, queries, ids, 8, cosine=score == "cosine", usable=usable)
+    assert [[item for item, _ in mine] for mine in got] == [[item for item, _ in theirs] for theirs in expected]
 
 
 @coarse_or_not

@@ -122,6 +122,20 @@ def test_both_sides_and_after_a_kill(
     assert "written with another configuration: k is 4 there and 5 here" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("ray_session")
+@pytest.mark.parametrize("resident", ["queries", "corpus"])
+def test_a_corpus_without_a_row_to_search(
+    tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], resident: str
+) -> None:
+    corpus = embeddings(tmp_path / "failed", np.full((3, DIM), np.nan, np.float16), list("abc"), units=1)
+    out = tmp_path / "out"
+    given = [f"queries={tables['queries']}", f"corpus.path={corpus}", f"resident={resident}", f"out={out}"]
+    assert cli.main("retrieve", given) == 0
+    assert "180 filtered by fewer_than_k" in (said := capsys.readouterr().out)
+    assert "corpus rows: missing 3" in said
+    assert open_table(str(out), "neighbors").rows == 0
+
+
 def refused(**arguments: Any) -> str:
     with pytest.raises(InputError) as caught:
         cli.execute("retrieve", [f"{key.replace('__', '.')}={value}" for key, value in arguments.items()])

@@ -198,3 +198,47 @@ class TestRefused:
             archive.writestr("l14_img.npy", b"nonsense" * 30)
         meta(tmp_path / "a.parquet", 3, "x")
         assert "a.npz: not a NumPy array" in self.said(config(tmp_path / "a.*", "datacomp", array="l14_img"))
+
+    def test_a_member_that_is_no_npy(self, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("l14_img", vectors(3).tobytes())
+        meta(tmp_path / "a.parquet", 3, "x")
+        assert "has no array 'l14_img'; there are none" in self.said(
+            config(tmp_path / "a.*", "datacomp", array="l14_img")
+        )
+
+    def test_columns_of_any_of_the_files(self, tmp_path: Path) -> None:
+        datacomp(tmp_path / "d", [5, 5])
+        cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width > 3")
+        second = tmp_path / "d" / "00000001.parquet"
+        pq.write_table(pa.table({"uid": ["x"] * 5, "breadth": [1] * 5}), second)
+        assert f"there is no column 'width'; there are uid, breadth (in {second})" in self.said(cfg)
+        pq.write_table(pa.table({"uid": ["x"] * 5, "width": ["wide"] * 5}), second)
+        cfg.where = "width is null or width > 3"
+        find_corpus(cfg)  # the text '3' will do
+        pq.write_table(pa.table({"uid": [["x"]] * 5, "width": [1] * 5}), second)
+        assert "corpus.id=uid: is list<element: string> in " in self.said(cfg)
+
+    @pytest.mark.parametrize(
+        ("layout", "key"), [("table", "id"), ("table", "array"), ("table", "embedder"), ("npy", "id"), ("npy", "where")]
+    )
+    def test_keys_that_a_layout_has_no_use_for(self, tmp_path: Path, layout: str, key: str) -> None:
+        given: dict[str, Any] = {"embedder": None} | {key: TINY if key == "embedder" else "x"}
+        assert f"corpus.{key}=: layout {layout} takes none" in self.said(config(tmp_path, layout, **given))
+
+    def test_what_shows_only_while_it_is_read(self, tmp_path: Path) -> None:
+        datacomp(tmp_path / "d", [3000], compressed=True)
+        pair = tmp_path / "d" / "00000000.npz"
+        whole = bytearray(pair.read_bytes())
+        middle = len(whole) // 2
+        whole[middle : middle + 200] = bytes(200)
+        pair.write_bytes(whole)
+        cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
+        with pytest.raises(InputError, match=r"00000000\.npz: cannot be read after row"):
+            read(find_corpus(cfg), cfg)
+        datacomp(tmp_path / "e", [5])
+        names = pa.array([bytes([255, n]) for n in range(5)], pa.binary())
+        meta(tmp_path / "e" / "00000000.parquet", 5, "x", uid=names)
+        cfg = config(tmp_path / "e", "datacomp", array="l14_img", id="uid")
+        with pytest.raises(InputError, match=r"00000000\.parquet: column uid is binary and no text"):
+            read(find_corpus(cfg), cfg)

@@ -1,3 +1,6 @@
+from datetime import date
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -11,6 +14,8 @@ ROWS = pa.table({
     "score": [0.5, 1.5, float("nan"), 2.0, -1.0],
     "nsfw": [True, False, None, False, True],
     "tags": [["a"], [], None, ["b"], []],
+    "half": np.array([0.5, 1.5, 2, -1, 0], np.float16),
+    "day": [date(2000, 1, n + 1) for n in range(5)],
 })  # fmt: skip
 
 
@@ -29,6 +34,11 @@ ROWS = pa.table({
         ("width < 3e2", [0, 4]),
         ("score > 1.4 and score != 2", [1]),
         ("width != -5 and width <= 300", [0, 1, 2, 4]),
+        ("half >= 0.5 and half != 2", [0, 1]),
+        ("half in (-1, 0)", [3, 4]),
+        ("day > '2000-01-03'", [3, 4]),
+        ("day > 3", None),
+        ("width = 99999999999999999999", None),
         ("LANGUAGE = en", None),
         ("tags = a", None),
         ("width = wide", None),
