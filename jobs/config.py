@@ -201,7 +201,8 @@ def _open(schema: type, override: str) -> str:
     path = override.partition("=")[0].lstrip("+").split(".")
     for depth in range(1, len(path) + 1):
         kind = _type_of(schema, ".".join(path[:depth]))
-        if get_origin(kind) is dict and Any not in get_args(kind):
+        is_group = (CONF / path[0]).is_dir()  # whose files say which keys there are
+        if get_origin(kind) is dict and (Any not in get_args(kind) or not is_group):
             return f"++{override.lstrip('+')}"
     return override
 

@@ -37,12 +37,13 @@ class PromptsConfig:
     out: str = MISSING  # the table of texts to be written
     template: str = MISSING  # names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
+    usual: dict[str, Any] = field(default_factory=dict)  # values of axes that the template names and axes= does not
     language: str = "en"  # BCP 47 tag of the texts
 
 
 def execute(cfg: PromptsConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest."""
-    axes = {name: _values(name, given) for name, given in cfg.axes.items()}
+    axes = {name: _values(name, given) for name, given in _chosen(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
     made = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
     identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
@@ -52,20 +53,29 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
     return manifest
 
 
+def _chosen(cfg: PromptsConfig) -> dict[str, Any]:
+    """What is given for each axis, in the order of the usual ones, then of the given ones."""
+    named = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
+    usual = {name: given for name, given in cfg.usual.items() if name in named}
+    return usual | dict(cfg.axes)
+
+
+def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    """The template's pieces: what stands before a name, the name, its format and conversion."""
+    try:
+        return list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise InputError(f"template={template!r}: {error}") from error
+
+
 def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> list[dict[str, Any]]:
     """Rows of the table `texts`, the last axis running fastest.
 
     Raises:
         InputError: template and axes do not name the same, or there are more than a million combinations.
     """
-    try:
-        fields = {
-            name: bool(layout or conversion)
-            for _, name, layout, conversion in string.Formatter().parse(template)
-            if name is not None
-        }
-    except ValueError as error:
-        raise InputError(f"template={template!r}: {error}") from error
+    pieces = _fields(template)
+    fields = {name: bool(layout or conversion) for _, name, layout, conversion in pieces if name is not None}
     if formatted := next((name for name, is_formatted in fields.items() if is_formatted), None):
         raise InputError(f"template={template!r}: {{{formatted}}} alone; it takes no format")
     named = set(fields)
@@ -83,10 +93,7 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
     rows = []
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
-        text = "".join(
-            literal + (chosen[name] if name is not None else "")
-            for literal, name, _, _ in string.Formatter().parse(template)
-        )
+        text = "".join(literal + (chosen[name] if name is not None else "") for literal, name, _, _ in pieces)
         rows.append(
             {
                 "text_id": content_id("prompt", language, text),
@@ -105,13 +112,25 @@ def _values(name: str, given: Any) -> list[str]:
     if isinstance(given, str):
         if not given.lower().endswith(".txt"):
             raise InputError(f"axes.{name}={given}: a list of values, or a .txt file with one a line")
-        given = locations.read_bytes(locations.find(given)[0].uri).decode("utf-8-sig").splitlines()
-    values = [str(value).strip() for value in given or [] if str(value).strip()]
+        given = _lines(locations.find(given)[0].uri)
+    if not isinstance(given, Sequence):
+        raise InputError(f"axes.{name}={given}: a list of values, or a .txt file with one a line")
+    # A word such as false or null is read as what it says: nobody means that in a prompt.
+    if odd := [value for value in given if isinstance(value, bool) or not isinstance(value, str | int | float)]:
+        raise InputError(f"axes.{name}: {odd[0]!r} is no text; put it in quotes")
+    values = [str(value).strip() for value in given if str(value).strip()]
     if not values:
         raise InputError(f"axes.{name}: no value in it")
     if twice := next((value for value in values if values.count(value) > 1), None):
         raise InputError(f"axes.{name}: {twice!r} stands twice")
     return values
+
+
+def _lines(uri: str) -> list[str]:
+    try:
+        return locations.read_bytes(uri).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
 
 
 JOB = cli.Job("prompts", PromptsConfig, execute)

@@ -122,6 +122,7 @@ KEYS = {
         out: str
         template: str
         axes: dict[str, typing.Any]
+        usual: dict[str, typing.Any]
         language: str
     """,
     "captions": """

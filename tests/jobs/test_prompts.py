@@ -28,10 +28,31 @@ def test_an_axis_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "axes", ["axes={{thing: [bread, rice]}}", "axes.thing=[bread,rice]", "axes.thing={folder}/t.txt"]
+)
+def test_axes_of_ones_own(tmp_path: Path, axes: str) -> None:
+    (tmp_path / "t.txt").write_text("bread\nrice\n", encoding="utf-8")
+    keys = ["template='a photo of {thing} in {country}'", axes.format(folder=tmp_path)]
+    assert cli.main("prompts", [f"out={tmp_path}/p", *keys]) == 0
+    rows = rows_of(f"{tmp_path}/p")
+    assert len(rows) == 20
+    assert {"a photo of bread in China", "a photo of rice in Mexico"} < {row["text"] for row in rows}
+    assert (
+        cli.main("prompts", [f"out={tmp_path}/q", "template='a photo of {thing}'", axes.format(folder=tmp_path)]) == 0
+    )
+    assert [row["text"] for row in rows_of(f"{tmp_path}/q")] == ["a photo of bread", "a photo of rice"]
+
+
+@pytest.mark.parametrize(
     ("keys", "said"),
     [
         (["template='{thing}'"], "no axis 'thing'"),
-        (["template='{concept}'"], "axes.country: the template does not name it"),
+        (["template='{concept}'", "axes.country=[Peru]"], "axes.country: the template does not name it"),
+        (["axes.country=[Peru,null]"], "axes.country: None is no text; put it in quotes"),
+        (["axes.country=[Peru,false]"], "axes.country: False is no text"),
+        (["axes.country=[[Peru]]"], "axes.country: ['Peru'] is no text"),
+        (["axes.country=5"], "axes.country=5: a list of values"),
+        (["axes.country={folder}/latin.txt"], "latin.txt: not UTF-8 (byte 4)"),
         (["template='{concept'"], "template="),
         (["template='{concept!r} {country}'"], "{concept} alone; it takes no format"),
         (["template='{concept} {country:>9}'"], "{country} alone; it takes no format"),
@@ -41,7 +62,8 @@ def test_an_axis_from_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], said: str) -> None:
-    assert cli.main("prompts", [f"out={tmp_path}/p", *keys]) == 2
+    (tmp_path / "latin.txt").write_bytes(b"Per\n\xfa\n")
+    assert cli.main("prompts", [f"out={tmp_path}/p", *(key.replace("{folder}", str(tmp_path)) for key in keys)]) == 2
     assert said in capsys.readouterr().err
 
 
