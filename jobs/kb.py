@@ -101,7 +101,7 @@ class ReadUnit:
         def whole() -> Iterator[Entry]:
             for entry in entries(uri, self._config):
                 if isinstance(entry, Bad):
-                    writer.reject(Reject(uri, entry.row, "no_node", entry.message))
+                    writer.reject(Reject(uri, entry.row, entry.reason, entry.message))
                 else:
                     yield entry
 

@@ -63,10 +63,11 @@ class Entry(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """A row that names no node."""
+    """A row that names no node, or holds what is no text."""
 
     row: int
     message: str
+    reason: str = "no_node"
 
 
 def find_files(config: KnowledgeBaseConfig) -> list[Object]:
@@ -110,7 +111,9 @@ def column_names(uri: str) -> list[str] | None:
 
 
 def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[Entry | Bad]:
-    """The rows of one file, in order, a batch in memory at a time; a row without node is `Bad`.
+    """The rows of one file, in order, a batch in memory at a time.
+
+    A row without node, or with an object where a text belongs, is `Bad`.
 
     Raises:
         InputError: the file cannot be read.
@@ -149,13 +152,13 @@ def _named(columns: ColumnsConfig) -> dict[str, str]:
     return {key: name for key, name in found.items() if name}
 
 
-def _batches(uri: str, columns: ColumnsConfig) -> Iterator[list[dict[str, Any]]]:
+def _batches(uri: str, columns: ColumnsConfig) -> Iterator[Iterable[dict[str, Any]]]:
     names = _named(columns)
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         if uri.lower().endswith(".jsonl"):
             for lines in _lines(stream):
-                yield [_renamed(json.loads(line), names) for line in lines if line.strip()]
+                yield (_renamed(json.loads(line), names) for line in lines if line.strip())
             return
         wanted = list(dict.fromkeys(names.values()))
         if uri.lower().endswith(".parquet"):
@@ -197,6 +200,12 @@ def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Ent
     node = fields.get("node")
     if node is None or not str(node).strip():
         return Bad(row, f"column {config.columns.node} is empty")
+    for key, value in fields.items():
+        # An object (lemmas by language, say) would pass for a list of its names.
+        each = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
+        if odd := [type(one).__name__ for one in each if isinstance(one, dict | list | tuple | bytes)]:
+            message = f"column {_named(config.columns)[key]} holds a {odd[0]}, which is no text"
+            return Bad(row, message, "no_text")
     return Entry(
         str(node).strip(),
         str(fields.get("language") or config.language),
@@ -212,5 +221,5 @@ def _several(value: Any, separator: str | None) -> tuple[str, ...]:
     if isinstance(value, str):
         parts: Sequence[Any] = value.split(separator) if separator else [value]
     else:
-        parts = value or []
+        parts = value if isinstance(value, list | tuple) else [value]
     return tuple(dict.fromkeys(str(part).strip() for part in parts if part is not None and str(part).strip()))

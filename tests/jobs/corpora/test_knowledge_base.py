@@ -64,6 +64,33 @@ def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
     assert list(entries(str(path), cfg)) == EXPECTED
 
 
+def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "names": {"en": "dog"}},
+        {"id": 2, "names": 7, "images": 0},
+        {"id": ["3"], "names": "x"},
+        {"id": "4", "names": ["a", None, ["b"]]},
+        ["5"],
+    ]
+    path = tmp_path / "kb.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + '\n\n{"id"\n', encoding="utf-8")
+    found = entries(str(path), config(path))
+    assert [next(found) for _ in rows] == [
+        Bad(1, "column names holds a dict, which is no text", "no_text"),
+        Entry("2", "", ("7",), "", "", ("0",)),
+        Bad(3, "column id holds a list, which is no text", "no_text"),
+        Bad(4, "column names holds a list, which is no text", "no_text"),
+        Bad(5, "column id is empty"),
+    ]
+    with pytest.raises(InputError, match=r"kb\.jsonl: cannot be read after row 5 \(Expecting"):
+        next(found)
+    by_language = pa.array([[("en", "dog")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"id": ["1"], "names": by_language}), tmp_path / "map.parquet")
+    cfg = KnowledgeBaseConfig(name="m", path="", columns=ColumnsConfig(node="id", lemmas="names"))
+    (bad,) = entries(str(tmp_path / "map.parquet"), cfg)
+    assert bad == Bad(1, "column names holds a tuple, which is no text", "no_text")
+
+
 def test_the_rows_of_a_node_are_put_together(tmp_path: Path) -> None:
     cfg = config(tmp_path)
     (node,) = nodes((entry for entry in EXPECTED if isinstance(entry, Entry)), cfg)
