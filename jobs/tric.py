@@ -54,11 +54,16 @@ class TricConfig:
 
 
 class Worded(NamedTuple):
-    """The captions of a split in one wording, in order of index in the file; vectors [captions, dim]."""
+    """The captions of a split in one wording, in order of index in the file.
+
+    Equal captions share a row of `vectors` [distinct, dim]: a product's last bits depend on the row's place, and
+    would decide between them. `row` [captions] is each caption's.
+    """
 
     text_ids: list[str]
     indices: list[str]
     vectors: np.ndarray
+    row: np.ndarray
 
 
 class Ranking(NamedTuple):
@@ -102,7 +107,7 @@ def execute(cfg: TricConfig) -> dict[str, Any]:
 
 def rank(query: np.ndarray, worded: Worded) -> Ranking:
     """All captions by cosine with the picture [dim], ties in the order of the file."""
-    scores = worded.vectors @ query
+    scores = (worded.vectors @ query)[worded.row]
     order = np.argsort(-scores, kind="stable")
     return Ranking(order, scores[order])
 
@@ -183,7 +188,8 @@ def _worded(split: Split, captions: TableSource, vectors: TableSource) -> dict[t
             raise InputError(
                 f"{vectors.uri}: {len(missing):,} captions have no vector; run jobs.embed on {captions.uri}"
             )
-        made[key] = Worded(texts, list(split.captions), np.stack([found[text] for text in texts]))
+        distinct, row = np.unique(np.stack([found[text] for text in texts]), axis=0, return_inverse=True)
+        made[key] = Worded(texts, list(split.captions), distinct, row)
     for template in {template for template, _ in made}:
         for day in split.dates:
             if (template, bucket(day, template)) not in made:

@@ -43,7 +43,7 @@ def read_split(folder: str) -> Split:
         InputError: a file is missing or not as described, with the line.
     """
     pictures, dates = [], []
-    for number, (name, day) in enumerate(_rows(folder, "in.tsv", 2), 1):
+    for number, (name, day) in _rows(folder, "in.tsv", 2):
         pictures.append(name)
         try:
             dates.append(date.fromisoformat(day))
@@ -52,14 +52,14 @@ def read_split(folder: str) -> Split:
     if len(set(pictures)) < len(pictures):
         raise InputError(f"{folder}/in.tsv: a picture stands twice")
     captions: dict[str, str] = {}
-    for number, (index, text) in enumerate(_rows(folder, "captions.tsv", 2), 1):
+    for number, (index, text) in _rows(folder, "captions.tsv", 2):
         if captions.setdefault(index, text.replace("\\n", "\n")) != text.replace("\\n", "\n"):
             raise InputError(f"{folder}/captions.tsv line {number}: index {index} stands twice")
     if not pictures or not captions:
         raise InputError(f"{folder}: no picture or no caption")
     expected = None
     if "expected.tsv" in {o.uri.rsplit("/", 1)[-1] for o in locations.find(folder)}:
-        expected = tuple(row[0] for row in _rows(folder, "expected.tsv", 1))
+        expected = tuple(row[0] for _, row in _rows(folder, "expected.tsv", 1))
         if len(expected) != len(pictures):
             raise InputError(f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures")
         if strange := next((index for index in expected if index not in captions), None):
@@ -91,12 +91,22 @@ def answer_lines(ranked: Sequence[Sequence[str]]) -> str:
     return "".join("\t".join(of[:ANSWERS]) + "\n" for of in ranked)
 
 
-def _rows(folder: str, name: str, columns: int) -> list[list[str]]:
+def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
+    """Line number and columns of each line that is not empty."""
     uri = locations.join(folder, name)
     locations.find(uri)
-    text = locations.read_bytes(uri).decode("utf-8-sig")
-    rows = [line.rstrip("\r").split("\t") for line in text.split("\n") if line.strip()]
-    for number, row in enumerate(rows, 1):
+    try:
+        text = locations.read_bytes(uri).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        row = line.rstrip("\r").split("\t")
         if len(row) != columns:
             raise InputError(f"{uri} line {number}: {len(row)} columns, not {columns}")
+        if empty := [place for place, value in enumerate(row, 1) if not value.strip()]:
+            raise InputError(f"{uri} line {number}: column {empty[0]} is empty")
+        rows.append((number, row))
     return rows

@@ -10,6 +10,7 @@ from actors.ids import content_id
 from jobs import cli
 from jobs.corpora.tric import answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
+from jobs.tric import Worded, rank
 from tests.jobs.test_link import DIM, embedded, rows_of, write
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
@@ -83,6 +84,16 @@ def test_ranks_are_those_of_a_loop_and_every_picture_has_a_line(tmp_path: Path) 
     assert near[0]["rank"] == 1
 
 
+def test_equal_captions_stand_in_the_order_of_the_file() -> None:
+    draw = np.random.default_rng(0)
+    for count in (33, 101, 646):
+        one, other = draw.normal(size=(2, 768)).astype(np.float32)
+        distinct, row = np.unique(np.stack([other, *[one] * count]), axis=0, return_inverse=True)
+        worded = Worded([], [], distinct, row)
+        assert rank(one, worded).places.tolist() == [*range(1, count + 1), 0]
+        assert len(set(rank(one, worded).scores.tolist())) == 2
+
+
 def test_without_public_answers_there_are_lines_and_no_figure_of_ours(tmp_path: Path) -> None:
     split = make_split(tmp_path / "split", expected=None)
     prepared(tmp_path, split)
@@ -101,11 +112,14 @@ def test_without_public_answers_there_are_lines_and_no_figure_of_ours(tmp_path: 
         ("expected.tsv", "1\n", "1 lines for 3 pictures"),
         ("expected.tsv", "1\n2\n3\n", "no caption has the index 3"),
         ("captions.tsv", "", "no picture or no caption"),
+        ("captions.tsv", "1\ta\n\n2\t \n", "captions.tsv line 3: column 2 is empty"),
+        ("captions.tsv", "1\tcaf\udce9\n", r"captions.tsv: not UTF-8 \(byte 5\)"),
+        ("in.tsv", "a.png\t1894-01-01\n\nb.png\t1894\n", "line 3: '1894' is no date"),
     ],
 )
 def test_what_is_wrong_with_a_split_is_named(tmp_path: Path, file: str, text: str, said: str) -> None:
     split = make_split(tmp_path / "split")
-    (split / file).write_text(text)
+    (split / file).write_text(text, errors="surrogateescape")
     with pytest.raises(InputError, match=said):
         read_split(str(split))
 
