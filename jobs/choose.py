@@ -92,7 +92,7 @@ def _refuse_filled(out: str) -> None:
             raise InputError(f"{page}: is there, and not of this job; nothing is written over it")
         return
     rows = csv.DictReader(io.StringIO(locations.read_bytes(filled).decode("utf-8-sig", "replace"), newline=""))
-    if tuple(rows.fieldnames or ()) != COLUMNS or any(row["chosen"].strip() for row in rows):
+    if tuple(rows.fieldnames or ()) != COLUMNS or any((row["chosen"] or "").strip() for row in rows):
         raise InputError(f"{filled}: somebody has filled it in; nothing is written over it, use another out=")
 
 
@@ -149,28 +149,38 @@ def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
         text = locations.read_bytes(file.uri).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{cfg.chosen}: not UTF-8 (byte {error.start}); save it as CSV UTF-8") from error
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-        raise InputError(f"{cfg.chosen}: no column {missing[0]}; this is not what jobs.choose wrote")
-    asked, made = set(), []
-    for row in rows:
-        asked.add(row["query_id"])
-        if row["chosen"].strip() and row["item_id"] not in excluded:
-            made.append(_item(row))
-    if not made:
+    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    made: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: a row that stands twice is one
+    try:
+        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+            raise InputError(f"{cfg.chosen}: no column {missing[0]}; this is not what jobs.choose wrote")
+        for row in rows:
+            if empty := [name for name in ("query_id", "item_id") if not row[name]]:
+                raise InputError(f"{cfg.chosen} line {rows.line_num}: {empty[0]} is empty")
+            of = made.setdefault(row["query_id"], {})
+            if (row["chosen"] or "").strip() and row["item_id"] not in excluded:
+                item = _item(row)
+                of[item["item_id"]] = item
+    except csv.Error as error:
+        raise InputError(f"{cfg.chosen} line {rows.line_num}: {error}") from error
+    items = [item for of in made.values() for item in of.values()]
+    if not items:
         raise InputError(f"{cfg.chosen}: nothing is chosen; put an x into the column `chosen`")
-    table = pa.Table.from_pylist(made, schema=TABLES["items"].schema())
-    identity = {"chosen": content_id(*(item["item_id"] for item in made)), **exclusions.identity(excluded)}
+    table = pa.Table.from_pylist(items, schema=TABLES["items"].schema())
+    identity = {"chosen": content_id(*(item["item_id"] for item in items)), **exclusions.identity(excluded)}
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=plain(cfg), inputs=(file,))
-    say(f"choose: {manifest['out']}\n  {len(made):,} items of {len(asked):,} prompts")
+    say(f"choose: {manifest['out']}\n  {len(items):,} items of {len(made):,} prompts")
+    several, none = (sum(test(len(of)) for of in made.values()) for test in (lambda n: n > 1, lambda n: n == 0))
+    if several or none:
+        say(f"  {several:,} prompts with more than one, {none:,} with none")
     return manifest
 
 
 def _item(row: Mapping[str, str]) -> dict[str, Any]:
     try:
         values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
-    except (ValueError, AttributeError):
-        values = {}
+    except (ValueError, AttributeError):  # of texts that jobs.prompts did not make
+        values = {"source": row["values"]}
     return {
         "item_id": content_id(row["item_id"], row["query_id"]),
         "kind": "image",

@@ -78,6 +78,10 @@ def execute(cfg: ScoreConfig) -> dict[str, Any]:
         raise InputError(f"{cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
     made = list(figures(found, gold, cfg.at, by=cfg.by, seed=cfg.seed))
     say(f"score: {len(found):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
+    if not any(found.values()):
+        listed = next(rows[0][0].as_py() for rows in source.batches([RANKED[source.name][1]]) if rows.num_rows)
+        right = next(iter(gold.right[next(iter(found))]))
+        say(f"  no right answer stands in any list: the lists name {listed!r}, {cfg.gold} {right!r}; is that alike?")
     for figure in made:
         if figure.value is not None:
             interval = f" [{figure.low:.4f}, {figure.high:.4f}]" if figure.low is not None else ""
@@ -97,23 +101,30 @@ def read_gold(uri: str, columns: GoldColumns, by: str | None) -> Gold:
     """What is right.
 
     Raises:
-        InputError: no such file or column, an empty file, or a query in two groups.
+        InputError: no such file or column, an empty file, a row without query or answer, or a query in two groups.
     """
     (file,) = locations.find(uri)[:1]
     try:
         text = locations.read_bytes(file.uri).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if uri.lower().endswith(".tsv") else ",")
-    wanted = [columns.query, columns.answer, *([by] if by else [])]
-    if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
-        raise InputError(f"{uri}: no column {missing[0]}; there are {', '.join(rows.fieldnames or ())}")
+    separator = "\t" if uri.lower().endswith(".tsv") else ","
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     gold = Gold(defaultdict(set), {})
-    for row in rows:
-        query = row[columns.query]
-        gold.right[query].add(row[columns.answer])
-        if by and gold.group.setdefault(query, row[by]) != row[by]:
-            raise InputError(f"{uri}: {query} is in two groups of {by}, {gold.group[query]} and {row[by]}")
+    try:
+        wanted = [columns.query, columns.answer, *([by] if by else [])]
+        if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
+            raise InputError(f"{uri}: no column {missing[0]}; there are {', '.join(rows.fieldnames or ())}")
+        for row in rows:
+            query, answer, *groups = ((row[name] or "").strip() for name in wanted)
+            if not query or not answer:
+                raise InputError(f"{uri} line {rows.line_num}: {columns.answer if query else columns.query} is empty")
+            gold.right[query].add(answer)
+            for group in groups:
+                if gold.group.setdefault(query, group) != group:
+                    raise InputError(f"{uri}: {query} is in two groups of {by}, {gold.group[query]} and {group}")
+    except csv.Error as error:
+        raise InputError(f"{uri} line {rows.line_num}: {error}") from error
     if not gold.right:
         raise InputError(f"{uri}: no row in it")
     return gold

@@ -201,6 +201,41 @@ def test_neighbours_of_another_table_are_no_result(
     assert said.format(**places) in told
 
 
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        ("q1\nq2,b,x\n", "line 2: node_id is empty"),
+        ("q1,a,x\n ,b,x\n", "line 3: image_id is empty"),
+        ('q1,"a,x\n', "unexpected end of data"),
+        ("q1,a,x\nq1,b\n", "q1 is in two groups of kind, x and "),
+    ],
+)
+def test_gold_that_is_broken_is_told_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, gold: str, said: str
+) -> None:
+    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
+    (tmp_path / "gold.csv").write_text("image_id,node_id,kind\n" + gold)
+    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", "by=kind", f"out={tmp_path}/figures"]
+    assert cli.main("score", keys) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_gold_in_other_names_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
+    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/figures"]
+    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
+    assert cli.main("score", keys) == 0
+    assert "the lists name 'a', " in (said := capsys.readouterr().out)
+    assert "'bn:a'; is that alike?" in said
+    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
+    assert cli.main("score", keys) == 0
+    assert "alike" not in capsys.readouterr().out
+
+
+def listed(image: str, rank: int, node: str) -> dict[str, Any]:
+    return {"image_id": image, "method": "lemma", "rank": rank, "node_id": node, "lemma": node, "score": 1 / rank}
+
+
 def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     link(world, "s", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
     gold = tmp_path / "gold.csv"

@@ -67,6 +67,36 @@ def test_wrong_keys_are_named(tmp_path: Path, capsys: pytest.CaptureFixture, key
     assert said in capsys.readouterr().err
 
 
+FILLED = "query_id,prompt,values,rank,item_id,score,url,chosen\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("q1,p,{},1,a,0.5,,x\nq1,p\n", "line 3: item_id is empty"),
+        ("q1,p,{},1,a,0.5,,x\n,p,{},1,a,0.5,,x\n", "line 3: query_id is empty"),
+        ('q1,p,{},1,a,0.5,,"x\n', "unexpected end of data"),
+    ],
+)
+def test_a_table_that_a_person_broke_is_told_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture, lines: str, said: str
+) -> None:
+    (tmp_path / "c.csv").write_text(FILLED + lines)
+    assert cli.main("choose", [f"chosen={tmp_path}/c.csv", f"out={tmp_path}/items"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "items").exists()
+
+
+def test_prompts_with_several_choices_or_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    rows = 'q1,p,"{""c"":""y""}",1,a,0.5,,x\n' * 2 + "q1,p,node 7,2,b,0.4,,x\nq2,r,{},1,a,0.5,,\n"
+    (tmp_path / "c.csv").write_text(FILLED + rows)
+    assert cli.main("choose", [f"chosen={tmp_path}/c.csv", f"out={tmp_path}/items"]) == 0
+    said = capsys.readouterr().out
+    assert "2 items of 2 prompts\n  1 prompts with more than one, 1 with none" in said
+    made = [dict(item["attributes"]) for item in rows_of(f"{tmp_path}/items")]
+    assert made == [{"c": "y", "prompt": "p"}, {"source": "node 7", "prompt": "p"}]
+
+
 def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert cli.main("prompts", [f"out={tmp_path}/p", "axes.concept=['<b>bread</b>']", "axes.country=[Peru,Chad]"]) == 0
     prompts = rows_of(f"{tmp_path}/p")
