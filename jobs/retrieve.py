@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
@@ -31,6 +33,7 @@ from jobs.store.run import Plan, TableRun, open_run
 SIDES = ("auto", "queries", "corpus")
 SCORES = ("inner_product", "cosine")
 PARTIAL = "_partial"
+MOST_COMPARED = 5_000_000  # queries whose ids are compared before the search; of more, jobs.verify tells it after it
 
 
 @dataclass
@@ -70,6 +73,8 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, sources, corpus, calibration, exclusions.identity(excluded))
     count = sum(source.rows for source in sources)
+    if count <= MOST_COMPARED:
+        _check_distinct(cfg.queries, sources)
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
     note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
     run = running.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False)
@@ -125,6 +130,16 @@ def _queries(cfg: RetrieveConfig) -> list[TableSource]:
             f"embedder={named} out=… makes them, with the encoder of the corpus"
         )
     return open_tables(cfg.queries)
+
+
+def _check_distinct(named: str, sources: list[TableSource]) -> None:
+    """Refuse queries of one name: their neighbours could not be told apart."""
+    batches = (batch for source in sources for batch in source.batches(["item_id", "status"]))
+    usable = (batch.filter(pc.equal(batch["status"], "ok"))["item_id"] for batch in batches)
+    counts = pc.value_counts(pa.chunked_array([chunk for ids in usable for chunk in ids.chunks], pa.string()))
+    if twice := counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist():
+        more = f" (and {len(twice) - 1:,} others)" if len(twice) > 1 else ""
+        raise InputError(f"queries={named}: the item_id {twice[0]} stands twice{more}; a query is found again by it")
 
 
 def _calibration(cfg: RetrieveConfig, source: TableSource) -> Calibration | None:

@@ -269,6 +269,7 @@ def _corpus(cfg: VectorsConfig, files: Sequence[_File], made: Made) -> Corpus:
         "array": cfg.array,
         "id": cfg.id,
         "where": cfg.where,
+        "unit_mb": cfg.unit_mb,  # another cut has other units: said so, and not only that the content differs
         "encoder": made.encoder,
         "preprocessing": made.preprocessing,
         "content": content_id(*(f"{u.name} {u.version}" for u in units)),

@@ -150,6 +150,13 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
     assert f"{tables['queries']} and {other} cannot be compared: their encoder is tiny@1 and huge@2" in said
     assert "their preprocessing is none and cropped" in refused(**given | {"corpus__path": same})
     assert "cannot be compared" in refused(**given | {"queries": tmp_path / "*"})
+    none = embeddings(tmp_path / "none", drawn(0, 3), [], units=1)
+    assert cli.execute("retrieve", [f"queries={none}", f"corpus.path={tables['corpus']}", "out=x", "plan=true"]) is None
+    twice = embeddings(tmp_path / "twice", drawn(6, 3), list("abcabe"))
+    assert "the item_id a stands twice (and 1 others); a query is found again by it" in refused(
+        **given | {"queries": twice}
+    )
+    assert "the item_id a stands twice" in refused(**given | {"queries": tmp_path / "tw[i]*"})
     assert refused(**given, k=0) == "k=0: at least 1"
     assert "score=dot: allowed are inner_product, cosine" in refused(**given, score="dot")
     assert "logit_scale= and logit_bias= go together" in refused(**given, logit_scale=1.0)
