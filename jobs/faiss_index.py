@@ -8,13 +8,14 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.cli import say
 from jobs.corpora.embeddings import Corpus
 from jobs.corpora.vectors import Layout, UnitVectors
 from jobs.errors import InputError, RunError
@@ -45,7 +46,12 @@ def build(
         every = max(1, corpus.rows // wanted)
         sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, excluded)])
         try:
-            index.train(sample)
+            with _aside() as file:
+                index.train(sample)
+                file.seek(0)
+                said = dict.fromkeys(file.read().decode(errors="replace").splitlines())
+            for line in said:  # once each: an OPQ says hundreds of times that it has few vectors
+                say(f"  FAISS: {line}", err=True)
         except RuntimeError as error:
             raise RunError(
                 f"faiss.factory={factory}: not with the {len(sample):,} vectors to train on ({_reason(error)}); "
@@ -78,7 +84,7 @@ def check(factory: str, probe: int, *, dim: int, rows: int) -> None:
     one_list = re.sub(r"IVF\d+", "IVF1", factory)
     draw = np.random.default_rng(0)
     most, n = min(rows, TRAINED_ON), 1
-    with _quiet():
+    with _aside():  # FAISS's own lines speak of the random vectors as if they were the corpus
         few = draw.random((_ADDED, dim), np.float32)
         while said := _tried(_made(one_list, dim), draw.random((n, dim), np.float32), few):
             if said.adding or n == most:
@@ -130,16 +136,18 @@ def _ivf(index: Any) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without FAISS's own lines, which speak of the random vectors as if they were the corpus."""
+def _aside() -> Iterator[IO[bytes]]:
+    """What C++ writes to stderr goes into the file instead."""
     sys.stderr.flush()
     kept = os.dup(2)
-    with Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
     try:
-        yield
+        with TemporaryFile() as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield file
+            finally:
+                os.dup2(kept, 2)
     finally:
-        os.dup2(kept, 2)
         os.close(kept)
 
 

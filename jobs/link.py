@@ -142,7 +142,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     if near_ones := manifest["counts"]["tallies"].get(NEAR):
         say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
     if short := manifest["counts"]["tallies"].get(SHORT):
-        more = "k of the search" if cfg.method in TEXT_METHODS else "nearest="
+        more = "k of the search" if cfg.method in TEXT_METHODS else "nearest= (and k of the search)"
         say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; a larger {more} finds more")
     return manifest
 

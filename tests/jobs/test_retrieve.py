@@ -207,7 +207,9 @@ def test_an_index_is_tried_quietly_and_as_a_whole(capfd: pytest.CaptureFixture[s
         faiss_index.check("PCA8,SQ8", 4, dim=16, rows=7)
 
 
-def test_an_index_behind_a_rotation_looks_into_as_many_lists(tables: dict[str, Any]) -> None:
+def test_an_index_behind_a_rotation_looks_into_as_many_lists(
+    tables: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
     import faiss
 
     from jobs import faiss_index
@@ -217,6 +219,9 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(tables: dict[str, A
     corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
     settings: dict[str, Any] = {"probe": 5, "cosine": False, "excluded": ()}
     index, ids = faiss_index.build(corpus, Layout(table=True), factory="OPQ4,IVF8,Flat", **settings)
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 2 == len(set(said))  # of the rotation's and of the lists' centroids
+    assert all(line.startswith("  FAISS: WARNING clustering 297 points to ") for line in said)
     assert (faiss.extract_index_ivf(index).nprobe, index.ntotal, len(ids)) == (5, 297, 297)
     with pytest.raises(RunError, match=r"IVF298,Flat: not with the 297 vectors to train on .*neighbors are written"):
         faiss_index.build(corpus, Layout(table=True), factory="IVF298,Flat", **settings)
