@@ -1,14 +1,16 @@
 """Work units through Ray Data: read, a pool of actors a stage, write.
 
-A unit travels as one Arrow block whose rows carry `_unit` and `_asked` (how many rows the unit must have
-when it is written). Blocks are never split (`target_max_block_size=None`, jobs.session), so the sink sees
-whole units and refuses anything else. Two shapes:
+A unit travels as one Arrow block whose rows carry `_task` (the unit and what is to be done of it) and `_asked`
+(how many rows it must have when it is written). Blocks are never split (`target_max_block_size=None`,
+jobs.session), so the sink sees whole units and refuses anything else. What is sent to the workers names one unit
+at a time: Ray keeps what it sends, and all units beside each of them would take memory by their square. Two shapes:
 
 - `stream`: rows flow through stages; the sink writes each unit as it arrives.
 - `process`: one actor call does a unit from reading to writing; for units whose rows do not fit a block
   (a 2.5 GB gzip file), which it streams to the unit's object itself.
 """
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import ray.data
-from ray.data import ActorPoolStrategy, Datasink, Datasource, ReadTask
-from ray.data.block import Block, BlockAccessor, BlockMetadata
+from ray.data import ActorPoolStrategy, Datasink
+from ray.data.block import Block, BlockAccessor
 
 from jobs import exclusions
 from jobs import resources as res
@@ -30,7 +32,7 @@ from jobs.store.reading import read_unit
 from jobs.store.run import TableRun
 from jobs.store.writer import Target, Task, UnitWriter
 
-UNIT, ASKED, TASK = "_unit", "_asked", "_task"
+TASK, ASKED = "_task", "_asked"
 TALLY = "_tally"  # counts an actor keeps beside its rows, as "group/key" -> n: they end in the unit's footer
 RESTARTS = 3  # a row that kills its process every time must end the run, not loop for ever
 
@@ -89,11 +91,15 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
         total = None if total is None or callable(stage.rows_out) else total * stage.rows_out
         shown.append(StageProgress(stage.pool, total))
     with _ray_errors(), Progress(name, shown) as progress:
-        source = _Units(tasks, lambda task: _rows(task, read, run.target, stages))
-        data = ray.data.read_datasource(source, override_num_blocks=len(tasks), num_cpus=resources.read.num_cpus)
+        data = _blocks(tasks).map_batches(
+            _UnitReader(read, run.target, stages),
+            batch_format="pyarrow",
+            batch_size=None,
+            num_cpus=resources.read.num_cpus,
+        )
         for stage in stages:
             data = _mapped(data, stage, _no_more(getattr(resources, stage.pool), len(tasks)), progress.board)
-        sink = _UnitSink(run.target, {t.unit.name: t for t in tasks}, read.output_item)
+        sink = _UnitSink(run.target)
         data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
 
@@ -109,9 +115,9 @@ def process(
     if not run.todo:
         return
     with _ray_errors(), Progress(name, [StageProgress(stage.pool, total, counted)]) as progress:
-        # Nothing is read ahead of the actors: a block a unit that says which, and no processes for reading.
+        # Nothing is read ahead of the actors, and there are no processes for reading.
         data = _pool(
-            ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in _largest_first(run.todo)]),
+            _blocks(_largest_first(run.todo)),
             _runner(stage, _UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
             _no_more(getattr(resources, stage.pool), len(run.todo)),
@@ -119,6 +125,11 @@ def process(
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
             pass
+
+
+def _blocks(tasks: Sequence[Task]) -> ray.data.Dataset:
+    """A block a unit, which says what is to be done of it."""
+    return ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in tasks])
 
 
 def _largest_first(tasks: Sequence[Task]) -> list[Task]:
@@ -186,13 +197,13 @@ class _StageRunner:
         self._report = Reporter(board, stage.pool)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        given = batch.drop_columns([name for name in (UNIT, ASKED, TALLY) if name in batch.column_names])
+        given = batch.drop_columns([name for name in (TASK, ASKED, TALLY) if name in batch.column_names])
         counts = self._stage.made_of(given)
         made: pa.Table = self._actor(given)
         if made.num_rows != sum(counts):
             asked = f"{counts[0]} each" if len(set(counts)) == 1 else f"{sum(counts)}"
             raise RunError(f"{self._stage.actor.__name__} made {made.num_rows} rows of {batch.num_rows}, not {asked}")
-        for column in (UNIT, ASKED):
+        for column in (TASK, ASKED):
             values = batch[column].combine_chunks()
             if made.num_rows != batch.num_rows or set(counts) != {1}:
                 values = values.take(pa.array([row for row, n in enumerate(counts) for _ in range(n)], pa.int64()))
@@ -229,66 +240,47 @@ def _errors(batch: pa.Table) -> int:
     return bad or 0
 
 
-def _rows(task: Task, read: Read, target: Target, stages: Sequence[Stage]) -> pa.Table:
-    rows = exclusions.withhold(read.rows(task), item=read.item, excluded=exclusions.kept(read.excluded))
-    if task.retry:
-        kept = read_unit(target.data_uri(task.unit.name), columns=[read.output_item, "status"])
-        again = kept.filter(pc.is_in(kept["status"], pa.array(task.retry)))
-        rows = rows.filter(pc.is_in(rows[read.item], again[read.output_item].combine_chunks()))
-    asked = sum(stages[0].made_of(rows))
-    for stage in stages[1:]:
-        asked *= stage.rows_out if isinstance(stage.rows_out, int) else 1
-    rows = rows.append_column(UNIT, pa.array([task.unit.name] * rows.num_rows, pa.string()))
-    return rows.append_column(ASKED, pa.array([asked] * rows.num_rows, pa.int64()))
+class _UnitReader:
+    """Reads the unit that a block names: its rows as the first stage takes them, with what is to be done of it."""
 
+    def __init__(self, read: Read, target: Target, stages: Sequence[Stage]) -> None:
+        self._read, self._target = read, target
+        self._first = stages[0]
+        self._then = math.prod(stage.rows_out for stage in stages[1:] if isinstance(stage.rows_out, int))
 
-class _Units(Datasource):
-    """One read task and one block a unit."""
-
-    def __init__(self, tasks: Sequence[Task], read: Callable[[Task], pa.Table]) -> None:
-        super().__init__()
-        self._tasks, self._read = tasks, read
-
-    def estimate_inmemory_data_size(self) -> int | None:
-        return None
-
-    def get_read_tasks(
-        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
-    ) -> list[ReadTask]:
-        read = self._read
-
-        def reader(task: Task) -> Callable[[], Iterable[Block]]:
-            def blocks() -> Iterator[Block]:
-                yield read(task)
-
-            return blocks
-
-        tasks = []
-        for task in self._tasks:
-            files = tuple(o.uri for o in task.unit.inputs)
-            meta = BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=files)
-            tasks.append(ReadTask(reader(task), meta))
-        return tasks
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        (text,) = batch[TASK].to_pylist()
+        task, read = Task.from_json(text), self._read
+        rows = exclusions.withhold(read.rows(task), item=read.item, excluded=exclusions.kept(read.excluded))
+        if task.retry:
+            kept = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
+            again = kept.filter(pc.is_in(kept["status"], pa.array(task.retry)))
+            rows = rows.filter(pc.is_in(rows[read.item], again[read.output_item].combine_chunks()))
+        asked = sum(self._first.made_of(rows)) * self._then
+        # A dictionary: a task may name ten thousand inputs, and every row carries it.
+        same = pa.DictionaryArray.from_arrays(pa.array([0] * rows.num_rows, pa.int32()), [text])
+        return rows.append_column(TASK, same).append_column(ASKED, pa.array([asked] * rows.num_rows, pa.int64()))
 
 
 class _UnitSink(Datasink):
     """Writes whole units; a block with part of a unit is a fault in the plan, never written."""
 
-    def __init__(self, target: Target, tasks: dict[str, Task], item: str) -> None:
-        self._target, self._tasks, self._item = target, tasks, item
+    def __init__(self, target: Target) -> None:
+        self._target = target
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> None:
         rows = pa.concat_tables([BlockAccessor.for_block(b).to_arrow() for b in blocks])
-        for name in pc.unique(rows[UNIT]).to_pylist():
-            mine = rows.filter(pc.equal(rows[UNIT], name))
+        tasks = rows[TASK].combine_chunks()
+        for place in pc.unique(tasks.indices).to_pylist():
+            mine = rows.filter(pc.equal(tasks.indices, place))
+            task = Task.from_json(tasks.dictionary[place].as_py())
             asked = mine[ASKED][0].as_py()
             if mine.num_rows != asked:
-                raise RunError(f"unit {name}: {mine.num_rows} of {asked} rows arrived together")
-            task = self._tasks[name]
+                raise RunError(f"unit {task.unit.name}: {mine.num_rows} of {asked} rows arrived together")
             tallies = _tallies(mine)
-            made = mine.drop_columns([column for column in (UNIT, ASKED, TALLY) if column in mine.column_names])
+            made = mine.drop_columns([column for column in (TASK, ASKED, TALLY) if column in mine.column_names])
             if task.retry:
-                made = _merged(read_unit(self._target.data_uri(name)), made, self._target, task)
+                made = _merged(read_unit(self._target.data_uri(task.unit.name)), made, self._target, task)
             with UnitWriter(self._target, task) as writer:
                 _count_in(writer, task, made.num_rows)
                 writer.counts.tallies = tallies
