@@ -28,6 +28,7 @@ from jobs import exclusions
 from jobs import resources as res
 from jobs.errors import InputError, RunError
 from jobs.progress import Progress, Reporter, StageProgress
+from jobs.store.packed import Packed
 from jobs.store.reading import read_unit
 from jobs.store.run import TableRun
 from jobs.store.writer import Target, Task, UnitWriter
@@ -76,11 +77,11 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
     Raises:
         RunError: an actor broke its contract or Ray gave up on a task.
     """
-    empty = [t for t in run.todo if t.unit.rows == 0]
-    for task in empty:  # Ray drops empty blocks; an empty unit is an object of zero rows all the same
+    # Ray drops empty blocks; an empty unit is an object of zero rows all the same.
+    for task in (t for t in run.todo if t.unit.rows == 0):
         with UnitWriter(run.target, task) as writer:
             _count_in(writer, task, 0)
-    tasks = [t for t in run.todo if t.unit.rows != 0]
+    tasks = Packed(t for t in run.todo if t.unit.rows != 0)
     if not tasks:
         return
     if any(callable(stage.rows_out) for stage in stages) and len(stages) > 1:
@@ -129,7 +130,9 @@ def process(
 
 def _blocks(tasks: Sequence[Task]) -> ray.data.Dataset:
     """A block a unit, which says what is to be done of it."""
-    return ray.data.from_blocks([pa.table({TASK: [task.to_json()]}) for task in tasks])
+    items: Any = Packed({TASK: task.to_json()} for task in tasks)
+    # Not `from_blocks`, which keeps 6 kB of each block beside it, where this keeps 2.5.
+    return ray.data.from_items(items, override_num_blocks=len(items))
 
 
 def _largest_first(tasks: Sequence[Task]) -> list[Task]:

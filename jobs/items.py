@@ -254,7 +254,7 @@ def _whole(table: TableSource) -> Object:
 def _objects(source: Object) -> list[str]:
     if source.uri.endswith(".parquet"):
         return [source.uri]
-    return [each.uri for each in data_objects(source.uri)]
+    return [each.uri for each in data_objects(source.uri, locations.listing(source.uri))]
 
 
 def _string(value: Any) -> str | None:

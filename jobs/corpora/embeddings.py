@@ -7,8 +7,7 @@ A unit covers about `unit_mb` of vectors: part of a large file or several small 
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -24,7 +23,9 @@ from jobs.embed import EmbedderConfig, known
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
+from jobs.store.packed import Marks, Packed
 from jobs.store.reading import TableSource, open_table, tables_in
+from jobs.store.threads import in_threads
 from jobs.store.units import WHOLE, Unit
 
 LAYOUTS = ("table", "datacomp", "clip_retrieval", "npy")
@@ -57,7 +58,7 @@ class Made(NamedTuple):
 class Corpus(NamedTuple):
     """A corpus ready to be searched."""
 
-    units: list[Unit]
+    units: Packed[Unit]
     made: Made
     rows: int
     identity: dict[str, Any]
@@ -133,9 +134,8 @@ def find_corpus(cfg: VectorsConfig) -> Corpus:
     if cfg.layout == "table":
         return _tables(cfg)
     made = _declared(cfg)
-    pairs = list(_pairs(cfg))
-    with ThreadPoolExecutor(HEADER_THREADS) as pool:
-        files = list(pool.map(lambda pair: _checked(cfg, made, *pair), pairs))
+    pairs = Packed(_pairs(cfg))
+    files = Packed(in_threads(lambda pair: _checked(cfg, made, *pair), pairs, HEADER_THREADS))
     return _corpus(cfg, files, made)
 
 
@@ -157,11 +157,11 @@ def _tables(cfg: VectorsConfig) -> Corpus:
     made = made_by(sources[0])
     if cfg.where is not None:
         parse_where(cfg.where, columns_to_ask(sources[0].footers[0].schema))
-    files = [
+    files = (
         _File(footer.object, footer.object, footer.rows, made.dim * 2, whole=True)
         for source in sources
         for footer in source.footers
-    ]
+    )
     return _corpus(cfg, files, made)
 
 
@@ -184,35 +184,38 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     """Each file of vectors with its Parquet file, in order of their uris."""
     found = locations.find(cfg.path)
     if cfg.layout == "npy":
-        arrays = [o for o in found if o.uri.endswith(".npy")]
+        arrays = Packed(o for o in found if o.uri.endswith(".npy"))
         partner: Callable[[str], str] | None = None
     elif cfg.layout == "datacomp":
-        arrays = [o for o in found if o.uri.endswith(".npz")]
+        arrays = Packed(o for o in found if o.uri.endswith(".npz"))
         partner = _beside
     else:
         name = cfg.array or "img_emb"
         numbered = re.compile(rf"/{re.escape(name)}/{re.escape(name)}_\d+\.npy$")
-        arrays = [o for o in found if numbered.search(o.uri)]
+        arrays = Packed(o for o in found if numbered.search(o.uri))
         partner = _numbered
     if not arrays:
         raise InputError(f"corpus.path={cfg.path}: no files of layout {cfg.layout} there")
-    there = {o.uri: o for o in found}
-    if partner is not None:
-        _check_no_vectors_missing(cfg, arrays, there, {partner(o.uri) for o in arrays})
+    if partner is None:
+        yield from ((vectors, None) for vectors in arrays)
+        return
+    _check_no_vectors_missing(cfg, arrays, found, partner)
+    there = Marks(o.uri for o in found)
     for vectors in arrays:
-        meta = partner(vectors.uri) if partner else None
-        if meta is not None and meta not in there:
+        meta = partner(vectors.uri)
+        if (place := there.place(meta)) is None:
             raise InputError(f"{vectors.uri}: its partner {meta} is not among the files of corpus.path")
-        yield vectors, there[meta] if meta is not None else None
+        yield vectors, found[place]
 
 
 def _check_no_vectors_missing(
-    cfg: VectorsConfig, arrays: Sequence[Object], there: Collection[str], partners: Collection[str]
+    cfg: VectorsConfig, arrays: Sequence[Object], found: Iterable[Object], partner: Callable[[str], str]
 ) -> None:
     """Refuse metadata without its vectors: a file that was not fetched would go unnoticed."""
-    folders = {uri.rsplit("/", 1)[0] for uri in partners}
+    folders = {partner(o.uri).rsplit("/", 1)[0] for o in arrays}
+    partners = Marks(partner(o.uri) for o in arrays)
     name = re.compile(r".*\.parquet" if cfg.layout == "datacomp" else r"metadata_\d+\.parquet")
-    for uri in sorted(there):
+    for uri in (o.uri for o in found):
         folder, _, last = uri.rpartition("/")
         if folder in folders and uri not in partners and name.fullmatch(last):
             raise InputError(
@@ -260,8 +263,8 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
             raise InputError(f"corpus.{error} (in {uri})") from error
 
 
-def _corpus(cfg: VectorsConfig, files: Sequence[_File], made: Made) -> Corpus:
-    units = list(_units(files, cfg.unit_mb * 10**6))
+def _corpus(cfg: VectorsConfig, files: Iterable[_File], made: Made) -> Corpus:
+    units = Packed(_units(files, cfg.unit_mb * 10**6))
     if not units:
         raise InputError(f"corpus.path={cfg.path}: there are no vectors in it")
     identity = {
@@ -274,7 +277,7 @@ def _corpus(cfg: VectorsConfig, files: Sequence[_File], made: Made) -> Corpus:
         "preprocessing": made.preprocessing,
         "content": content_id(*(f"{u.name} {u.version}" for u in units)),
     }
-    return Corpus(units, made, sum(f.rows for f in files), identity)
+    return Corpus(units, made, sum(unit.rows or 0 for unit in units), identity)
 
 
 def _units(files: Iterable[_File], at_most: int) -> Iterator[Unit]:

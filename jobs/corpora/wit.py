@@ -8,7 +8,7 @@ compressed file that ends or breaks early gives the rows before the break and on
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
 
@@ -51,7 +51,7 @@ def split_of(uri: str) -> str:
     return found.group(1) if found else ""
 
 
-def find_files(path: str) -> list[locations.Object]:
+def find_files(path: str) -> Sequence[locations.Object]:
     """The corpus's files: what `path` names, and of a folder only what is called .tsv, .tsv.gz or .tsv.zst.
 
     Raises:

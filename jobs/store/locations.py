@@ -8,21 +8,24 @@ the usual AWS chain; nothing here reads or stores a secret.
 """
 
 import contextlib
+import errno
 import glob as local_glob
 import os
 import re
 import socket
+import stat
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
 from jobs.errors import InputError
+from jobs.store.packed import Packed
 from jobs.store.spool import Spool
 
 S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
@@ -31,10 +34,10 @@ S3_READ_TIMEOUT_S = 60
 S3_DELETE_AT_ONCE = 1000  # the protocol's limit
 REACH_ATTEMPTS = 3  # a configured endpoint that nobody listens at is told in seconds, not after all retries
 CLAIM_ATTEMPTS = 5
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)  # what a dangling link, or one to itself, gives
 
 
-@dataclass(frozen=True)
-class Object:
+class Object(NamedTuple):
     """A file or object as listed: `uri`, bytes, and `etag` (S3's, or size and modification time locally)."""
 
     uri: str
@@ -181,7 +184,7 @@ def _first_line(error: BaseException) -> str:
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
-def find(pattern: str, *, strict: bool = True) -> list[Object]:
+def find(pattern: str, *, strict: bool = True) -> Packed[Object]:
     """The files that `pattern` names: a file, a glob, or a folder (everything below it), sorted by uri.
 
     Links to files are followed, links to folders below the folder are not; pipes and dangling links are no files.
@@ -195,23 +198,23 @@ def find(pattern: str, *, strict: bool = True) -> list[Object]:
     """
     pattern = absolute(pattern)
     with named_errors(pattern):
-        found = _find_s3(pattern) if is_s3(pattern) else _find_local(pattern, strict=strict)
+        found = Packed(_find_s3(pattern) if is_s3(pattern) else _find_local(pattern, strict=strict))
     if not found:
         raise InputError(f"{pattern}: no file matches")
-    return sorted(found, key=lambda o: o.uri)
+    return found
 
 
-def listing(folder: str) -> list[Object]:
+def listing(folder: str) -> Packed[Object]:
     """Everything below `folder`, sorted; empty if there is nothing. Raises InputError as `find` does."""
     folder = absolute(folder)
     with named_errors(folder):
         if not is_s3(folder):
-            return sorted(_find_local(folder), key=lambda o: o.uri) if Path(folder).exists() else []
+            return Packed(_find_local(folder, strict=True) if Path(folder).exists() else ())
         try:
-            return sorted(_below_s3(folder), key=lambda o: o.uri)
+            return Packed(_below_s3(folder))
         except FileNotFoundError:
             if _bucket_exists(folder):
-                return []
+                return Packed()
             raise
 
 
@@ -225,49 +228,104 @@ def _bucket_exists(uri: str) -> bool:
     return True
 
 
-def _find_s3(pattern: str) -> list[Object]:
-    if not local_glob.has_magic(pattern):
-        return _below_s3(pattern)
-    if literal := _below_s3(pattern):  # a key may hold `?`, `*` or `[`; what is there under that very name wins
-        return literal
-    return _objects_s3(_s3fs().glob(pattern.removeprefix("s3://"), detail=True))
+def _find_s3(pattern: str) -> Iterator[Object]:
+    literal = True
+    if local_glob.has_magic(pattern):
+        # A key may hold `?`, `*` or `[`; what is there under that very name wins.
+        literal = next(_below_s3(pattern), None) is not None
+    if literal:
+        yield from _below_s3(pattern)
+        return
+    found = _s3fs().glob(pattern.removeprefix("s3://"), detail=True)
+    for name in sorted(found):
+        if found[name]["type"] == "file":
+            yield _object_s3(name, found[name]["size"], found[name].get("ETag"))
 
 
-def _below_s3(uri: str) -> list[Object]:
-    details = _s3fs().find(uri.removeprefix("s3://"), detail=True)
-    if not details and not _bucket_exists(uri):
+def _below_s3(uri: str) -> Iterator[Object]:
+    """The object `uri` or those below it, in order of their keys, a page of the listing at a time.
+
+    Not s3fs's `find`, which holds the whole listing, a kilobyte and more an object.
+    """
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    asked, none = {"Bucket": bucket, "Prefix": f"{key}/" if key else ""}, True
+    while asked:
+        page = _s3fs().call_s3("list_objects_v2", **asked)
+        for entry in page.get("Contents", ()):
+            none = False
+            yield _object_s3(f"{bucket}/{entry['Key']}", entry["Size"], entry.get("ETag"))
+        asked = {**asked, "ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else {}
+    if not none:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        info = _s3fs().info(f"{bucket}/{key}")
+        if info["type"] == "file":
+            yield _object_s3(info["name"], info["size"], info.get("ETag"))
+        return
+    if not _bucket_exists(uri):
         raise FileNotFoundError(uri)
-    return _objects_s3(details)
 
 
-def _objects_s3(details: dict[str, dict[str, Any]]) -> list[Object]:
-    return [
-        Object(f"s3://{name}", int(info["size"]), str(info.get("ETag", "")).strip('"'))
-        for name, info in details.items()
-        if info["type"] == "file"
-    ]
+def _object_s3(name: str, size: int, etag: str | None) -> Object:
+    return Object(f"s3://{name}", int(size), str(etag or "").strip('"'))
 
 
-def _find_local(pattern: str, *, strict: bool = True) -> list[Object]:
+def _find_local(pattern: str, *, strict: bool) -> Iterator[Object]:
     path = Path(pattern)
     if path.is_file():
-        names = [path]
+        names: Iterable[str] = [pattern]
     elif path.is_dir():
-        names = [p for p in path.rglob("*") if p.is_file()]
+        names = _below_local(pattern.rstrip("/"))
     elif local_glob.has_magic(pattern):
-        names = [p for p in map(Path, local_glob.glob(pattern, recursive=True)) if p.is_file()]
+        names = sorted(local_glob.glob(pattern, recursive=True), key=_shown)
     else:
         raise FileNotFoundError(pattern)
-    return [_local_object(p, strict=strict) for p in names]
+    for name in names:
+        if (found := _local_object(name, strict=strict)) is not None:
+            yield found
 
 
-def _local_object(path: Path, *, strict: bool) -> Object:
-    stat, name = path.stat(), str(path).encode("utf-8", "backslashreplace").decode()
+def _below_local(folder: str) -> Iterator[str]:
+    """The paths of all that is no folder below `folder`, in order of how they are shown."""
+    try:
+        with os.scandir(folder or "/") as entries:
+            # With their slash, folders stand among the files where what is below them belongs.
+            names = [f"{e.name}/" if e.is_dir(follow_symlinks=False) else e.name for e in entries]
+    except PermissionError:
+        return
+    for name in sorted(names, key=_shown):
+        path = f"{folder}/{name}"
+        if name.endswith("/"):
+            yield from _below_local(path[:-1])
+        else:
+            yield path
+
+
+def _shown(path: str) -> str:
+    """`path`, its bytes that are not UTF-8 written `\\udcXX`."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return path.encode("utf-8", "backslashreplace").decode()
+    return path
+
+
+def _local_object(path: str, *, strict: bool) -> Object | None:
+    """The file at `path`; None for a folder, a pipe or a dangling link."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a Path of each of ten thousand names would stay in memory)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return None
+        raise
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    name = _shown(path)
     if strict and not os.access(path, os.R_OK):
         raise PermissionError(f"{name} is not readable")
-    if strict and name != str(path):
+    if strict and name != path:
         raise OSError(f"{name} has a name that is not UTF-8")
-    return Object(name, stat.st_size, f"{stat.st_size:x}-{stat.st_mtime_ns:x}")
+    return Object(name, found.st_size, f"{found.st_size:x}-{found.st_mtime_ns:x}")
 
 
 def exists(uri: str) -> bool:
@@ -284,17 +342,17 @@ def read_bytes(uri: str) -> bytes:
     return data
 
 
-def create(uri: str, data: bytes) -> bool:
-    """Create `uri` only if nothing is there; of several who try at once one gets True.
+def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
+    """Create `uri`, of bytes or pieces of them, only if nothing is there; of several who try at once one gets True.
 
     On a store that ignores `If-None-Match` the last writer wins; callers compare what they read back.
     """
     if is_s3(uri):
-        return _create_s3(uri, data)
+        return _create_s3(uri, b"".join(_pieces(data)))
     target = Path(uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".tmp", delete=False) as aside:
-        aside.write(data)
+        aside.writelines(_pieces(data))
     try:
         os.link(aside.name, target)  # fails if the target exists, and is never seen half-written
     except FileExistsError:
@@ -323,12 +381,17 @@ def _create_s3(uri: str, data: bytes) -> bool:
     raise AssertionError("unreachable")
 
 
-def replace(uri: str, data: bytes) -> None:
-    """Write `uri` whole, replacing what was there."""
+def replace(uri: str, data: bytes | Iterable[bytes]) -> None:
+    """Write `uri` whole, of bytes or pieces of them, replacing what was there."""
     with Spool("whole") as aside:
         whole = aside.path / "whole"
-        whole.write_bytes(data)
+        with whole.open("wb") as file:
+            file.writelines(_pieces(data))
         publish(whole, uri)
+
+
+def _pieces(data: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    return [data] if isinstance(data, bytes) else data
 
 
 def publish(source: Path, uri: str) -> None:

@@ -6,11 +6,12 @@ few dozen question, rater and rubric names.
 
 import fnmatch
 import glob
+import io
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,21 +20,18 @@ from jobs import tables
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
+from jobs.store.packed import Marks, Packed
+from jobs.store.threads import in_threads
 from jobs.store.units import Unit, frozen_units, unit_of_file
 from jobs.store.writer import FOOTER_KEY, Counts
 
-FOOTERS_AT_A_TIME = 64
-# Footers are small ranged reads, on S3 all latency. Each thread costs memory, which is of no use on a local disk.
-FOOTER_THREADS, FOOTER_THREADS_LOCAL = 16, 4
+# Footers are small ranged reads, on S3 all latency. Each thread costs a megabyte of heap, of no use on a local disk.
+FOOTER_THREADS, FOOTER_THREADS_LOCAL = 16, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a data object says of itself; `record` is None for a file that remine did not write.
-
-    A table has up to tens of thousands of them, all held by the driver: the record is kept as it was written, under a
-    kilobyte, and read when it is asked for; equal schemas are one object.
-    """
+    """What a data object says of itself; `record` is None for a file that remine did not write."""
 
     object: Object
     rows: int
@@ -70,34 +68,61 @@ def read_footer(source: Object) -> Footer | None:
     return Footer(source, meta.num_rows, meta.schema.to_arrow_schema(), (meta.metadata or {}).get(FOOTER_KEY))
 
 
-def read_footers(objects: Sequence[Object]) -> list[Footer | None]:
-    """`read_footer` of each, in order."""
-    read: list[Footer | None] = []
-    threads = FOOTER_THREADS if objects and locations.is_s3(objects[0].uri) else FOOTER_THREADS_LOCAL
-    with ThreadPoolExecutor(threads) as pool:
-        for first in range(0, len(objects), FOOTERS_AT_A_TIME):
-            known = next((f.schema for f in read if f is not None), None)
-            some = pool.map(read_footer, objects[first : first + FOOTERS_AT_A_TIME])
-            read += [_sharing(footer, known) for footer in some]
-    return read
+def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer | None]:
+    """`read_footer` of each, in order; `remote`: they lie on S3."""
+    return in_threads(read_footer, objects, FOOTER_THREADS if remote else FOOTER_THREADS_LOCAL)
 
 
-def _sharing(footer: Footer | None, known: pa.Schema | None) -> Footer | None:
-    """The footer with the schema `known` in place of its own if they are equal, metadata too."""
-    if footer is None or known is None or not footer.schema.equals(known, check_metadata=True):
-        return footer
-    return replace(footer, schema=known)
+class Footers(Sequence[Footer]):
+    """The footers of a table, packed; equal schemas are one object."""
+
+    def __init__(self, footers: Iterable[Footer]) -> None:
+        self.schemas: list[pa.Schema] = []
+        self._packed = Packed((f.object, f.rows, self._place(f.schema), f.written) for f in footers)
+
+    def _place(self, schema: pa.Schema) -> int:
+        """Where among `schemas` the one is that equals `schema`, metadata too."""
+        for place, known in enumerate(self.schemas):
+            if known is schema or known.equals(schema, check_metadata=True):
+                return place
+        self.schemas.append(schema)
+        return len(self.schemas) - 1
+
+    def _made(self, packed: tuple[Object, int, int, bytes | None]) -> Footer:
+        source, rows, place, written = packed
+        return Footer(source, rows, self.schemas[place], written)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __iter__(self) -> Iterator[Footer]:
+        return map(self._made, self._packed)
+
+    @overload
+    def __getitem__(self, place: int) -> Footer: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Footer]: ...
+    def __getitem__(self, place: int | slice) -> Footer | list[Footer]:
+        if isinstance(place, slice):
+            return [self._made(packed) for packed in self._packed[place]]
+        return self._made(self._packed[place])
+
+    def by_unit(self) -> "Footers":
+        """The same in order of unit name, which is that of their objects' names but for a dot in one."""
+        names = (footer.unit.name for footer in self)
+        if all(one <= other for one, other in pairwise(names)):
+            return self
+        return Footers(sorted(self, key=lambda footer: footer.unit.name))
 
 
-def data_objects(folder: str, listed: Sequence[Object] | None = None) -> list[Object]:
+def data_objects(folder: str, listed: Iterable[Object]) -> Iterator[Object]:
     """The Parquet objects of the table at `folder`: nothing whose name below it begins with `_` or `.`."""
-    listed = locations.listing(folder) if listed is None else listed
     base = locations.absolute(folder)
-    return [
+    return (
         o
         for o in listed
         if o.uri.endswith(".parquet") and not any(p[:1] in "_." for p in o.uri.removeprefix(base).strip("/").split("/"))
-    ]
+    )
 
 
 def run_json(uri: str) -> Any:
@@ -117,9 +142,11 @@ def run_units(uri: str) -> Iterator[Unit]:
 
     Raises: as `run_json`.
     """
+    fs, path = locations.filesystem(uri)
     try:
-        yield from frozen_units(locations.read_bytes(uri).decode())
-    except (ValueError, IndexError) as error:
+        with fs.open_input_stream(path) as stream, io.TextIOWrapper(stream, "utf-8") as text:
+            yield from frozen_units(text)
+    except ValueError as error:
         raise InputError(f"{uri}: damaged, it is not JSON any more ({error})") from error
 
 
@@ -130,16 +157,16 @@ class TableSource:
     uri: str
     name: str
     metadata: dict[str, str]
-    footers: tuple[Footer, ...]
+    footers: Footers
     identity: str
 
     @property
     def rows(self) -> int:
         return sum(f.rows for f in self.footers)
 
-    def units(self) -> list[Unit]:
+    def units(self) -> Packed[Unit]:
         """Its objects as work units of a derived table, under their own names."""
-        return [Unit(f.unit.name, (f.object,), rows=f.rows) for f in self.footers]
+        return Packed(Unit(f.unit.name, (f.object,), rows=f.rows) for f in self.footers)
 
     def by_unit(self) -> dict[str, Object]:
         return {f.unit.name: f.object for f in self.footers}
@@ -186,20 +213,16 @@ def open_table(uri: str, *expected: str) -> TableSource:
     """
     uri = locations.absolute(uri)
     listed = locations.listing(uri)
-    objects = data_objects(uri, listed)
     if below := _tables_below(uri, listed):
         raise InputError(f"{uri}: not a table but a folder of some: {', '.join(below)}; name one of them")
-    if not objects:
+    footers = Footers(_readable(uri, listed))
+    if not footers:
         raise InputError(f"{uri}: no table here (no .parquet objects)")
-    footers = read_footers(objects)
-    if broken := [o.uri for o, f in zip(objects, footers, strict=True) if f is None]:
-        raise InputError(f"{broken[0]}: not a readable Parquet file")
-    whole = [f for f in footers if f is not None]
-    names = {(f.schema.metadata or {}).get(b"remine.table", b"").decode() for f in whole}
+    names = {_said(schema, "table") for schema in footers.schemas}
     if names == {""}:
         raise InputError(f"{uri}: Parquet files, but not a table of remine; expected {' or '.join(expected)}")
     if "" in names:
-        foreign = next(f for f in whole if b"remine.table" not in (f.schema.metadata or {}))
+        foreign = next(f for f in footers if not _said(f.schema, "table"))
         raise InputError(f"{foreign.object.uri}: does not belong to the table it lies in (not written by remine)")
     if len(names) > 1:
         raise InputError(f"{uri}: several tables in one place: {', '.join(sorted(names))}")
@@ -208,13 +231,27 @@ def open_table(uri: str, *expected: str) -> TableSource:
         raise InputError(f"{uri}: is a table {name!r}, which this remine does not know")
     if expected and name not in expected:
         raise InputError(f"{uri}: is a table {name!r}, expected {' or '.join(expected)}")
-    _check_version(uri, name, whole)
-    _check_complete(uri, listed, whole)
-    metadata = {k.decode(): v.decode() for k, v in (whole[0].schema.metadata or {}).items()}
-    record = whole[0].record
-    identity = record["identity"] if record else ""
-    ordered = tuple(sorted(whole, key=lambda f: f.unit.name))
-    return TableSource(uri, name, metadata, ordered, identity)
+    _check_version(name, footers)
+    _check_complete(uri, listed, footers)
+    first = footers[0]
+    metadata = {k.decode(): v.decode() for k, v in (first.schema.metadata or {}).items()}
+    identity = first.record["identity"] if first.record else ""
+    return TableSource(uri, name, metadata, footers.by_unit(), identity)
+
+
+def _readable(uri: str, listed: Iterable[Object]) -> Iterator[Footer]:
+    """The footers of the table at `uri`. Raises InputError of the first that cannot be read."""
+    footers = read_footers(data_objects(uri, listed), remote=locations.is_s3(uri))
+    for source, footer in zip(data_objects(uri, listed), footers, strict=True):
+        if footer is None:
+            raise InputError(f"{source.uri}: not a readable Parquet file")
+        yield footer
+
+
+def _said(schema: pa.Schema, what: str) -> str:
+    """What a schema's metadata says under `remine.<what>`; nothing if it says nothing."""
+    said: bytes = (schema.metadata or {}).get(f"remine.{what}".encode(), b"")
+    return said.decode()
 
 
 def _tables_below(uri: str, listed: Sequence[Object]) -> list[str]:
@@ -224,19 +261,20 @@ def _tables_below(uri: str, listed: Sequence[Object]) -> list[str]:
     return [] if "" in runs else [name for name in runs if not name.startswith("_") and "/_" not in name]
 
 
-def _check_version(uri: str, name: str, footers: Sequence[Footer]) -> None:
+def _check_version(name: str, footers: Footers) -> None:
     current = str(tables.table(name).version)
-    for footer in footers:
-        version = (footer.schema.metadata or {}).get(b"remine.version", b"").decode()
-        if version != current:
-            raise InputError(f"{footer.object.uri}: version {version} of table {name!r}, this remine reads {current}")
+    if {_said(schema, "version") for schema in footers.schemas} == {current}:
+        return
+    other = next(f for f in footers if _said(f.schema, "version") != current)
+    version = _said(other.schema, "version")
+    raise InputError(f"{other.object.uri}: version {version} of table {name!r}, this remine reads {current}")
 
 
-def _check_complete(uri: str, listed: Sequence[Object], footers: Sequence[Footer]) -> None:
+def _check_complete(uri: str, listed: Iterable[Object], footers: Footers) -> None:
     frozen = locations.join(uri, "_run", "inputs.json")
     if not any(o.uri == frozen for o in listed):
         return  # a table put together by hand: its files are all there is
-    there = {(record["unit"]["name"], record["version"]) for f in footers if (record := f.record)}
+    there = Marks((record["unit"]["name"], record["version"]) for f in footers if (record := f.record))
     asked = done = 0
     for unit in run_units(frozen):
         asked += 1

@@ -1,11 +1,10 @@
 """One run that writes one table: claim the place, freeze the inputs, find what is left, close the books."""
 
-import io
 import json
 import platform
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -17,6 +16,7 @@ from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import locations, lock
 from jobs.store.locations import Object
+from jobs.store.packed import Marks, Packed
 from jobs.store.reading import Footer, data_objects, read_footers, run_json, run_units
 from jobs.store.units import Unit, check_distinct
 from jobs.store.writer import Counts, Target, Task
@@ -43,9 +43,9 @@ class Plan:
 class TableRun:
     """A claimed place with a frozen list of units; `todo` is what is left to do."""
 
-    def __init__(self, plan: Plan, units: list[Unit], todo: list[Task], target: Target, done: int) -> None:
+    def __init__(self, plan: Plan, units: Sequence[Unit], todo: Packed[Task], target: Target) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
-        self.done_before = done
+        self.done_before = len(units) - len(todo)
         self._begun = time.time()
         self._unlock = weakref.finalize(self, lock.release, target.out)  # of a run that failed, once nobody has it
 
@@ -61,22 +61,33 @@ class TableRun:
         Raises:
             RunError: a unit is missing or the counts do not balance.
         """
-        footers = _footers_by_unit(self.target.out)
-        missing = [u.name for u in self.units if not _is_current(u, footers.get(u.name), self.target.identity)]
-        mine = [footers[u.name] for u in self.units if u.name in footers]
-        total = Counts()
-        for footer in mine:
-            total += footer.counts
-        manifest = _manifest(self.plan, self.target, mine, total, seconds=time.time() - self._begun)
-        manifest["complete"] = not missing
-        locations.replace(_run_uri(self.target.out, "manifest.json"), _json(manifest))
+        total, unit_seconds, missing = Counts(), 0.0, 0
+
+        def told() -> Iterator[dict[str, Any]]:
+            nonlocal total, unit_seconds, missing
+            for unit, footer in _with_footers(self.target, self.units):
+                missing += not _is_current(unit, footer, self.target.identity)
+                if footer is not None and (record := footer.record) is not None:
+                    total += Counts.from_json(record["counts"])
+                    unit_seconds += record["seconds"]
+                    yield _unit_told(footer, record)
+
+        units = Packed(told())
+        manifest = {
+            **_manifest(self.plan, self.target),
+            "counts": total.to_json(),
+            "seconds": round(time.time() - self._begun, 3),
+            "unit_seconds": round(unit_seconds, 3),
+            "complete": not missing,
+        }
+        locations.replace(_run_uri(self.target.out, "manifest.json"), _with_units(manifest, units))
         _sweep(self.target.out, before=self._begun)
         self._unlock()
         if missing:
-            raise RunError(f"{self.target.out}: {len(missing)} of {len(self.units)} units were not written")
+            raise RunError(f"{self.target.out}: {missing} of {len(self.units)} units were not written")
         if not total.balances():
             raise RunError(f"{self.target.out}: the run does not balance: {total}")
-        return manifest
+        return {**manifest, "units": units}
 
 
 def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
@@ -90,7 +101,7 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
         raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
-    target = Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
+    target = _target(out, plan)
     listed, ours = _look(out, plan)
     if ours and not (resume or overwrite):
         raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
@@ -104,16 +115,20 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
         _claim(out, plan, there=ours)
         locked = lock.hold(out) or locked
         units = _freeze(out, plan, there=ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed))
-        footers = _footers_by_unit(out) if ours else {}
-        todo = [task for unit in units if (task := _task(unit, footers.get(unit.name), target, retry))]
+        found = _with_footers(target, units) if ours else ((unit, None) for unit in units)
+        todo = Packed(task for unit, footer in found if (task := _task(unit, footer, target, retry)))
     except BaseException:
         if locked:
             lock.release(out)
         raise
-    return TableRun(plan, units, todo, target, len(units) - len(todo))
+    return TableRun(plan, units, todo, target)
 
 
-def _look(out: str, plan: Plan) -> tuple[list[Object], bool]:
+def _target(out: str, plan: Plan) -> Target:
+    return Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
+
+
+def _look(out: str, plan: Plan) -> tuple[Packed[Object], bool]:
     """What lies at `out`, and whether it is a table of ours.
 
     Raises:
@@ -123,7 +138,7 @@ def _look(out: str, plan: Plan) -> tuple[list[Object], bool]:
         raise InputError(f"{out}: this is where the input lies ({inside}); use another out=")
     if table := _table_around(out):
         raise InputError(f"{out}: lies inside the table {table}, which would be none any more; use another out=")
-    listed = [o for o in locations.listing(out) if not _left_over(o.uri)]
+    listed = Packed(o for o in locations.listing(out) if not _left_over(o.uri))
     ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
     if listed and not ours:
         raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
@@ -156,8 +171,9 @@ def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
         _compare(out, plan)
         if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
             _still(out, plan)
-    footers = _footers_by_unit(out) if ours else {}
-    done = sum(1 for u in plan.units if _is_current(u, footers.get(u.name), identity_hash(plan.identity)))
+    target = _target(out, plan)
+    found = _with_footers(target, plan.units) if ours else ()
+    done = sum(_is_current(unit, footer, target.identity) for unit, footer in found)
     sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
     return {
         "units": len(plan.units),
@@ -175,7 +191,9 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
 def _is_current(unit: Unit, footer: Footer | None, identity: str) -> bool:
     """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
     record = footer.record if footer is not None else None
-    return record is not None and (record["version"], record["identity"]) == (unit.version, identity)
+    if record is None or record["unit"]["name"] != unit.name:
+        return False
+    return (record["version"], record["identity"]) == (unit.version, identity)
 
 
 def _is_own(out: str, uri: str) -> bool:
@@ -234,22 +252,22 @@ def _compare(out: str, plan: Plan) -> None:
         )
 
 
-def _freeze(out: str, plan: Plan, *, there: bool) -> list[Unit]:
+def _freeze(out: str, plan: Plan, *, there: bool) -> Sequence[Unit]:
     uri = _run_uri(out, "inputs.json")
     if not there:
-        locations.create(uri, _json({"units": [u.to_json() for u in plan.units]}))
-    frozen, now = _still(out, plan), {u.name: u for u in plan.units}
-    current = [now[u.name] for u in frozen]
-    if plan.derived and [u.version for u in current] != [u.version for u in frozen]:
-        locations.replace(uri, _json({"units": [u.to_json() for u in current]}))
-    return current
+        locations.create(uri, _with_units({}, (u.to_json() for u in plan.units)))
+    units = _still(out, plan)
+    if plan.derived and not Marks(u.version for u in units).same_as(Marks(u.version for u in run_units(uri))):
+        locations.replace(uri, _with_units({}, (u.to_json() for u in units)))
+    return units
 
 
-def _still(out: str, plan: Plan) -> list[Unit]:
-    """The units that were frozen; refuses a plan that has others."""
+def _still(out: str, plan: Plan) -> Sequence[Unit]:
+    """The plan's units in the order in which they were frozen; refuses a plan that has others."""
     uri = _run_uri(out, "inputs.json")
-    frozen = list(run_units(uri))
-    now = {u.name: u for u in plan.units}
+    if Marks(u.name for u in run_units(uri)).same_as(Marks(u.name for u in plan.units)):
+        return plan.units
+    frozen, now = list(run_units(uri)), {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
     new = sorted(set(now) - {u.name for u in frozen})
     if gone or new:
@@ -259,30 +277,38 @@ def _still(out: str, plan: Plan) -> list[Unit]:
             f"{out}: the inputs are not those this run was started with: {names[0]} {what} "
             f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
         )
-    return frozen
+    return Packed(now[u.name] for u in frozen)
 
 
-def _footers_by_unit(out: str) -> dict[str, Footer]:
-    footers = [f for f in read_footers(data_objects(out)) if f is not None]
-    return {f.unit.name: f for f in footers if f.written}
+def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
+    """Each unit and the footer of its object; None if it has none, or one that remine did not write.
+
+    They are read as they are taken, and not held.
+    """
+    objects = Packed(data_objects(target.out, locations.listing(target.out)))
+    places = Marks(o.uri for o in objects)
+    mine = (places.place(target.data_uri(unit.name)) for unit in units)
+    footers = read_footers((objects[n] for n in mine if n is not None), remote=locations.is_s3(target.out))
+    for unit in units:
+        footer = next(footers) if target.data_uri(unit.name) in places else None
+        yield unit, footer if footer is not None and footer.written else None
 
 
-def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, *, seconds: float) -> dict[str, Any]:
-    units, unit_seconds = [], 0.0
-    for footer in footers:
-        record = footer.record or {}
-        unit_seconds += record["seconds"]
-        units.append(
-            {
-                "name": record["unit"]["name"],
-                "generation": record["generation"],
-                "rows": footer.rows,
-                "bytes": footer.object.size,
-                "counts": record["counts"],
-                "inputs": record["unit"]["inputs"],
-                "retired": record["retired"],
-            }
-        )
+def _unit_told(footer: Footer, record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest tells of a unit."""
+    return {
+        "name": record["unit"]["name"],
+        "generation": record["generation"],
+        "rows": footer.rows,
+        "bytes": footer.object.size,
+        "counts": record["counts"],
+        "inputs": record["unit"]["inputs"],
+        "retired": record["retired"],
+    }
+
+
+def _manifest(plan: Plan, target: Target) -> dict[str, Any]:
+    """What the manifest tells of the run, whatever came of it."""
     return {
         "table": plan.table,
         "metadata": plan.metadata,
@@ -291,10 +317,6 @@ def _manifest(plan: Plan, target: Target, footers: list[Footer], total: Counts, 
         "config": plan.config,
         "models": plan.models or {},
         "versions": target.versions,
-        "counts": total.to_json(),
-        "seconds": round(seconds, 3),
-        "unit_seconds": round(unit_seconds, 3),
-        "units": units,
     }
 
 
@@ -339,10 +361,17 @@ def _run_uri(out: str, name: str) -> str:
 
 
 def _json(value: Any) -> bytes:
-    made = io.BytesIO()  # json.dumps would hold every token of a long manifest at once
-    for token in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
-        made.write(token.encode())
-    return made.getvalue()
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _with_units(head: Mapping[str, Any], units: Iterable[Any]) -> Iterator[bytes]:
+    """`_json` of `head` and its list `units`, a unit at a time: all of it would be tens of megabytes."""
+    before, empty, after = _json({**head, "units": []}).partition(b'\n "units": [')
+    between = before + empty
+    for unit in units:
+        yield between + b"\n  " + _json(unit).replace(b"\n", b"\n  ")
+        between = b","
+    yield (b"\n " if between == b"," else between) + after
 
 
 def is_complete(out: str) -> bool:

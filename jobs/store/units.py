@@ -3,15 +3,17 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TextIO
 
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.store.locations import Object
+from jobs.store.packed import Marks
 
 WHOLE = "whole"
 _BETWEEN = re.compile(r"[\s,]*")  # two elements of a list
+_READ = 1 << 16  # characters of an inputs.json at a time
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Unit:
         return content_id(*(f"{o.etag}:{o.size}" for o in self.inputs), self.piece)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        inputs = [source._asdict() for source in self.inputs]
+        return {"name": self.name, "inputs": inputs, "piece": self.piece, "rows": self.rows, "extra": self.extra}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Unit":
@@ -50,6 +53,8 @@ def unit_of_file(source: Object, *, piece: str = WHOLE, rows: int | None = None)
 
 def check_distinct(units: Iterable[Unit]) -> None:
     """Refuse two units of one name: their objects would overwrite each other."""
+    if Marks(unit.name for unit in units).distinct:
+        return
     seen: dict[str, Unit] = {}
     for unit in units:
         other = seen.setdefault(unit.name, unit)
@@ -57,10 +62,25 @@ def check_distinct(units: Iterable[Unit]) -> None:
             raise InputError(f"{unit.inputs[0].uri} is named twice among the inputs ({other.inputs[0].uri})")
 
 
-def frozen_units(text: str) -> Iterator[Unit]:
-    """The units of an `inputs.json`, one at a time: as one tree, tens of thousands would take tens of megabytes."""
-    decoder = json.JSONDecoder()
-    at = text.index("[") + 1
-    while text[at := _BETWEEN.match(text, at).end()] != "]":  # type: ignore[union-attr]  # it matches everywhere
-        data, at = decoder.raw_decode(text, at)
-        yield Unit.from_json(data)
+def frozen_units(text: TextIO) -> Iterator[Unit]:
+    """The units of an `inputs.json`, read as they are taken: all of its text would be tens of megabytes.
+
+    Raises:
+        ValueError: it is not JSON, or ends too early.
+    """
+    decoder, held, at = json.JSONDecoder(), "", 0
+    while (begun := held.find("[")) < 0:
+        if not (more := text.read(_READ)):
+            raise ValueError("there is no list in it")
+        held += more
+    at = begun + 1
+    while not held.startswith("]", at := _BETWEEN.match(held, at).end()):  # type: ignore[union-attr]  # it matches
+        try:
+            data, at = decoder.raw_decode(held, at)
+        except json.JSONDecodeError:
+            # The unit goes on. As much again as there is of it: one may name ten thousand inputs.
+            if not (more := text.read(max(_READ, len(held) - at))):
+                raise
+            held, at = held[at:] + more, 0
+        else:
+            yield Unit.from_json(data)

@@ -2,7 +2,7 @@
 
 import gzip
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def put(place: str, *names: str) -> None:
         locations.replace(locations.join(place, name), name.encode())
 
 
-def names(objects: list[locations.Object], place: str) -> list[str]:
+def names(objects: Iterable[locations.Object], place: str) -> list[str]:
     return [o.uri.removeprefix(place).lstrip("/") for o in objects]
 
 
