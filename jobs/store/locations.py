@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -31,7 +32,7 @@ from jobs.store.spool import Spool
 S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
 S3_CONNECT_TIMEOUT_S = 5
 S3_READ_TIMEOUT_S = 60
-S3_DELETE_AT_ONCE = 1000  # the protocol's limit
+S3_AT_ONCE = 1000  # the protocol's limit of objects to a listing's page, and to a deletion
 REACH_ATTEMPTS = 3  # a configured endpoint that nobody listens at is told in seconds, not after all retries
 CLAIM_ATTEMPTS = 5
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)  # what a dangling link, or one to itself, gives
@@ -198,7 +199,7 @@ def find(pattern: str, *, strict: bool = True) -> Packed[Object]:
     """
     pattern = absolute(pattern)
     with named_errors(pattern):
-        found = Packed(_find_s3(pattern) if is_s3(pattern) else _find_local(pattern, strict=strict))
+        found = _in_order(_find_s3(pattern)) if is_s3(pattern) else Packed(_find_local(pattern, strict=strict))
     if not found:
         raise InputError(f"{pattern}: no file matches")
     return found
@@ -211,11 +212,19 @@ def listing(folder: str) -> Packed[Object]:
         if not is_s3(folder):
             return Packed(_find_local(folder, strict=True) if Path(folder).exists() else ())
         try:
-            return Packed(_below_s3(folder))
+            return _in_order(_below_s3(folder))
         except FileNotFoundError:
             if _bucket_exists(folder):
                 return Packed()
             raise
+
+
+def _in_order(listed: Iterable[Object]) -> Packed[Object]:
+    """What is `listed`, sorted: AWS lists so, SeaweedFS a folder at a time."""
+    packed = Packed(listed)
+    if all(one.uri <= other.uri for one, other in pairwise(packed)):
+        return packed
+    return Packed(sorted(packed))
 
 
 def _bucket_exists(uri: str) -> bool:
@@ -237,18 +246,19 @@ def _find_s3(pattern: str) -> Iterator[Object]:
         yield from _below_s3(pattern)
         return
     found = _s3fs().glob(pattern.removeprefix("s3://"), detail=True)
-    for name in sorted(found):
+    for name in found:
         if found[name]["type"] == "file":
             yield _object_s3(name, found[name]["size"], found[name].get("ETag"))
 
 
 def _below_s3(uri: str) -> Iterator[Object]:
-    """The object `uri` or those below it, in order of their keys, a page of the listing at a time.
+    """The object `uri` or those below it, a page of the listing at a time.
 
     Not s3fs's `find`, which holds the whole listing, a kilobyte and more an object.
     """
     bucket, _, key = uri.removeprefix("s3://").partition("/")
-    asked, none = {"Bucket": bucket, "Prefix": f"{key}/" if key else ""}, True
+    asked: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "MaxKeys": S3_AT_ONCE}
+    none = True
     while asked:
         page = _s3fs().call_s3("list_objects_v2", **asked)
         for entry in page.get("Contents", ()):
@@ -429,8 +439,8 @@ def remove(uris: list[str]) -> None:
     if not uris:
         return
     if is_s3(uris[0]):
-        for first in range(0, len(uris), S3_DELETE_AT_ONCE):
-            _remove_s3(uris[first : first + S3_DELETE_AT_ONCE])
+        for first in range(0, len(uris), S3_AT_ONCE):
+            _remove_s3(uris[first : first + S3_AT_ONCE])
         return
     for uri in uris:
         Path(uri).unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 """One run that writes one table: claim the place, freeze the inputs, find what is left, close the books."""
 
+import io
 import json
+import os
 import platform
 import time
 import weakref
@@ -66,8 +68,9 @@ class TableRun:
         def told() -> Iterator[dict[str, Any]]:
             nonlocal total, unit_seconds, missing
             for unit, footer in _with_footers(self.target, self.units):
-                missing += not _is_current(unit, footer, self.target.identity)
-                if footer is not None and (record := footer.record) is not None:
+                record = footer.record if footer is not None else None
+                missing += not _is_current(unit, record, self.target.identity)
+                if footer is not None and record is not None:
                     total += Counts.from_json(record["counts"])
                     unit_seconds += record["seconds"]
                     yield _unit_told(footer, record)
@@ -173,7 +176,7 @@ def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
             _still(out, plan)
     target = _target(out, plan)
     found = _with_footers(target, plan.units) if ours else ()
-    done = sum(_is_current(unit, footer, target.identity) for unit, footer in found)
+    done = sum(_is_current(unit, footer.record, target.identity) for unit, footer in found if footer is not None)
     sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
     return {
         "units": len(plan.units),
@@ -188,9 +191,8 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
     return content_id(_json(identity).decode())
 
 
-def _is_current(unit: Unit, footer: Footer | None, identity: str) -> bool:
+def _is_current(unit: Unit, record: Mapping[str, Any] | None, identity: str) -> bool:
     """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
-    record = footer.record if footer is not None else None
     if record is None or record["unit"]["name"] != unit.name:
         return False
     return (record["version"], record["identity"]) == (unit.version, identity)
@@ -215,7 +217,7 @@ def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str
     summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
     retired = (*record["retired"], summary)
     following = record["generation"] + 1
-    if not _is_current(unit, footer, target.identity):
+    if not _is_current(unit, record, target.identity):
         return Task(unit, following, retired)
     if any(record["counts"]["status"].get(word) for word in retry):
         return Task(unit, following, retired, tuple(retry))
@@ -281,17 +283,13 @@ def _still(out: str, plan: Plan) -> Sequence[Unit]:
 
 
 def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
-    """Each unit and the footer of its object; None if it has none, or one that remine did not write.
-
-    They are read as they are taken, and not held.
-    """
+    """Each unit and the footer of its object, read as they are taken and not held; None if there is none."""
     objects = Packed(data_objects(target.out, locations.listing(target.out)))
     places = Marks(o.uri for o in objects)
     mine = (places.place(target.data_uri(unit.name)) for unit in units)
     footers = read_footers((objects[n] for n in mine if n is not None), remote=locations.is_s3(target.out))
     for unit in units:
-        footer = next(footers) if target.data_uri(unit.name) in places else None
-        yield unit, footer if footer is not None and footer.written else None
+        yield unit, next(footers) if target.data_uri(unit.name) in places else None
 
 
 def _unit_told(footer: Footer, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -323,9 +321,19 @@ def _manifest(plan: Plan, target: Target) -> dict[str, Any]:
 def _sweep(out: str, *, before: float) -> None:
     """Remove local temporary files that a killed run left behind; an upload to S3 leaves none."""
     if not locations.is_s3(out):
-        for left in Path(out).rglob(".*.tmp"):
+        for left in _temporary(out):
             if left.stat().st_mtime < before:
                 left.unlink(missing_ok=True)
+
+
+def _temporary(folder: str) -> Iterator[Path]:
+    """What is called as a temporary file below `folder`; unlike rglob it holds no list of all there is."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _temporary(entry.path)
+            elif _left_over(entry.name):
+                yield Path(entry.path)
 
 
 @lru_cache(maxsize=1)
@@ -361,17 +369,27 @@ def _run_uri(out: str, name: str) -> str:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
+    made = io.BytesIO()
+    made.writelines(_tokens(value))
+    return made.getvalue()
+
+
+def _tokens(value: Any, *, indent: str = "") -> Iterator[bytes]:
+    """JSON in pieces: one unit may name ten thousand inputs, whose text takes megabytes."""
+    for token in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
+        yield token.replace("\n", f"\n{indent}").encode()
 
 
 def _with_units(head: Mapping[str, Any], units: Iterable[Any]) -> Iterator[bytes]:
     """`_json` of `head` and its list `units`, a unit at a time: all of it would be tens of megabytes."""
     before, empty, after = _json({**head, "units": []}).partition(b'\n "units": [')
-    between = before + empty
+    yield before + empty
+    some = False
     for unit in units:
-        yield between + b"\n  " + _json(unit).replace(b"\n", b"\n  ")
-        between = b","
-    yield (b"\n " if between == b"," else between) + after
+        yield b",\n  " if some else b"\n  "
+        yield from _tokens(unit, indent="  ")
+        some = True
+    yield (b"\n " if some else b"") + after
 
 
 def is_complete(out: str) -> bool:

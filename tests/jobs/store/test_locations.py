@@ -1,6 +1,7 @@
 """Places, local and on a real S3 server: found, listed, claimed, written whole, removed; errors that name them."""
 
 import gzip
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,28 @@ def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
     assert names(locations.listing(place), place) == ["a.tsv", "b.tsv", "d/c.tsv", "d/e/f.tsv", "x.csv"]
     (found,) = locations.find(f"{place}/a.tsv")
     assert (found.size, bool(found.etag)) == (5, True)
+
+
+def test_what_lies_below_is_in_order_of_its_whole_name(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "S3_AT_ONCE", 3)  # so that a listing has pages
+    there = ["a", "a-b/x", "a.parquet", "b-", "b.c/d/e", "b.c/d-e", "b/x", "b0", "é", "\N{CJK UNIFIED IDEOGRAPH-4E00}"]
+    put(place, *reversed(there[1:]))
+    assert names(locations.listing(place), place) == sorted(there[1:])
+    assert names(locations.find(f"{place}/b.c"), place) == ["b.c/d-e", "b.c/d/e"]
+    locations.remove([o.uri for o in locations.listing(place)])
+    assert locations.listing(place) == []
+
+
+def test_links_are_followed_to_files_and_not_to_folders(tmp_path: Path) -> None:
+    put(str(tmp_path / "elsewhere"), "x", "below/y")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "file").symlink_to(tmp_path / "elsewhere" / "x")
+    (here / "folder").symlink_to(tmp_path / "elsewhere" / "below")
+    (here / "dangling").symlink_to(tmp_path / "nothing")
+    (here / "itself").symlink_to(here / "itself")
+    os.mkfifo(here / "pipe")
+    assert names(locations.listing(str(here)), str(here)) == ["file"]
 
 
 def test_a_replaced_file_has_another_etag(place: str) -> None:
