@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import ray
 from ray.data import DataContext
 
 from jobs import cli, flow, progress
@@ -177,6 +178,28 @@ def test_many_units_smaller_than_a_batch_on_object_storage(tmp_path: Path, s3: s
     assert {f.unit.name: f.rows for f in table.footers} == {f"u{n:03}": size for n, size in enumerate(sizes)}
     rows = pa.concat_tables(table.batches(["image_id"]))["image_id"].to_pylist()
     assert rows == [f"u{unit:03}-{row:03}" for unit, size in enumerate(sizes) for row in range(size)]
+
+
+def test_of_the_units_each_is_sent_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray keeps on the driver what it sends: all units with each of them would be their square."""
+    units = [Unit(f"u{n:03}", (), rows=1, extra={"note": f"{n:05}" * 5_000}) for n in range(30)]
+    run = open_run(
+        Plan(str(tmp_path / "out"), "images", {"test": "flow"}, units, {}, {}, derived=True),
+        resume=True,
+        overwrite=False,
+        retry=[],
+    )
+    sent, put = [], ray.put
+
+    def counted(value: Any, **options: Any) -> Any:
+        sent.append(len(ray.cloudpickle.dumps(value)))
+        return put(value, **options)
+
+    monkeypatch.setattr(ray, "put", counted)
+    go(run, tmp_path / "log")
+    assert run.finish()["counts"]["rows_out"] == 30
+    alone = 30 * 25_000
+    assert alone < sum(sent) < 2 * alone
 
 
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:

@@ -156,6 +156,29 @@ def test_inputs_that_are_not_the_frozen_ones_are_refused(out: str, units: list[U
         begin(plan(out, units=units))
 
 
+def test_units_planned_in_another_order_are_those_that_were_frozen(out: str) -> None:
+    first = begin(plan(out))
+    write(first, first.todo[0])
+    again = begin(plan(out, units=[unit(f) for f in reversed(FILES)]))
+    assert [u.name for u in again.units] == [unit(f).name for f in FILES]
+    assert [t.unit.name for t in again.todo] == [unit(f).name for f in FILES[1:]]
+    for task in again.todo:
+        write(again, task)
+    assert [u["name"] for u in again.finish()["units"]] == [unit(f).name for f in FILES]
+
+
+def test_an_object_that_holds_another_unit_is_none_of_its_own(out: str) -> None:
+    units = [Unit(name, (), rows=2) for name in FILES]  # without inputs all are of one version
+    made = plan(out, units=units)
+    run = begin(made)
+    for task in run.todo[:2]:
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 1
+            writer.write(pa.table({"node_id": [task.unit.name], "image_id": ["i"]}))
+    shutil.copy(Path(out, "a.parquet"), Path(out, "b.parquet"))
+    assert [task.unit.name for task in begin(made).todo] == ["b", "c"]
+
+
 def test_an_input_named_twice_is_refused(out: str) -> None:
     with pytest.raises(InputError, match="/corpus/a is named twice"):
         begin(plan(out, units=[unit("a"), unit("a")]))
