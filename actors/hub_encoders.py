@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.hub import check_reachable
+from actors.hub import check_reachable, read
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,8 @@ class HubEncoder:
         """Read the configs.
 
         Raises:
-            ValueError: another architecture than those above, or a processor that says too little.
+            ValueError: another architecture than those above, a processor that says too little; no such folder, or a
+                hub's model that is neither cached nor to be had.
             OSError: no config or no picture processor there.
         """
         from transformers import AutoConfig, AutoImageProcessor
@@ -48,6 +49,12 @@ class HubEncoder:
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
             raise ValueError(f"pretrained is {revision!r}, but a folder has no revisions; allowed is null")
+        if self.folder is None:
+            if self.name.startswith(("/", ".", "~")):
+                raise ValueError(f"{model}: no such folder")
+            # Asked first: transformers alone would try a hub that is not there for half a minute.
+            if read(self.name, "config.json", revision=revision) is None:
+                raise ValueError(f"{model}: no model of transformers on the hub (no config.json)")
         self._asked: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
         self.config = AutoConfig.from_pretrained(self.name, **self._asked)
         if self.config.model_type == "siglip2":

@@ -5,6 +5,7 @@ AVX-512 processor. oneDNN, which torch brings too and takes for bfloat16, asks t
 float32 as before, their sums in another order (about 1e-6 of a value).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,13 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
     if not (pays() and _is_plain(rows, weight)):
         return torch.nn.functional.linear(rows, weight, bias)
     return _multiply(rows, weight, bias)
+
+
+def inner(one: torch.Tensor, other: torch.Tensor, *, room: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """Inner products [n, m] of rows [n, dim] with rows [m, dim]; torch's own go into `room()`, of that shape."""
+    if pays() and _is_plain(one, other):
+        return _multiply(one, other, None)
+    return torch.mm(one, other.T, out=room())
 
 
 @lru_cache(maxsize=1)

@@ -167,8 +167,11 @@ class Search:
     ) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
+        from actors import products
+
         wanted = product.directions[some]
-        scores = torch.mm(wanted, block.T, out=rooms.room("scores", (len(wanted), len(block)), wanted.dtype))
+        shape = (len(wanted), len(block))
+        scores = products.inner(wanted, block, room=lambda: rooms.room("scores", shape, wanted.dtype))
         bound = product.bound[some] * piece.longest
         least = self._found.worst[some] / self._queries.scale[some] - bound
         if np.isneginf(least).any() and len(block) >= self._k:  # k rows of this piece alone are at least this good

@@ -14,7 +14,7 @@ How often the right node is among the first: jobs.score.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,7 @@ TEXTS = {  # which texts of the knowledge base a method reads
     "lemma": "lemmas", "gloss": "glosses", "article": "articles", "lemma_vision": "lemmas", "gloss_vision": "glosses",
 }  # fmt: skip
 SHORT = "queries with fewer than k nodes"
+UNKNOWN = "neighbors the knowledge base lacks"  # tally, one a query and neighbour
 NEAR = "near pictures of the knowledge base"  # tally: by perceptual hash, not left out
 
 
@@ -141,6 +142,8 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     _check_known(cfg, near, manifest)
     if near_ones := manifest["counts"]["tallies"].get(NEAR):
         say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
+    if unknown := manifest["counts"]["tallies"].get(UNKNOWN):
+        say(f"  {sum(unknown.values()):,} of the neighbors are not in the knowledge base and were passed over")
     if short := manifest["counts"]["tallies"].get(SHORT):
         more = "k of the search" if cfg.method in TEXT_METHODS else "nearest= (and k of the search)"
         say(f"  {sum(short.values()):,} pictures have fewer than {cfg.k} nodes; a larger {more} finds more")
@@ -245,7 +248,7 @@ class LinkUnit:
             near[query].append((item, score))
         for query in self._left_out(near, writer):
             del near[query]
-        ranked = self._by_text(near) if self._method in TEXT_METHODS else self._by_vision(near, writer)
+        ranked = (self._by_text if self._method in TEXT_METHODS else self._by_vision)(near, writer)
         made = {query: links for query, links in ranked.items() if links}
         writer.counts.tallies[SHORT] = {"": sum(len(links) < self._k for links in ranked.values())}
         out = self._rows(made)
@@ -265,8 +268,9 @@ class LinkUnit:
         writer.counts.tallies[NEAR] = {"": len(found.near)} if found.near else {}
         return [*excluded, *found.by_id, *found.by_bytes]
 
-    def _by_text(self, near: Mapping[str, Sequence[tuple[str, float]]]) -> dict[str, list[Link]]:
+    def _by_text(self, near: Mapping[str, Sequence[tuple[str, float]]], writer: UnitWriter) -> dict[str, list[Link]]:
         found = self._texts(item for hits in near.values() for item, _ in hits)
+        _count_unknown(near, found, writer)
         return {
             query: by_text((Hit(found[item][0], item, score) for item, score in hits if item in found), self._k)
             for query, hits in near.items()
@@ -279,6 +283,7 @@ class LinkUnit:
         nodes: dict[str, list[str]] = defaultdict(list)
         for image, node in zip(carried["image_id"].to_pylist(), carried["node_id"].to_pylist(), strict=True):
             nodes[image].append(node)
+        _count_unknown(pictures, nodes, writer)
         seen = {
             query: [Seen(tuple(nodes.get(item, ())), score) for item, score in hits] for query, hits in pictures.items()
         }
@@ -352,6 +357,12 @@ class LinkUnit:
                 rows = self._lookups["texts"].rows(pa.array(sorted({link.node_id for link in links}), pa.string()))
                 named.update(zip(rows["text_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
         return named
+
+
+def _count_unknown(near: Mapping[str, Sequence[tuple[str, float]]], there: Container[str], writer: UnitWriter) -> None:
+    """Neighbours that are nothing of the knowledge base: a search of another one, or of a part that was left out."""
+    if unknown := sum(item not in there for hits in near.values() for item, _ in hits):
+        writer.counts.tallies[UNKNOWN] = {"": unknown}
 
 
 JOB = cli.Job("link", LinkConfig, execute)

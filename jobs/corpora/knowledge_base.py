@@ -93,6 +93,8 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
             raise InputError(
                 f"{file.uri}: no column {missing[0]}; there are {', '.join(there)} (knowledge_base.columns.…= chooses)"
             )
+        if there is not None and (twice := [c for c in named.values() if there.count(c) > 1]):
+            raise InputError(f"{file.uri}: column {twice[0]} is there twice; which one is meant cannot be told")
     return files
 
 

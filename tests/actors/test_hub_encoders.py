@@ -234,3 +234,15 @@ def test_what_is_refused(siglip, dino, tmp_path):
     (tmp_path / "preprocessor_config.json").write_text((dino / "preprocessor_config.json").read_text())
     with pytest.raises(FileNotFoundError, match=r"no \.safetensors"):
         encoder_facts(f"transformers:{tmp_path}", pretrained=None)
+
+
+def test_a_model_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*_: Any, **__: Any) -> Any:
+        raise AssertionError("transformers was asked, which tries for half a minute")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", ask)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match="forbids asking the hub"):
+        encoder_facts("transformers:google/no-such-model", pretrained=None)
+    with pytest.raises(ValueError, match="no such folder"):
+        encoder_facts("transformers:/no/such/folder", pretrained=None)

@@ -52,6 +52,18 @@ def test_a_layer(paying: list[int], bias: bool, shape: tuple[int, ...]) -> None:
     assert paying == ([rows.numel() // 48] * 2 if rows.numel() else [])
 
 
+def test_rows_with_rows(paying: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other, room = torch.randn(5, 48), torch.randn(70, 48), torch.empty(5, 70)
+    with torch.inference_mode():
+        found = products.inner(one, other, room=lambda: room)
+        assert paying == [5]
+        monkeypatch.setattr(products, "pays", lambda: False)
+        assert products.inner(one, other, room=lambda: room) is room
+        torch.testing.assert_close(found, room, rtol=1e-5, atol=1e-5)
+        halves = products.inner(one.bfloat16(), other.bfloat16(), room=lambda: torch.empty(5, 70).bfloat16())
+    assert halves.dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("mask", ["none", "float", "bool"])
 def test_attention(paying: list[int], batch_first: bool, mask: str) -> None:

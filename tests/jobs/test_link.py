@@ -201,6 +201,23 @@ def test_neighbours_of_another_table_are_no_result(
     assert said.format(**places) in told
 
 
+@pytest.mark.parametrize("method", ["frequency_vision", "lemma"])
+def test_neighbours_that_the_knowledge_base_lacks_are_counted(
+    world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, method: str
+) -> None:
+    apple = next(row["text_id"] for row in rows_of(f"{world['folder']}/kb/lemmas") if row["text"] == "apple")
+    known = apple if method == "lemma" else content_id("1.jpg")
+    rows = [
+        {"query_id": "q1", "rank": rank, "item_id": item, "score": 1 - rank / 10}
+        for rank, item in enumerate([known, "x", "y"], 1)
+    ]
+    near, out = write(tmp_path / "near", "neighbors", [rows]), tmp_path / "out"
+    keys = [f"neighbors={near}", f"kb.path={world['folder']}/kb", f"out={out}", f"method={method}"]
+    assert cli.main("link", keys) == 0
+    assert "2 of the neighbors are not in the knowledge base" in capsys.readouterr().out
+    assert {row["node_id"] for row in rows_of(str(out))} == ({"a"} if method == "lemma" else {"a", "b"})
+
+
 @pytest.mark.parametrize(
     ("gold", "said"),
     [

@@ -121,6 +121,9 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     path.write_text("id,lang\n1,en\n")
     with pytest.raises(InputError, match="no column names; there are id, lang"):
         find_files(config(path))
+    path.write_text("id,lang,names,gloss,article,images,lang\n1,en,x,,,,de\n")
+    with pytest.raises(InputError, match="column lang is there twice"):
+        find_files(config(path))
     with pytest.raises(InputError, match="fewer that overlap"):
         find_files(config(path, window_words=3, overlap_words=3))
     broken = tmp_path / "kb.jsonl"
