@@ -262,6 +262,8 @@ def _below_s3(uri: str) -> Iterator[Object]:
     while asked:
         page = _s3fs().call_s3("list_objects_v2", **asked)
         for entry in page.get("Contents", ()):
+            if entry["Key"].endswith("/"):
+                continue  # a console's "Create folder" leaves an empty object of this name
             none = False
             yield _object_s3(f"{bucket}/{entry['Key']}", entry["Size"], entry.get("ETag"))
         asked = {**asked, "ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else {}

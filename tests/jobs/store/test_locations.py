@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,35 @@ def test_a_folder_of_an_odd_name_is_listed(place: str) -> None:
     put(folder, "x")
     assert names(locations.listing(folder), folder) == ["x"]
     assert names(locations.find(folder), folder) == ["x"]
+
+
+class Pages:
+    """A store that lists these keys of one bucket, two a page."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = keys
+
+    def call_s3(self, call: str, **asked: Any) -> dict[str, Any]:
+        assert call == "list_objects_v2"
+        below = [key for key in self.keys if key.startswith(asked["Prefix"])]
+        first = int(asked.get("ContinuationToken", 0))
+        page = [{"Key": key, "Size": 3, "ETag": '"e"'} for key in below[first : first + 2]]
+        more = {"IsTruncated": True, "NextContinuationToken": str(first + 2)} if len(below) > first + 2 else {}
+        return {"Contents": page, **more} if page else {}
+
+    def info(self, name: str) -> dict[str, Any]:
+        return {"type": "directory", "name": name}
+
+
+def test_all_pages_of_a_listing_are_read_and_a_folders_own_key_is_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Pages("t/", "t/a", "t/b/", "t/b/c", "t/d", "tt", "u/")
+    monkeypatch.setattr(locations, "_s3fs", lambda: store)
+    assert [o.uri for o in locations.listing("s3://bucket/t")] == [
+        f"s3://bucket/t/{name}" for name in ("a", "b/c", "d")
+    ]
+    assert not locations.listing("s3://bucket/u")  # made in a console, and empty: a run may write there
+    with pytest.raises(InputError, match="no file matches"):
+        locations.find("s3://bucket/u")
 
 
 def test_nothing_below_a_folder_is_an_empty_list(place: str) -> None:
