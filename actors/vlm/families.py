@@ -93,3 +93,11 @@ def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
             more = before.new_zeros(1, len(tokens))
         made[name] = torch.cat([before, more], 1)
     return made
+
+
+def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A processor's inputs where the model is, in its dtype."""
+    return {
+        name: tensor.to(model.device, dtype=model.dtype if tensor.is_floating_point() else None)
+        for name, tensor in inputs.items()
+    }

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import faults, memory, packed
+from actors.vlm import families, faults, memory
 from actors.vlm.encoding import collate
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.faults import EngineError, ScoringError
@@ -261,7 +261,7 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
         max_length=length + max(steps, 1), pad_token_id=pad_id, eos_token_id=None, do_sample=False, use_cache=True
     )
     with torch.inference_mode():
-        model.generate(**packed.on_device(model, inputs), generation_config=config, custom_generate=decode)
+        model.generate(**families.on_device(model, inputs), generation_config=config, custom_generate=decode)
 
 
 def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -184,7 +184,7 @@ class CompletionScorer:
     def _packed(self, inputs: dict[str, Any], completions: Sequence[Sequence[int]]) -> list[float]:
         """Each completion behind the prompt's last token, which is what packed passes begin with."""
         assert self.family is not None
-        moved = packed.on_device(self.model, inputs)
+        moved = families.on_device(self.model, inputs)
         found = packed.log_likelihoods(
             self.model,
             self.family,

@@ -70,14 +70,6 @@ def log_likelihoods(
     return Found([found[m] for m in range(len(tails))], tokens)
 
 
-def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A processor's inputs where the model is, in its dtype."""
-    return {
-        name: tensor.to(model.device, dtype=model.dtype if tensor.is_floating_point() else None)
-        for name, tensor in inputs.items()
-    }
-
-
 def tolerance(model: Any) -> float:
     """How far two engines' log-likelihoods may lie apart in this model's dtype."""
     return TOLERANCE.get(str(model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)

@@ -184,7 +184,7 @@ class ClosedSetScorer:
                 fitting.append(i)
         if not fitting:
             return found
-        inputs = packed.on_device(self.model, group.inputs)
+        inputs = families.on_device(self.model, group.inputs)
         try:
             scored = self._scored(group, inputs, fitting)
         except Exception as error:
@@ -240,7 +240,7 @@ class ClosedSetScorer:
         """One request by whole passes: the prompt, tokenised and with its picture anew, and each answer behind it."""
         request, made = group.requests[place], group.answers[place]
         chat = self._own_chat()
-        inputs = packed.on_device(
+        inputs = families.on_device(
             self.model, chat.encode(chat.rendered(request.prompt, request.picture), request.picture)
         )
         inputs = families.extended(inputs, list(made.bridge))
