@@ -35,13 +35,15 @@ test: lint ## lint, the tests, and the smallest benchmark
 	$(PY) -m pytest -m 'not torture' -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
-lint: $(STAMP) ## ruff and mypy
+lint: $(STAMP) ## ruff, mypy and the contracts of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
-torture: $(STAMP) ## the long attacks: kills, faults, races
+torture: $(STAMP) ## the long attacks: kills, faults, races, random examples
 	$(PY) -m pytest -m torture $(ARGS)
+	$(PY) -m pytest -m hypothesis --hypothesis-profile=random $(ARGS)
 
 bench: $(STAMP) ## every benchmark at its default size
 	$(PY) -m tests.benchmarks all $(ARGS)

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from actors.devices import find_device, find_dtype
+from actors.encoders.towers import find_geometry, load_tower
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
-from actors.towers import find_geometry, load_tower
 
 if TYPE_CHECKING:
     import torch

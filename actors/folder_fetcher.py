@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from actors.decoders import Decoders
+from actors.errors import first_line
+from actors.fetching.decoders import Decoders
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status
 
@@ -82,7 +83,7 @@ class FolderFetcher:
             The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status
             `ok` with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a
             file); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a
-            kind of `actors.decoders.Decoders.decode`. `attempts` is 0 where there was no path to read, else 1.
+            kind of `actors.fetching.decoders.Decoders.decode`. `attempts` is 0 where there was no path to read, else 1.
         """
         return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=_SCHEMA)
 
@@ -123,7 +124,7 @@ class FolderFetcher:
         except FileNotFoundError:
             return row | _vanished(path)
         except (OSError, ValueError) as error:  # pyarrow's errors are one or the other
-            said = (str(error).splitlines() or [""])[0][:300]
+            said = first_line(error)[:300]
             return row | _failed(Status.ERROR, "unreadable", f"the file cannot be read ({said})")
         stored = data if rendered.data is None else rendered.data
         return row | {"bytes": stored, **rendered.facts._asdict(), "status": Status.OK.value}

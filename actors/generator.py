@@ -1,21 +1,23 @@
 """Free text about items, in two stages: prompts are prepared on CPUs, then a model writes n samples of each."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from actors.ids import content_id
-from actors.items import withheld
+from actors.items import count_pictures, withheld
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
-from actors.vlm import context, faults
+from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, Sampling, TextGenerator
 from actors.vlm.instructions import Instruction
-from actors.vlm.loading import load_vlm, rater_name
+from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.picture_size import PixelBounds
 from actors.vlm.refusals import RefusalRules
 
 _PREPARED = pa.schema(
@@ -49,6 +51,8 @@ class PromptPreparer:
         max_context_tokens: a longer context is cut at the article's end and the row becomes `truncated`; never more
             than half of the positions that the model has, and less where picture and answer need them.
         empty_context: `answer` asks all the same, `skip` makes the row `skipped`.
+        max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
+            processor's own if None.
         answer_tokens: what follows behind the prompt at the most, for which room is kept.
 
     Raises:
@@ -65,6 +69,8 @@ class PromptPreparer:
         target: str = "",
         max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
         empty_context: str = "answer",
+        max_pixels: int | None = None,
+        min_pixels: int | None = None,
         answer_tokens: int = 0,
     ) -> None:
         from transformers import AutoConfig
@@ -72,17 +78,20 @@ class PromptPreparer:
         self.instruction = Instruction.from_dict(instruction)
         context.check_options(max_context_tokens, empty_context)
         self.skip_empty = empty_context == "skip"
-        self.chat = ChatEncoder(load_processor(model, revision=revision))
+        bounds = PixelBounds(max_pixels, min_pixels)
+        processor = load_processor(model, revision=revision)
+        config = AutoConfig.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
+        self.chat = ChatEncoder(processor, bounds=bounds, config=config)
         if self.instruction.shows_picture and not self.chat.sees_pictures:
             raise ValueError(
                 f"model {model!r} takes no pictures and prompt {self.instruction.name!r} shows one; "
                 "name a vision-language model, or a prompt whose order has no `picture`"
             )
         self._words = {"questions": list(questions), "target": target}
-        config = AutoConfig.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = context.limit(max_context_tokens, positions)
         self.room = context.room(positions, answer_tokens)
+        self._tally: Counter[str] = Counter()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Prepare a batch.
@@ -100,6 +109,11 @@ class PromptPreparer:
             rows.append({"item_id": item["item_id"], **self._row(item)})
         return pa.Table.from_pylist(rows, schema=_PREPARED)
 
+    def take_tally(self) -> dict[str, int]:
+        """Counts since the last call, `group/key` -> n: pictures and their tokens."""
+        taken, self._tally = dict(self._tally), Counter()
+        return taken
+
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
         pictures = None if self.instruction.shows_picture else 0
         said_in = self.instruction.context_fields if self.skip_empty else ()
@@ -110,7 +124,7 @@ class PromptPreparer:
         except PictureError as error:
             return _failed(Status.ERROR, error.kind, str(error))
         except Exception as error:
-            return _failed(Status.ERROR, *faults.reason(error))
+            return _failed(Status.ERROR, *errors.reason(error))
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
@@ -129,6 +143,7 @@ class PromptPreparer:
             limit=self.context_limit,
             by=self.chat,
         )
+        count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
         end = _failed(Status.TRUNCATED, *cut) if cut else {"status": Status.OK.value}
         return end | {"inputs": to_bytes(inputs)}
 
@@ -180,7 +195,9 @@ class Generator:
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
         self.chat = ChatEncoder(processor)
         self.engine = text_generator(loaded, self.chat, cache_gb=cache_gb, group_rows=group_rows)
-        self.model, self.prompt, self.asked = rater_name(model, revision=revision), prompt, asked
+        self.facts = model_facts(loaded, model=model, revision=revision)
+        self.model, self.prompt, self.asked = self.facts.rater, prompt, asked
+        self._items = 0
         self.samples, self.seed = samples, seed
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -222,7 +239,17 @@ class Generator:
                     rows.append(key | _failed(Status.ERROR, *result))
                 else:
                     rows.append(key | self._written(result[sample], item))
+        self._items += batch.num_rows
         return pa.Table.from_pylist(rows, schema=_RESPONSES)
+
+    def take_tally(self) -> dict[str, int]:
+        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        items, self._items = self._items, 0
+        return {self.facts.tally: items}
+
+    def report_tokens(self, told: Callable[[int], None]) -> None:
+        """Call `told` with the number of tokens drawn, at each step of the texts."""
+        self.engine.on_tokens = told
 
     def _seeds(self, item: str) -> list[int]:
         return [sample_seed(self.seed, item, sample) for sample in range(self.samples)]

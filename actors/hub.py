@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from actors.errors import first_line
+
 TIMEOUT_S = 10.0
 
 
@@ -79,4 +81,4 @@ def _reason(error: Exception) -> str:
         code = error.response.status_code if error.response is not None else "no answer"
         return f"the hub does not have it or does not give it out (HTTP {code})"
     # the HTTP library's own errors, which differ between versions of the hub client
-    return f"the hub cannot be reached ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})"
+    return f"the hub cannot be reached ({type(error).__name__}: {first_line(error)})"

@@ -1,11 +1,12 @@
-"""An item as the stages that ask a model get it (`jobs.items`), and why a model is not asked about some."""
+"""An item as the stages that ask a model get it (`jobs.judging.items`), and why a model is not asked about some."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.status import Status
 from actors.vlm import context
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: of the pictures
 TARGETS = "targets"  # list<string>, an item's own, in place of the rubric's
@@ -34,3 +35,10 @@ def withheld(
     if context.is_empty(item, said_in):
         return Status.SKIPPED, ScoringError("empty_context", f"nothing is said of it in {', '.join(said_in)}")
     return None
+
+
+def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> None:
+    """Add pictures that a model was shown, and their tokens where they can be told, to a stage's tally."""
+    if pictures and tokens is not None:
+        tally["pictures/shown"] += pictures
+        tally["pictures/tokens"] += tokens

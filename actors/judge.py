@@ -11,16 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.items import COLUMNS, TARGETS, withheld
+from actors.errors import first_line
+from actors.items import COLUMNS, TARGETS, count_pictures, withheld
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
-from actors.vlm import context, faults
-from actors.vlm.faults import EngineError, ScoringError
+from actors.vlm import context, errors
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.prompts import Asked, PromptBuilder
+from actors.vlm.picture_size import PixelBounds
+from actors.vlm.prompts import PromptBuilder, TargetPrompt
 from actors.vlm.ratings import METHODS, answered, failed, rating_table
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, Group, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, RequestGroup, Scores, ScoringRequest
 
 READERS = 2  # threads that decode and tokenise ahead of the device
 
@@ -30,8 +32,8 @@ class _Ready:
     """An item before the device: what is asked about it, or why nothing is."""
 
     item: dict[str, Any]
-    asked: Sequence[Asked] = ()
-    group: Group | None = None
+    asked: Sequence[TargetPrompt] = ()
+    group: RequestGroup | None = None
     cut: ScoringError | None = None
     failure: tuple[Status, ScoringError] | None = None
 
@@ -50,6 +52,8 @@ class Judge:
         empty_context: `answer` without it, or `skip` an item about which nothing is said.
         engine: how prompts pass through the model (`actors.vlm.scoring`).
         budget_gb: memory for what passes at once; half of what is free if None.
+        max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
+            processor's own if None.
         noise: share of the rows, chosen by a hash of their key, that is scored again in other company.
         threads: of torch, on a CPU; torch's own choice if None.
         readers: threads that decode pictures and prepare prompts while the device works.
@@ -73,6 +77,8 @@ class Judge:
         empty_context: str = "answer",
         engine: str = "auto",
         budget_gb: float | None = None,
+        max_pixels: int | None = None,
+        min_pixels: int | None = None,
         noise: float = 0.0,
         threads: int | None = None,
         readers: int = READERS,
@@ -85,10 +91,11 @@ class Judge:
         context.check_options(max_context_tokens, empty_context)
         if not 0 <= noise <= 1:
             raise ValueError(f"noise is {noise}; it is a share, from 0 to 1")
+        bounds = PixelBounds(max_pixels, min_pixels)
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
-        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, budget_gb=budget_gb)
+        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, budget_gb=budget_gb, bounds=bounds)
         facts = model_facts(loaded, model=model, revision=revision)
         self.facts = facts._replace(rater=rater or facts.rater)
         self.methods = {
@@ -131,7 +138,7 @@ class Judge:
         return made
 
     def take_tally(self) -> dict[str, int]:
-        """Counts since the last call, `group/key` -> n: tokens, milliseconds, who judged, noise; beside the rows."""
+        """Counts since the last call, `group/key` -> n: tokens, pictures, milliseconds, who judged, noise."""
         taken, self._tally = dict(self._tally), Counter()
         return taken
 
@@ -152,9 +159,9 @@ class Judge:
                 return _Ready(item, failure=reason)
             return self._prepared(item)
         except PictureError as error:
-            return _Ready(item, failure=(Status.ERROR, ScoringError(error.kind, faults.first_line(error))))
+            return _Ready(item, failure=(Status.ERROR, ScoringError(error.kind, first_line(error))))
         except Exception as error:
-            return _Ready(item, failure=(Status.ERROR, faults.reason(error)))
+            return _Ready(item, failure=(Status.ERROR, errors.reason(error)))
 
     def _withheld(self, item: Mapping[str, Any]) -> tuple[Status, ScoringError] | None:
         """Why an item is not judged, if it is not."""
@@ -166,9 +173,9 @@ class Judge:
         picture = decode_rgb(item["pictures"][0]) if self.scorer.sees_pictures else None
         room = self.scorer.room()
 
-        def made(said: dict[str, str]) -> tuple[tuple[list[Asked], Group], int]:
+        def made(said: dict[str, str]) -> tuple[tuple[list[TargetPrompt], RequestGroup], int]:
             asked = self.builder.prompts(said, targets=self._targets_of(item))
-            group = self.scorer.prepare([Request(each.prompt, picture, each.question.codes) for each in asked])
+            group = self.scorer.prepare([ScoringRequest(each.prompt, picture, each.question.codes) for each in asked])
             return (asked, group), 0 if room is None else group.longest - room
 
         (asked, group), cut = context.fitted(
@@ -197,8 +204,9 @@ class Judge:
         except EngineError:
             raise
         except Exception as error:
-            found = dict.fromkeys(ready.group.places, faults.reason(error))
+            found = dict.fromkeys(ready.group.places, errors.reason(error))
         self._count(found.values())
+        count_pictures(self._tally, 1, self.scorer.picture_tokens(ready.group) if self.scorer.sees_pictures else None)
         if self.noise:
             self._score_again(ready, found)
         self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begun))
@@ -233,10 +241,8 @@ class Judge:
         good = [each for each in found if isinstance(each, Scores)]
         self._tally["tokens/of whole prompts"] += sum(each.prompt_tokens for each in good)
         self._tally["tokens/passed"] += round(sum(each.passed_tokens for each in good))
-        facts = self.facts
-        self._tally[f"rater/{facts.family}|{facts.revision}|{facts.dtype}|{self.scorer.engine}, {facts.engine}"] += len(
-            good
-        )
+        facts = self.facts._replace(engine=f"{self.scorer.engine}, {self.facts.engine}")
+        self._tally[facts.tally] += len(good)
 
     def _targets_of(self, item: Mapping[str, Any]) -> Sequence[str]:
         return own_targets(self.rubric, item) or self.targets

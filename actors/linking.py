@@ -23,7 +23,7 @@ class Link(NamedTuple):
     text_id: str | None
 
 
-class Hit(NamedTuple):
+class LinkedText(NamedTuple):
     """A text that a search found, with the node it belongs to."""
 
     node_id: str
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
     score: float
 
 
-def by_text(hits: Iterable[Hit], k: int) -> list[Link]:
+def by_text(hits: Iterable[LinkedText], k: int) -> list[Link]:
     """The nodes of the texts found, each by its best text: methods lemma, gloss and article.
 
     Exact for the whole knowledge base as long as the hits are its nearest texts and belong to k nodes or more:

@@ -9,9 +9,9 @@ import pyarrow as pa
 from actors.generator import pad_token
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.instructions import Instruction
-from actors.vlm.loading import load_vlm, rater_name
+from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.loglik import CompletionScorer, Setting, check_settings, debias
 from actors.vlm.ratings import rating_table
 
@@ -60,7 +60,8 @@ class LoglikRater:
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
         self.chat = ChatEncoder(processor)
         self.scorer = CompletionScorer(loaded, pad_id=pad_token(self.chat, loaded))
-        self.rater = rater_name(model, revision=revision)
+        self.facts = model_facts(loaded, model=model, revision=revision)
+        self.rater, self._items = self.facts.rater, 0
         self.targets = tuple(targets)
         self._start = self.instruction.begin()
         self._completions = [self.chat.continuation(self._start, f" {target}") for target in self.targets]
@@ -89,7 +90,13 @@ class LoglikRater:
                 ended = {"status": Status.ERROR.value, "error_kind": scores.kind, "error_message": scores.message}
                 scores = None
             rows += self._rows(item["item_id"], scores, ended)
+        self._items += batch.num_rows
         return rating_table(rows)
+
+    def take_tally(self) -> dict[str, int]:
+        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        items, self._items = self._items, 0
+        return {self.facts.tally: items}
 
     def _rows(self, item: str, scores: list[float] | None, ended: dict[str, Any]) -> list[dict[str, Any]]:
         made = [self._key(item, target, setting) | ended for target in self.targets for setting in self.settings]

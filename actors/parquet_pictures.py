@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from actors.errors import first_line
 from actors.folder_fetcher import DEFAULT_MAX_BYTES
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
 from actors.status import Status
@@ -73,7 +74,7 @@ class ParquetPictures:
                 for number, data in self._pictures(path, group, rows):
                     made[path, group, number] = self._facts(data)
             except (pa.ArrowException, OSError) as error:
-                said = (str(error).splitlines() or [""])[0][:300]
+                said = first_line(error)[:300]
                 failed = _failed(Status.ERROR, "unreadable", f"row group {group} of the file cannot be read ({said})")
                 for number in rows:
                     made.setdefault((path, group, number), failed)

@@ -9,11 +9,13 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
+
+from actors.errors import first_line
+from actors.fetching.containers import ends_early, is_lossy, tiff_directory_ends_early, tiff_not_decoded
 
 DEFAULT_MAX_PIXELS = 89_478_485  # Pillow's own bound: 256 MiB of RGB
 
@@ -58,7 +60,6 @@ _UNSUPPORTED = tuple(
 _ORIENTATION = 0x0112
 _ACROSS = (Image.Transpose.TRANSPOSE, Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90)
 _GREY = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
-_LOSSY = ("JPEG", "MPO", "WEBP", "AVIF", "JPEG2000")
 _TRAVELS = {"JPEG": ("RGB", "L"), "PNG": ("RGB", "L", "P", "1"), "WEBP": ("RGB",)}  # what every reader shows alike
 JPEG_QUALITY = 95  # with full colour resolution: a second lossy step that models do not see
 PNG_LEVEL = 3
@@ -69,9 +70,9 @@ class PictureError(Exception):
     """A picture that cannot be used.
 
     `kind` says why: `empty` (no bytes), `html` or `json` (a page or an answer of a program in its place),
-    `unsupported` (of a kind that is known and not decoded: SVG, HEIC, a film; the message names it), `not_an_image`
-    (of no known kind), `truncated` (the file ends early), `too_large` (more pixels than allowed) or
-    `decode_failed` (damaged, or a pixel format without a meaning in RGB).
+    `unsupported` (of a kind that is known and not decoded: SVG, HEIC, a film, a TIFF with 64-bit samples; the message
+    names it), `not_an_image` (of no known kind), `truncated` (the file ends early), `too_large` (more pixels than
+    allowed) or `decode_failed` (damaged).
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -137,8 +138,9 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
 
     With `width` None the bytes stay as they are. Otherwise the picture is at most `width` pixels wide (bicubic, with
     antialiasing; never enlarged), upright, 8 bits a channel, on white, its first frame only; a JPEG, PNG or WebP that
-    is all that keeps its bytes, anything else is encoded anew: as JPEG of quality 95 with full colour resolution where
-    it came lossy, as PNG where it did not.
+    is all that keeps its bytes. Anything else is encoded again: lossy input (JPEG, AVIF, lossy WebP, irreversible
+    JPEG 2000) as JPEG of quality 95 with full colour resolution, everything else as PNG. AVIF counts as lossy because
+    its header does not tell.
 
     Raises:
         PictureError, ValueError: as `decode_rgb`; ValueError also for a `width` below 1.
@@ -164,7 +166,7 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
             flat = flat.resize((width, max(1, round(high * width / wide))), Image.Resampling.BICUBIC)
         elif plain and not picture.has_transparency_data:
             return Rendered(None, _facts(found, flat.size, flat, data))
-        return _encoded(flat.convert("L") if grey else flat, "JPEG" if found in _LOSSY else "PNG")
+        return _encoded(flat.convert("L") if grey else flat, "JPEG" if is_lossy(found, data) else "PNG")
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
         raise _explained(error, data=data, found=found) from error
 
@@ -264,6 +266,8 @@ def _load(picture: Image.Image, data: bytes) -> None:
     picture.load()
     if picture.format == "PNG":
         _check_png(data)
+    elif picture.format == "TIFF" and tiff_directory_ends_early(data):
+        raise EOFError("its directory is cut off")
 
 
 def _check_png(data: bytes) -> None:
@@ -280,56 +284,15 @@ def _check_png(data: bytes) -> None:
 
 
 def _explained(error: Exception, *, data: bytes, found: str) -> PictureError:
-    said = (str(error).splitlines() or [""])[0][:200]
+    said = first_line(error)[:200]
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return PictureError("too_large", said)
     says_so = isinstance(error, EOFError) or "truncated" in said.lower() or "EOF" in said
-    if says_so or _ends_early(data, found):
+    if says_so or ends_early(data, found):
         return PictureError("truncated", f"the {found} file ends early ({said})")
+    if found == "TIFF" and (what := tiff_not_decoded(data)):
+        return PictureError("unsupported", f"TIFF with {what}, which is not decoded")
     return PictureError("decode_failed", f"the {found} file cannot be decoded ({type(error).__name__}: {said})")
-
-
-def _ends_early(data: bytes, found: str) -> bool:
-    """Whether the file stops before the end that its own structure announces, as far as that is easily seen."""
-    last, body = data[-64:], data.rstrip(b"\0")
-    seen: dict[str, Callable[[], bool]] = {
-        "JPEG": lambda: b"\xff\xd9" not in last,
-        "MPO": lambda: b"\xff\xd9" not in last,
-        "PNG": lambda: b"IEND" not in last,
-        "GIF": lambda: not body.endswith(b";"),
-        "WEBP": lambda: int.from_bytes(data[4:8], "little") + 8 > len(data),
-        "TIFF": lambda: _tiff_ends_early(data),
-        "AVIF": lambda: _boxes_end_early(data),
-        "JPEG2000": lambda: not body.endswith(b"\xff\xd9") if data.startswith(b"\xff\x4f") else _boxes_end_early(data),
-    }
-    return seen[found]() if found in seen else False
-
-
-def _boxes_end_early(data: bytes) -> bool:
-    """Walk the boxes of an ISO media file: length (4 bytes), type (4), then 8 bytes of length where the first is 1."""
-    at = 0
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 4], "big")
-        if length == 0:  # to the end of the file; a JPEG 2000 codestream then has an end of its own
-            return data[at + 4 : at + 8] == b"jp2c" and not data.rstrip(b"\0").endswith(b"\xff\xd9")
-        if length == 1:
-            length = int.from_bytes(data[at + 8 : at + 16], "big")
-        if length < 8:
-            return False
-        at += length
-    return at > len(data)
-
-
-def _tiff_ends_early(data: bytes) -> bool:
-    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
-    if int.from_bytes(data[4:8], order) + 2 > len(data):  # where the first directory starts
-        return True
-    try:
-        tags = Image.OPEN["TIFF"][0](io.BytesIO(data), "").tag_v2  # type: ignore[attr-defined]
-        starts, lengths = (tags.get(273) or tags[324]), (tags.get(279) or tags[325])
-        return any(start + length > len(data) for start, length in zip(starts, lengths, strict=True))
-    except Exception:  # a directory that cannot be read lies, most often, behind the end
-        return True
 
 
 def _flatten(picture: Image.Image) -> Image.Image:

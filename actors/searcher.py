@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from actors.candidates import Candidates, Hits, Ids
-from actors.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
+from actors.search.queries import LONGEST, SHORTEST, Product, Queries, lengths_of
+from actors.search.top_k import Candidates, Hits, Ids
 
 if TYPE_CHECKING:
     import torch
@@ -167,11 +167,11 @@ class Search:
     ) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
-        from actors import products
+        from actors import onednn
 
         wanted = product.directions[some]
         shape = (len(wanted), len(block))
-        scores = products.inner(wanted, block, room=lambda: rooms.room("scores", shape, wanted.dtype))
+        scores = onednn.inner(wanted, block, room=lambda: rooms.room("scores", shape, wanted.dtype))
         bound = product.bound[some] * piece.longest
         least = self._found.worst[some] / self._queries.scale[some] - bound
         if np.isneginf(least).any() and len(block) >= self._k:  # k rows of this piece alone are at least this good

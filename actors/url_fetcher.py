@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urljoin
 
-from actors import file_pages, wikimedia
-from actors.decoders import Decoders
-from actors.host_queue import BUSY, HostQueue, Shared, keep_leases
-from actors.http_line import Bounds, HttpError, Line, Reply, Request
-from actors.limits import Limit, Limiter
-from actors.manners import opted_out, retry_after
-from actors.net_safety import BlockedError, Lookup, Rules
+from actors.fetching import wikimedia, wikimedia_credits
+from actors.fetching.decoders import Decoders
+from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
+from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply
+from actors.fetching.net_safety import BlockedError, Lookup, Rules
+from actors.fetching.politeness import opted_out, retry_after
+from actors.fetching.rate_limits import Limit, Limiter
 from actors.pictures import PictureError
 from actors.status import Status
 
@@ -29,7 +29,7 @@ NO_HEAD = (400, 403, 405, 501)  # answers to HEAD after which a GET is tried
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImageRequest:
     """A picture to get: its id, where it is said to lie, and how wide the file is, if that is known."""
 
     image_id: str
@@ -40,7 +40,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to ask. `width` and `form` as in `actors.wikimedia.request_url`; see conf/source/urls.yaml for the rest."""
+    """How to ask. `width` and `form` as in `actors.fetching.wikimedia.request_url`; see conf/source/urls.yaml "
+    "for the rest."""
 
     agent: str
     rules: Rules
@@ -95,7 +96,7 @@ class UrlFetcher:
         self._queues: dict[str, HostQueue] = {}
 
     async def fetch(
-        self, asked: Sequence[Asked], done: Callable[[Row], None], *, credits_of: Sequence[Asked] = ()
+        self, asked: Sequence[ImageRequest], done: Callable[[Row], None], *, credits_of: Sequence[ImageRequest] = ()
     ) -> dict[str, tuple[str, str]]:
         """Get each picture; `done` is called with each row as it is ready, in no order.
 
@@ -127,7 +128,7 @@ class UrlFetcher:
             for queue in self._queues.values():
                 await queue.close()
 
-    async def _row(self, one: Asked) -> Row:
+    async def _row(self, one: ImageRequest) -> Row:
         row: Row = {"image_id": one.image_id, "rendition": self._settings.rendition, "source_url": one.url}
         tries = _Tries()
         try:
@@ -145,15 +146,15 @@ class UrlFetcher:
             row |= _failed(Status.ERROR, "bad_url", "not a URL of the web")
         return row | {"attempts": tries.attempts, "http_status": tries.http_status, "final_url": tries.url or None}
 
-    async def _fetched(self, one: Asked, tries: _Tries) -> Row:
+    async def _fetched(self, one: ImageRequest, tries: _Tries) -> Row:
         if one.reported:
             return _failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
         url, instead = self._plan(one)
         if self._settings.verify_only:
             return self._verified(await self._head(url, tries))
-        reply = await self._follow(Request(url), tries)
+        reply = await self._follow(HttpRequest(url), tries)
         if reply.status == 400 and instead:  # no thumbnail of that width: the file is narrower than was known
-            reply = await self._follow(Request(instead), tries)
+            reply = await self._follow(HttpRequest(instead), tries)
         if reply.body is None:
             return self._refused(reply)
         try:
@@ -163,7 +164,7 @@ class UrlFetcher:
         data = reply.body if rendered.data is None else rendered.data
         return {"bytes": data, **rendered.facts._asdict(), "status": Status.OK.value}
 
-    def _plan(self, one: Asked) -> tuple[str, str | None]:
+    def _plan(self, one: ImageRequest) -> tuple[str, str | None]:
         """The URL to ask, and what to ask when that width is refused."""
         url = f"https:{one.url.strip()}" if one.url.strip().startswith("//") else one.url.strip()
         if not wikimedia.is_wikimedia(url):
@@ -190,16 +191,16 @@ class UrlFetcher:
         return self._refused(reply)
 
     async def _head(self, url: str, tries: _Tries) -> Reply:
-        reply = await self._follow(Request(url, method="HEAD"), tries)
+        reply = await self._follow(HttpRequest(url, method="HEAD"), tries)
         if reply.status in NO_HEAD:
-            reply = await self._follow(Request(url, headers=(("Range", "bytes=0-0"),)), tries)
+            reply = await self._follow(HttpRequest(url, headers=(("Range", "bytes=0-0"),)), tries)
         return reply
 
-    async def _follow(self, request: Request, tries: _Tries) -> Reply:
+    async def _follow(self, request: HttpRequest, tries: _Tries) -> Reply:
         """The reply after redirects, each of them checked as the first URL was."""
         url = request.url
         for _ in range(MAX_REDIRECTS + 1):
-            reply = await self._persist(Request(url, request.method, request.headers), tries)
+            reply = await self._persist(HttpRequest(url, request.method, request.headers), tries)
             if reply.status not in REDIRECTS:
                 return reply
             if not reply.location:
@@ -207,7 +208,7 @@ class UrlFetcher:
             url = urljoin(url, reply.location)
         raise HttpError("too_many_redirects", f"more than {MAX_REDIRECTS} redirects", retry=False)
 
-    async def _persist(self, request: Request, tries: _Tries) -> Reply:
+    async def _persist(self, request: HttpRequest, tries: _Tries) -> Reply:
         """A reply that says something for good. 429 and 503 pause the host for everyone (the limiter sees to that)."""
         host, port = self._settings.rules.check_url(request.url)
         queue = self._queue(host, port)
@@ -241,8 +242,8 @@ class UrlFetcher:
             self._queues[family] = HostQueue(limit, self._shared)
         return self._queues[family]
 
-    def _new_line(self) -> Line:
-        return Line(
+    def _new_line(self) -> Connection:
+        return Connection(
             agent=self._settings.agent,
             rules=self._settings.rules,
             bounds=self._settings.bounds,
@@ -251,7 +252,7 @@ class UrlFetcher:
             opts_out=lambda robots: opted_out(robots, self._settings.opt_out) is not None,
         )
 
-    async def _credits(self, asked: Iterable[Asked]) -> dict[str, tuple[str, str]]:
+    async def _credits(self, asked: Iterable[ImageRequest]) -> dict[str, tuple[str, str]]:
         if not self._settings.credits or self._settings.verify_only:
             return {}
         wikis: dict[str, list[tuple[str, wikimedia.WikimediaFile]]] = defaultdict(list)
@@ -264,15 +265,15 @@ class UrlFetcher:
                 wikis[self._settings.api.format(host=file.host)].append((one.image_id, file))
         found: dict[str, tuple[str, str]] = {}
         for api, files in wikis.items():
-            for first in range(0, len(files), file_pages.AT_ONCE):
-                some = files[first : first + file_pages.AT_ONCE]
+            for first in range(0, len(files), wikimedia_credits.AT_ONCE):
+                some = files[first : first + wikimedia_credits.AT_ONCE]
                 credits = await self._ask_pages(api, [file for _, file in some])
                 found |= dict(zip([image_id for image_id, _ in some], credits, strict=False))
         return found
 
     async def _ask_pages(self, api: str, files: list[wikimedia.WikimediaFile]) -> list[tuple[str, str]]:
         """Author and licence of each file; nothing where the API could not be asked."""
-        request = Request(api, method="POST", data=file_pages.question(files))
+        request = HttpRequest(api, method="POST", data=wikimedia_credits.question(files))
         for _ in range(self._settings.attempts):
             try:
                 reply = await self._persist(request, _Tries())
@@ -282,8 +283,8 @@ class UrlFetcher:
                 return []
             self._shared.held.release()
             try:
-                return file_pages.answers(files, reply.body)
-            except file_pages.Unanswered:  # most often its databases lag, and it says for how long
+                return wikimedia_credits.answers(files, reply.body)
+            except wikimedia_credits.Unanswered:  # most often its databases lag, and it says for how long
                 await asyncio.sleep(retry_after(reply.retry_after) or self._settings.backoff_s)
         return []
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from jobs import cli
+from jobs.runtime import cli
 
 if __name__ == "__main__":
     sys.exit(cli.jobs(sys.argv[1:]))

@@ -2,13 +2,15 @@
 
     python -m jobs.annotate input=R/images records=R/records rubric=century_labels tool=label_studio \\
         raters=raters.csv per_item=3 out=R/tasks
-    python -m jobs.annotate input=R/images rubric=culture raters=raters.csv group=country per_group=20 out=R/tasks
+    python -m jobs.annotate input=R/images rubric=cultural_relevance raters=raters.csv group=country \\
+        per_group=20 out=R/tasks
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
         marks=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
 
 Writes OUT/assignments (who sees what, in which order) and OUT/label_studio or OUT/prodigy: the form, and a file of
-tasks a rater, in that rater's own random order. What people answered is read by `python -m jobs.ratings`. Pictures
-are blurred until asked for, may be reported and skipped (`welfare=`). The same seed gives the same plan.
+tasks per rater, in that rater's own random order. What people answered is read by
+`python -m jobs.import_ratings`. Pictures are blurred until asked for, may be reported and skipped
+(`welfare=`). The same seed gives the same plan.
 """
 
 import json
@@ -24,19 +26,19 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.vlm.rubric import Rubric
-from jobs import assignment, cli, exclusions, screen
-from jobs.assignment import PlanError, Rater
-from jobs.cli import say
-from jobs.config import Writing, plain
-from jobs.corpora.annotations import form as forms
-from jobs.corpora.annotations import label_studio_form, prodigy_form, things
-from jobs.corpora.annotations.form import Form, Thing, WelfareConfig
-from jobs.corpora.annotations.participants import read_raters
-from jobs.corpora.annotations.spans import Marks
+from jobs.annotation import assignment, label_studio_form, prodigy_form, shown_items
+from jobs.annotation import form as forms
+from jobs.annotation.assignment import PlanError, Rater
+from jobs.annotation.form import Form, ShownItem, WelfareConfig
+from jobs.annotation.participants import read_raters
+from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import Writing, plain
+from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -84,18 +86,19 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     rubric, marks = _asked(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
-    chosen = things.choose(sources, size=cfg.size, excluded=excluded)
+    barred = exclusions.Barred(excluded.marks)
+    chosen = shown_items.choose(sources, size=cfg.size, barred=barred)
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit)
     tasks = _tasks(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
-    shown = things.things(chosen, sources, things.Showing(cfg.about, cfg.welfare.links, base))
+    shown = shown_items.things(chosen, sources, shown_items.Showing(cfg.about, cfg.welfare.links, base))
     study = _form(cfg, rubric, marks, shown[0])
     rows = _rows(cfg, tasks, raters)
     out = locations.absolute(cfg.out)
     seen = {"rubric": study.rubric, "exclusions": exclusions.identity(excluded)}
     plan = _plan(cfg, sources, rows, seen)
     if cfg.plan:
-        screen.show_plan("annotate", plan, note=_told(cfg, tasks))
+        summary.show_plan("annotate", plan, note=_told(cfg, tasks))
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
@@ -104,15 +107,18 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     if cfg.pictures == "files":
         wanted = {image for row in chosen for image in row["image_ids"]}
         images = sources.images
-        written = things.write_pictures(images, wanted, locations.join(out, things.PICTURE_FOLDER)) if images else 0
-        say(f"  {written:,} pictures in {locations.join(out, things.PICTURE_FOLDER)}")
+        written = (
+            shown_items.write_pictures(images, wanted, locations.join(out, shown_items.PICTURE_FOLDER)) if images else 0
+        )
+        say(f"  {written:,} pictures in {locations.join(out, shown_items.PICTURE_FOLDER)}")
     count = _write_files(cfg, folder, study, {thing.item_id: thing for thing in shown}, rows)
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
             writer.write(pa.Table.from_pylist(rows, schema=TABLES["assignments"].schema()))
     manifest = run.finish()
-    screen.show_result("annotate", manifest, run)
+    summary.show_result("annotate", manifest, run)
+    summary.show_exclusions(excluded, barred.matched)
     say(f"  {_told(cfg, tasks)}")
     say(f"  {count:,} files in {folder}")
     return manifest
@@ -144,10 +150,10 @@ def _check(cfg: AnnotateConfig) -> None:
         raise InputError("annotate: audit= and auditor= go together: the share to be drawn, and who looks at it")
 
 
-def _asked(cfg: AnnotateConfig) -> tuple[Rubric | None, Marks | None]:
+def _asked(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
     try:
         rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
-        marks = Marks.from_dict(cfg.marks) if cfg.marks else None
+        marks = SpanLabels.from_dict(cfg.marks) if cfg.marks else None
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
@@ -157,18 +163,18 @@ def _asked(cfg: AnnotateConfig) -> tuple[Rubric | None, Marks | None]:
     return rubric, marks
 
 
-def _sources(cfg: AnnotateConfig) -> things.Sources:
+def _sources(cfg: AnnotateConfig) -> shown_items.ShownTables:
     main = open_table(cfg.input, "images", "items")
     named = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
     read: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in named.items()}
     if main.name == "images":
         read["images"] = main
-    return things.Sources(main, **read)
+    return shown_items.ShownTables(main, **read)
 
 
 def _tasks(
     cfg: AnnotateConfig, items: Sequence[str], raters: Sequence[Rater], rubric: Rubric | None
-) -> list[assignment.Task]:
+) -> list[assignment.Assignment]:
     """The plan. Where an item is asked about several targets, each of them is a thing of its own."""
     targets = rubric.targets if rubric and rubric.asks_targets and cfg.target == "rubric" else ("",)
     quotas = dict(cfg.quotas or {})
@@ -193,7 +199,7 @@ def _tasks(
         raise InputError(f"annotate: {error}") from error
 
 
-def _form(cfg: AnnotateConfig, rubric: Rubric | None, marks: Marks | None, thing: Thing) -> Form:
+def _form(cfg: AnnotateConfig, rubric: Rubric | None, marks: SpanLabels | None, thing: ShownItem) -> Form:
     for mark in marks.marks if marks else ():
         if mark.text not in thing.texts:
             there = ", ".join(thing.texts) or "none"
@@ -211,20 +217,20 @@ def _form(cfg: AnnotateConfig, rubric: Rubric | None, marks: Marks | None, thing
         raise InputError(f"annotate: {error}") from error
 
 
-def _rows(cfg: AnnotateConfig, tasks: Sequence[assignment.Task], raters: Sequence[Rater]) -> list[dict[str, Any]]:
+def _rows(cfg: AnnotateConfig, tasks: Sequence[assignment.Assignment], raters: Sequence[Rater]) -> list[dict[str, Any]]:
     """Rows of `assignments`: the raters' tasks, then what the auditor looks at again, each once, in an own order."""
     rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
     again = sorted({(task.thing, task.group if cfg.target == "group" else "") for task in tasks if task.audit})
     if cfg.auditor and again:
         order = assignment.shuffled(again, seed=cfg.seed, name=cfg.auditor)
         rows += [
-            _row(cfg, assignment.Task(cfg.auditor, group, place, thing, shared=False, audit=False), role=AUDITOR)
+            _row(cfg, assignment.Assignment(cfg.auditor, group, place, thing, shared=False, audit=False), role=AUDITOR)
             for place, (thing, group) in enumerate(order, start=1)
         ]
     return rows
 
 
-def _row(cfg: AnnotateConfig, task: assignment.Task, *, role: str) -> dict[str, Any]:
+def _row(cfg: AnnotateConfig, task: assignment.Assignment, *, role: str) -> dict[str, Any]:
     item, _, target = task.thing.partition(_SEPARATOR)
     by_group = cfg.files == "group" and role != AUDITOR
     return {
@@ -246,14 +252,14 @@ def stem(name: str) -> str:
 
 
 def _plan(
-    cfg: AnnotateConfig, sources: things.Sources, rows: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
-) -> Plan:
+    cfg: AnnotateConfig, sources: shown_items.ShownTables, rows: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
+) -> TablePlan:
     """The run of `assignments`; its identity is the plan and everything that people see."""
     config = plain(cfg)
     shown = {key: config[key] for key in ("tool", "files", "pictures", "picture_base", "about", "welfare", "questions")}
     tables = [t for t in (sources.main, sources.images, sources.records, sources.texts, sources.responses) if t]
     inputs = tuple(dict.fromkeys(footer.object for table in tables for footer in table.footers))
-    return Plan(
+    return TablePlan(
         out=locations.join(locations.absolute(cfg.out), "assignments"),
         table="assignments",
         identity={
@@ -273,7 +279,7 @@ def _plan(
 
 
 def _write_files(
-    cfg: AnnotateConfig, folder: str, study: Form, shown: Mapping[str, Thing], rows: Sequence[Mapping[str, Any]]
+    cfg: AnnotateConfig, folder: str, study: Form, shown: Mapping[str, ShownItem], rows: Sequence[Mapping[str, Any]]
 ) -> int:
     """Write the form and the files of tasks; how many files of tasks."""
     by_file: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -319,7 +325,7 @@ def _put(folder: str, name: str, text: str) -> None:
     locations.replace(locations.join(folder, name), text.encode())
 
 
-def _told(cfg: AnnotateConfig, tasks: Sequence[assignment.Task]) -> str:
+def _told(cfg: AnnotateConfig, tasks: Sequence[assignment.Assignment]) -> str:
     found = assignment.summary(tasks, by_group=cfg.per_item is None)
     shared = ""
     if found.overlap_least is not None:

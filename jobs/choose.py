@@ -24,14 +24,15 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, exclusions
-from jobs.cli import say
-from jobs.config import plain
 from jobs.errors import InputError
 from jobs.page.thumbnails import thumbnail
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Barred, Exclusions
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.small import write_small
+from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
 COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
@@ -48,7 +49,7 @@ class ChooseConfig:
     prompts: str | None = None  # the texts that were searched for
     images: str | None = None  # for the pictures and their addresses; null: a page without pictures
     chosen: str | None = None  # the CSV, filled in: writes items
-    exclusions: str | None = None  # pictures that must not be used (jobs.exclusions)
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
 def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
@@ -67,7 +68,8 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
         raise InputError(f"{cfg.neighbors}: {near.rows:,} rows; at most {MOST:,} can be chosen from by hand")
     out = locations.absolute(cfg.out)
     _refuse_filled(out)
-    rows = _rows(near, prompts, excluded)
+    barred = exclusions.Barred(excluded.marks)
+    rows = _rows(near, prompts, barred)
     pictures = _pictures(open_table(cfg.images, "images"), {row["item_id"] for row in rows}) if cfg.images else {}
     for row in rows:
         row["url"] = pictures.get(row["item_id"], {}).get("source_url") or ""
@@ -81,6 +83,7 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
     say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
     say(f"  {locations.join(out, 'choose.csv')}: put an x into `chosen`, then jobs.choose chosen=…")
     say(f"  {locations.join(out, 'index.html')}: the same with {len(pictures):,} pictures")
+    summary.show_exclusions(excluded, barred.matched)
     return None
 
 
@@ -96,7 +99,7 @@ def _refuse_filled(out: str) -> None:
         raise InputError(f"{filled}: somebody has filled it in; nothing is written over it, use another out=")
 
 
-def _rows(near: TableSource, prompts: TableSource, excluded: frozenset[str]) -> list[dict[str, Any]]:
+def _rows(near: TableSource, prompts: TableSource, barred: Barred) -> list[dict[str, Any]]:
     """The CSV's rows, prompts in their table's order.
 
     Raises:
@@ -110,7 +113,7 @@ def _rows(near: TableSource, prompts: TableSource, excluded: frozenset[str]) -> 
         for row in batch.to_pylist():
             if row["query_id"] not in told:
                 raise InputError(f"{near.uri}: its query {row['query_id']} is no text of {prompts.uri}")
-            if row["item_id"] not in excluded:
+            if not barred.hit(row["item_id"]):
                 prompt = told[row["query_id"]]
                 found[row["query_id"]].append(
                     {**row, "prompt": prompt["text"], "values": prompt["source"] or "", "url": "", "chosen": ""}
@@ -142,8 +145,9 @@ def _page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str,
     return environment.get_template("choose.html.j2").render(prompts=prompts)
 
 
-def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
+def _items(cfg: ChooseConfig, excluded: Exclusions) -> dict[str, Any]:
     assert cfg.chosen is not None
+    barred = exclusions.Barred(excluded.marks)
     (file,) = locations.find(cfg.chosen)[:1]
     try:
         text = locations.read_bytes(file.uri).decode("utf-8-sig")
@@ -153,12 +157,12 @@ def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
     made: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: a row that stands twice is one
     try:
         if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise InputError(f"{cfg.chosen}: no column {missing[0]}; this is not what jobs.choose wrote")
+            raise InputError(f"{cfg.chosen}: no column {', '.join(missing)}; this is not what jobs.choose wrote")
         for row in rows:
             if empty := [name for name in ("query_id", "item_id") if not row[name]]:
                 raise InputError(f"{cfg.chosen} line {rows.line_num}: {empty[0]} is empty")
             of = made.setdefault(row["query_id"], {})
-            if (row["chosen"] or "").strip() and row["item_id"] not in excluded:
+            if not barred.hit(row["item_id"], row["url"]) and (row["chosen"] or "").strip():
                 item = _item(row)
                 of[item["item_id"]] = item
     except csv.Error as error:
@@ -173,6 +177,7 @@ def _items(cfg: ChooseConfig, excluded: frozenset[str]) -> dict[str, Any]:
     several, none = (sum(test(len(of)) for of in made.values()) for test in (lambda n: n > 1, lambda n: n == 0))
     if several or none:
         say(f"  {several:,} prompts with more than one, {none:,} with none")
+    summary.show_exclusions(excluded, barred.matched)
     return manifest
 
 

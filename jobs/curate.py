@@ -24,21 +24,31 @@ import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, exclusions, screen
-from jobs.cli import say
-from jobs.config import Writing, plain
 from jobs.curation import statistics
-from jobs.curation.choosing import KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL, NEAR_MODES, Chosen, Sources, choose
+from jobs.curation.apply_rules import (
+    KNOWLEDGE_GRAPH,
+    LANGUAGE_MODEL,
+    MANUAL,
+    NEAR_MODES,
+    Chosen,
+    CurationTables,
+    choose,
+)
 from jobs.curation.near import MAX_DISTANCE
 from jobs.curation.rows import THUMBNAILS
 from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
+from jobs.judging.rating_tables import open_ratings
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import Writing, plain
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table, tables_in
-from jobs.store.run import Plan, open_run
+from jobs.store.keys import double_keys
+from jobs.store.reading import TableSource, open_table, reading_rows
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import Counts, UnitWriter
-from jobs.verify import double_keys
 
 ROWS_AT_A_TIME = 1000  # rows that stay, held before they are written: a few MB of article text
 SELECTIONS = ("all", "starter")
@@ -76,8 +86,9 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
             f"{sources.records.uri}: {sum(twice.values()) - len(twice):,} record_ids occur twice, so that a rule "
             "could not tell them apart"
         )
-    chosen = choose(cfg, sources, excluded)
-    plan = Plan(
+    barred = exclusions.Barred(excluded.marks)
+    chosen = choose(cfg, sources, barred)
+    plan = TablePlan(
         out=cfg.out,
         table="records",
         identity=identity(cfg, sources, chosen, excluded),
@@ -87,8 +98,9 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
         derived=True,
     )
     if cfg.plan:
-        screen.show_plan("curate", plan)
+        summary.show_plan("curate", plan)
         show(counts_of(chosen, 0, len(chosen.rows)).to_json(), chosen)
+        summary.show_exclusions(excluded, barred.matched)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if chosen.near is not None:
@@ -106,7 +118,8 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
                     writer.write(rows)
     manifest = run.finish()
     show(manifest["counts"], chosen)
-    screen.show_result("curate", manifest, run)
+    summary.show_result("curate", manifest, run)
+    summary.show_exclusions(excluded, barred.matched)
     return manifest
 
 
@@ -136,19 +149,18 @@ def check(cfg: CurateConfig) -> None:
     cfg.starter.check()
 
 
-def open_sources(cfg: CurateConfig) -> Sources:
+def open_sources(cfg: CurateConfig) -> CurationTables:
     """The tables that are read.
 
     Raises:
-        InputError: as `open_table`.
+        InputError: as `open_table` and `open_ratings`.
     """
     records = open_table(cfg.input, "records")
     images = open_table(cfg.images, "images") if cfg.images is not None else None
-    places = sorted({locations.absolute(uri) for pattern in cfg.ratings for uri in tables_in(pattern)})
-    return Sources(records, images, [open_table(uri, "ratings") for uri in places])
+    return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
 
-def identity(cfg: CurateConfig, sources: Sources, chosen: Chosen, excluded: frozenset[str]) -> dict[str, Any]:
+def identity(cfg: CurateConfig, sources: CurationTables, chosen: Chosen, excluded: Exclusions) -> dict[str, Any]:
     """What the output depends on; what was not asked for is left out."""
     found: dict[str, Any] = {
         "input": sources.records.identity,
@@ -250,13 +262,15 @@ class Parent:
         if uri != self._uri or self._file is None:
             self.close()
             fs, path = locations.filesystem(uri)
-            self._file, self._uri, self._group = pq.ParquetFile(fs.open_input_file(path)), uri, -1
+            with reading_rows(uri):
+                self._file, self._uri, self._group = pq.ParquetFile(fs.open_input_file(path)), uri, -1
         return self._file
 
     def _read(self, group: int) -> pa.Table:
         if group != self._group:
             assert self._file is not None
-            self._rows, self._group = self._file.read_row_group(group).replace_schema_metadata(None), group
+            with reading_rows(self._uri):
+                self._rows, self._group = self._file.read_row_group(group).replace_schema_metadata(None), group
         return self._rows
 
 

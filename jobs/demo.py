@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobs import cli
-from jobs.cli import say
-from jobs.config import RayConfig
 from jobs.errors import InputError, RunError
+from jobs.runtime import cli
+from jobs.runtime.config import RayConfig
+from jobs.runtime.console import say
 from jobs.store import locations
 
 BUCKET = "remine-demo"
@@ -42,8 +42,8 @@ def execute(cfg: DemoConfig) -> None:
     Raises:
         RunError: a count is not that of the plain loop.
     """
-    from jobs.corpora.synthetic import write_corpus
-    from jobs.loopback_s3 import LoopbackS3
+    from jobs.testbed.loopback_s3 import LoopbackS3
+    from jobs.testbed.synthetic import write_corpus
 
     begun = time.monotonic()
     folder = _own_folder(cfg.out)

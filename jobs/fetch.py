@@ -24,16 +24,17 @@ import pyarrow as pa
 
 from actors.folder_fetcher import FolderFetcher
 from actors.parquet_pictures import ParquetPictures
-from jobs import cli, exclusions, parts, running
-from jobs.config import Common, plain
-from jobs.corpora import wit_base
+from jobs.corpora.wit import wit_base
 from jobs.errors import InputError
-from jobs.sources import folder, repeats, shards, urls
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import Common, plain
+from jobs.sources import folder, repeats, row_log
 from jobs.sources.config import SourceConfig
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
-from jobs.store.run import Plan, TableRun
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.units import Unit
+from jobs.workers import fetch_shards, fetch_urls
 
 
 @dataclass
@@ -52,7 +53,7 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
     _check(cfg)
     work = _SOURCES[cfg.source.name](cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = Plan(
+    plan = TablePlan(
         out=cfg.out,
         table="images",
         identity={
@@ -66,12 +67,12 @@ def execute(cfg: FetchConfig) -> dict[str, Any] | None:
         metadata={},
         derived=work.records is not None,
     )
-    run = running.begin("fetch", cfg, plan, pools=["fetch"], note=work.note, streamed=work.streamed)
+    run = lifecycle.begin("fetch", cfg, plan, pools=["fetch"], note=work.note, streamed=work.streamed)
     if run is None:
         return None
     work.run(run, exclusions.keep(run, excluded))
-    manifest = running.end("fetch", run)
-    parts.remove(run.target.out)
+    manifest = lifecycle.end("fetch", run, excluded)
+    row_log.remove(run.target.out)
     return manifest
 
 
@@ -132,7 +133,7 @@ class _Urls:
     def __init__(self, cfg: FetchConfig) -> None:
         self.streamed = False
         self._cfg, source = cfg, cfg.source
-        self._settings = urls.settings_of(source, width=cfg.width, verify_only=cfg.verify_only)
+        self._settings = fetch_urls.settings_of(source, width=cfg.width, verify_only=cfg.verify_only)
         assert cfg.input is not None
         self._records = _Records(cfg.input)
         self.records: TableSource | None = self._records.table
@@ -141,22 +142,23 @@ class _Urls:
         self.identity: dict[str, Any] = {"form": source.form, "verify_only": cfg.verify_only, "credits": source.credits}
 
     def run(self, run: TableRun, excluded: str | None) -> None:
-        from jobs import flow, limiter
+        from jobs.runtime import stages
+        from jobs.sources import cluster_limiter
 
-        limiter.start()
+        cluster_limiter.start()
         cfg = self._cfg
         kwargs = {
             "settings": self._settings,
-            "known": urls.Known(run.target.out, excluded, self._records.keep(run)),
+            "known": fetch_urls.RunFiles(run.target.out, excluded, self._records.keep(run)),
             "threads": cfg.resources.fetch.threads,
             "ca_file": cfg.source.ca_file,
         }
-        stage = flow.Stage("fetch", urls.FetchUnit, kwargs)
+        stage = stages.Stage("fetch", fetch_urls.FetchUnit, kwargs)
         total = None if cfg.retry else sum(task.unit.rows or 0 for task in run.todo)
-        flow.process(run, name="fetch", stage=stage, resources=cfg.resources, total=total, counted="pictures")
+        stages.process(run, name="fetch", stage=stage, resources=cfg.resources, total=total, counted="pictures")
 
 
-class _Folder:
+class _FetchFolder:
     """source=folder: files are read and decoded as they stream by."""
 
     def __init__(self, cfg: FetchConfig) -> None:
@@ -175,7 +177,7 @@ class _Folder:
         self.identity: dict[str, Any] = {"path": self._place}
 
     def run(self, run: TableRun, excluded: str | None) -> None:
-        from jobs import flow
+        from jobs.runtime import stages
 
         cfg = self._cfg
         if self._records:
@@ -188,9 +190,9 @@ class _Folder:
             "width": cfg.width,
             "processes": cfg.resources.fetch.threads,
         }
-        read = flow.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
-        stages = [flow.Stage("fetch", FolderFetcher, kwargs)]
-        flow.stream(run, name="fetch", read=read, stages=stages, resources=cfg.resources)
+        read = stages.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+        chain = [stages.Stage("fetch", FolderFetcher, kwargs)]
+        stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
 
 
 class _Shards:
@@ -202,7 +204,9 @@ class _Shards:
         assert cfg.source.path is not None
         self._cfg, source = cfg, cfg.source
         path = locations.absolute(cfg.source.path)
-        self.units = shards.tar_units(path) if source.name == "webdataset" else shards.parquet_units(source, path)
+        self.units = (
+            fetch_shards.tar_units(path) if source.name == "webdataset" else fetch_shards.parquet_units(source, path)
+        )
         self.note = f"{len({unit.inputs[0].uri for unit in self.units}):,} files"
         self.identity: dict[str, Any] = {
             "path": path,
@@ -211,19 +215,19 @@ class _Shards:
         }
 
     def run(self, run: TableRun, excluded: str | None) -> None:
-        from jobs import flow
+        from jobs.runtime import stages
 
         cfg, source = self._cfg, self._cfg.source
         root = locations.absolute(source.path or "").split("*", 1)[0].rsplit("/", 1)[0]
         kwargs = {
-            "shards": shards.Shards(source.name, root, source.max_bytes, source.bytes_column, source.key_column),
+            "shards": fetch_shards.Shards(source.name, root, source.max_bytes, source.bytes_column, source.key_column),
             "rendition": "original" if cfg.width is None else f"w{cfg.width}",
             "width": cfg.width,
             "processes": cfg.resources.fetch.threads,
             "excluded": excluded,
         }
-        stage = flow.Stage("fetch", shards.ShardUnit, kwargs)
-        flow.process(run, name="fetch", stage=stage, resources=cfg.resources, total=None, counted="pictures")
+        stage = stages.Stage("fetch", fetch_shards.ShardUnit, kwargs)
+        stages.process(run, name="fetch", stage=stage, resources=cfg.resources, total=None, counted="pictures")
 
 
 class _WitBase:
@@ -243,7 +247,7 @@ class _WitBase:
         self.identity: dict[str, Any] = {"path": self._place}
 
     def run(self, run: TableRun, excluded: str | None) -> None:
-        from jobs import flow
+        from jobs.runtime import stages
 
         wanted = pa.array([], pa.string())
         if run.todo:
@@ -256,14 +260,14 @@ class _WitBase:
             "column": wit_base.PICTURE,
             "rendition": wit_base.RENDITION,
         }
-        read = flow.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
-        stages = [flow.Stage("fetch", ParquetPictures, kwargs)]
-        flow.stream(run, name="fetch", read=read, stages=stages, resources=self._cfg.resources)
+        read = stages.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+        chain = [stages.Stage("fetch", ParquetPictures, kwargs)]
+        stages.stream(run, name="fetch", read=read, stages=chain, resources=self._cfg.resources)
 
 
 _SOURCES: dict[str, Callable[[FetchConfig], _Work]] = {
     "urls": _Urls,
-    "folder": _Folder,
+    "folder": _FetchFolder,
     "webdataset": _Shards,
     "parquet": _Shards,
     "wit_base": _WitBase,

@@ -1,6 +1,6 @@
 """Let a model write about pictures or texts, n samples each -> table `responses`.
 
-    python -m jobs.generate input=R/images judge=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses
+    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses
 
 `input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; what the prompt
 says about a picture comes from `records=`. A prompt is encoded once for its samples. Each sample has a seed of its
@@ -17,17 +17,23 @@ from actors.vlm.instructions import QUESTIONS_WORD, Instruction, asked_questions
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.rubric import TARGET_WORD, Rubric
-from jobs import asking, cli, exclusions, running
-from jobs.asking import AskingConfig
-from jobs.config import plain
+from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.items import Sources, reading, sources_of
+from jobs.judging import kept_raters, settings
+from jobs.judging.items import ItemTables, reading, sources_of
+from jobs.judging.settings import AskingConfig
 from jobs.metrics import refusals
-from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan, TableRun
+from jobs.models import picture_tokens
+from jobs.models.plan import plan_lines
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Exclusions
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, TableRun
 
 if TYPE_CHECKING:
-    from jobs.flow import Stage
+    from jobs.runtime.stages import Stage
 
 
 @dataclass
@@ -57,22 +63,27 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     asked = _asked(cfg, instruction, questions)
     rows = sources.items.rows
-    note = f"writes {rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
+    texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
+    note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
+    if cfg.plan and instruction.shows_picture:
+        note += picture_tokens.expected(cfg.model, sources.pictures)
     plan = _plan(cfg, instruction, asked, sources, excluded)
-    run = running.begin("generate", cfg, plan, pools=["decode", "judge"], note=note)
+    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
-    read = reading(run, sources, fields=instruction.context_fields, pictures=instruction.shows_picture, held=excluded)
-    flow.stream(
+    read = reading(sources, fields=instruction.context_fields, pictures=instruction.shows_picture)
+    stages.stream(
         run,
         name="generate",
-        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
+        read=stages.Read(read, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
         stages=_stages(cfg, instruction, questions, asked),
         resources=cfg.resources,
     )
-    manifest = running.end("generate", run)
+    manifest = lifecycle.end("generate", run, excluded)
+    picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     show_refusals(run)
     return manifest
 
@@ -89,13 +100,13 @@ def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[dict[s
 
 
 def _plan(
-    cfg: GenerateConfig, instruction: Instruction, asked: dict[str, Any], sources: Sources, excluded: frozenset[str]
-) -> Plan:
-    return Plan(
+    cfg: GenerateConfig, instruction: Instruction, asked: dict[str, Any], sources: ItemTables, excluded: Exclusions
+) -> TablePlan:
+    return TablePlan(
         out=cfg.out,
         table="responses",
         identity={
-            "judge": cfg.judge.identity,
+            "model": cfg.model.identity,
             **asked,
             "samples": cfg.samples,
             "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
@@ -104,9 +115,9 @@ def _plan(
         },
         units=sources.units(),
         config=plain(cfg),
-        metadata={"model": cfg.judge.rater, "prompt": instruction.name},
+        metadata={"model": cfg.model.rater, "prompt": instruction.name},
         derived=True,
-        models={cfg.judge.name: cfg.judge.rater},
+        models={cfg.model.name: cfg.model.rater},
     )
 
 
@@ -114,10 +125,11 @@ def _stages(
     cfg: GenerateConfig, instruction: Instruction, questions: list[dict[str, Any]], asked: dict[str, Any]
 ) -> list["Stage"]:
     from actors.generator import Generator, PromptPreparer
-    from jobs.flow import Stage
+    from jobs.runtime.stages import Stage
 
     prepare = {
-        **cfg.judge.processor,
+        **cfg.model.processor,
+        **cfg.model.pixels,
         "instruction": cfg.prompt,
         "questions": questions,
         "max_context_tokens": cfg.max_context_tokens,
@@ -125,9 +137,9 @@ def _stages(
         "answer_tokens": cfg.max_tokens,
     }
     write = {
-        **cfg.judge.weights,
+        **cfg.model.weights,
         "prompt": instruction.name,
-        "asked": content_id(json.dumps(asked, sort_keys=True)),
+        "asked": content_id(json.dumps(asked | cfg.model.pixels, sort_keys=True)),
         **{name: getattr(cfg, name) for name in ("refusals", "samples", *SAMPLING, "cache_gb", "group_rows")},
         "threads": cfg.resources.judge.threads,
     }
@@ -136,14 +148,11 @@ def _stages(
 
 def show_refusals(run: TableRun) -> None:
     """Count the refusals of a finished run: lines at the terminal, figures and items in `_run/refusals.json`."""
-    counted = refusals.RefusalRates()
-    for footer in open_table(run.target.out, "responses").footers:
-        counted.add(read_unit(footer.object.uri, columns=refusals.COLUMNS))
-    rates = counted.rates()
+    rates = refusal_rates(open_table(run.target.out, "responses"))
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
         for line in refusals.lines(rates) or [f"none in {texts:,} texts"]:
-            cli.say(f"  refusals  {line}")
+            say(f"  refusals  {line}")
 
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
@@ -154,7 +163,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
         instruction = Instruction.from_dict(cfg.prompt)
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
         RefusalRules(cfg.refusals)
-        asking.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
+        settings.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
         if TARGET_WORD in instruction.words:
             raise ValueError(f"prompt {instruction.name!r} speaks of a label; it is for python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
@@ -166,7 +175,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
                 raise ValueError(f"rubric {rubric.name!r} asks about targets, which one JSON answer cannot hold")
             questions = asked_questions(rubric)
         shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
-        asking.check(cfg, empty_context=cfg.empty_context, shows=shows)
+        settings.check(cfg, empty_context=cfg.empty_context, shows=shows)
     except ValueError as error:
         raise InputError(f"generate: {error}") from error
     return instruction, questions

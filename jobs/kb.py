@@ -16,25 +16,25 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs import cli, screen
-from jobs.cli import say
-from jobs.config import Common, plain
 from jobs.corpora.knowledge_base import (
     Bad,
-    Entry,
     KnowledgeBaseConfig,
+    NodeEntry,
     entries,
     find_files,
     image_id,
     text_id,
     windows,
 )
-from jobs.progress import Reporter
-from jobs.resources import demands
+from jobs.runtime import cli, lifecycle, summary
+from jobs.runtime.config import Common, plain
+from jobs.runtime.console import say
+from jobs.runtime.progress import Reporter
+from jobs.runtime.resources import demands
 from jobs.store import locations
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import unit_of_file
-from jobs.store.writer import Reject, Task, UnitWriter
+from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
 ROWS_AT_A_TIME = 10_000
@@ -53,7 +53,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     files = find_files(cfg.knowledge_base)
     source = plain(cfg.knowledge_base)
     plans = {
-        part: Plan(
+        part: TablePlan(
             out=locations.join(locations.absolute(cfg.out), part),
             table=table,
             identity={"part": part, "knowledge_base": {k: v for k, v in source.items() if k != "path"}},
@@ -64,21 +64,21 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         )
         for part, table in PARTS.items()
     }
+    needs = demands(cfg.resources, ["kb"], streamed=False)
     if cfg.plan:
         for plan in plans.values():
-            screen.show_plan("kb", plan, demands(cfg.resources, ["kb"], streamed=False))
+            summary.show_plan("kb", plan, needs)
         return None
-    from jobs import flow, session
+    lifecycle.ready(cfg, list(plans.values()), needs)
+    from jobs.runtime import stages
 
-    session.start(cfg.ray, cfg.resources)
-    flow.check(cfg.resources, ["kb"], streamed=False)
     manifests = {}
     for part, plan in plans.items():
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-        stage = flow.Stage("kb", ReadUnit, {"part": part, "config": cfg.knowledge_base})
-        flow.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")
+        stage = stages.Stage("kb", ReadUnit, {"part": part, "config": cfg.knowledge_base})
+        stages.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")
         manifests[part] = run.finish()
-        screen.show_result(f"kb {part}", manifests[part], run)
+        summary.show_result(f"kb {part}", manifests[part], run)
     _say_what_is_there(manifests)
     return manifests
 
@@ -95,10 +95,10 @@ class ReadUnit:
         self._part, self._config = part, config
         self._schema = TABLES[PARTS[part]].schema()
 
-    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
 
-        def whole() -> Iterator[Entry]:
+        def whole() -> Iterator[NodeEntry]:
             for entry in entries(uri, self._config):
                 if isinstance(entry, Bad):
                     writer.reject(Reject(uri, entry.row, entry.reason, entry.message))
@@ -122,10 +122,10 @@ class ReadUnit:
         if rows:
             writer.write(pa.Table.from_pylist(rows, schema=self._schema))
 
-    def _nodes(self, of: Iterator[Entry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
+    def _nodes(self, of: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
         rows = 0
 
-        def counted() -> Iterator[Entry]:
+        def counted() -> Iterator[NodeEntry]:
             nonlocal rows
             for entry in of:
                 rows += 1
@@ -135,10 +135,10 @@ class ReadUnit:
         writer.counts.filtered["same_node"] = rows - len(made)
         return iter(made)
 
-    def _rows(self, of: Iterator[Entry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
+    def _rows(self, of: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
         """Each row of the part once, in order of appearance."""
         key = "text_id" if PARTS[self._part] == "texts" else None
-        make: Callable[[Entry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _MAKERS[self._part]
+        make: Callable[[NodeEntry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _MAKERS[self._part]
         seen: set[bytes] = set()  # 16 bytes a row, that a node named in two rows does not write a text twice
         for entry in of:
             for row in make(entry, self._config):
@@ -150,7 +150,7 @@ class ReadUnit:
                     yield row
 
 
-def nodes(of: Iterator[Entry], config: KnowledgeBaseConfig) -> list[dict[str, Any]]:
+def nodes(of: Iterator[NodeEntry], config: KnowledgeBaseConfig) -> list[dict[str, Any]]:
     """Rows of the table `nodes`: the rows of one node in a file put together, in order of first appearance."""
     lemmas: dict[str, dict[str, dict[str, None]]] = {}
     glosses: dict[str, dict[str, str]] = {}
@@ -175,27 +175,27 @@ def nodes(of: Iterator[Entry], config: KnowledgeBaseConfig) -> list[dict[str, An
     ]
 
 
-def _lemmas(entry: Entry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+def _lemmas(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for lemma in entry.lemmas:
         yield _text("lemma", entry, lemma)
 
 
-def _glosses(entry: Entry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+def _glosses(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     if entry.gloss:
         yield _text("gloss", entry, entry.gloss)
 
 
-def _articles(entry: Entry, config: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+def _articles(entry: NodeEntry, config: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for window in windows(entry.article, config):
         yield _text("article", entry, window)
 
 
-def _node_images(entry: Entry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+def _node_images(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for name in entry.images:
         yield {"node_id": entry.node_id, "image_id": image_id(name)}
 
 
-def _text(role: str, entry: Entry, text: str) -> dict[str, Any]:
+def _text(role: str, entry: NodeEntry, text: str) -> dict[str, Any]:
     return {
         "text_id": text_id(role, entry.node_id, entry.language, text),
         "role": role,

@@ -1,6 +1,6 @@
 """Rank the entities of a knowledge base that a picture shows -> table `links`.
 
-    python -m jobs.link method=lemma_vision neighbors=R/near_pictures kb.path=R/kb kb.vectors=R/kb_lemmas \
+    python -m jobs.link method=lemma_vision neighbors=R/near_pictures kb.path=R/kb kb.vectors=R/kb_lemmas \\
         pictures=R/embeddings out=R/links/lemma_vision
     python -m jobs.link method=frequency_vision neighbors=R/near_pictures kb.path=R/kb out=R/links/frequency
     python -m jobs.link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
@@ -9,7 +9,7 @@ CAIRE's methods (sections 3.1, A.3, A.4). The vision ones take the nodes that th
 base carry (neighbors: pictures searched in the knowledge base's pictures, k=20) and order them by lemma, by gloss or
 by how many of the pictures carry them. The others search the texts of the whole knowledge base (neighbors: pictures
 searched in the embedded R/kb/lemmas, glosses or articles, with k well above the nodes wanted: a node has several).
-How often the right node is among the first: jobs.score.
+How often the right node is among the first: jobs.evaluate.
 """
 
 import sys
@@ -27,26 +27,26 @@ from actors.linking import (
     METHODS,
     SEVERAL,
     TEXT_METHODS,
-    Hit,
     Link,
+    LinkedText,
     Seen,
     by_frequency,
     by_similarity,
     by_text,
     candidates,
 )
-from jobs import cli, exclusions, running
-from jobs.cli import say
-from jobs.config import Common, plain
-from jobs.contamination import KnownPictures
 from jobs.corpora.embeddings import check_alike, made_by
 from jobs.errors import InputError, RunError
-from jobs.progress import Reporter
+from jobs.retrieval.contamination import KnownPictures
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import Common, plain
+from jobs.runtime.console import say
+from jobs.runtime.progress import Reporter
 from jobs.store import locations
-from jobs.store.lookup import Lookup
+from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import Plan
-from jobs.store.writer import Task, UnitWriter
+from jobs.store.run import TablePlan
+from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
 
 TEXTS = {  # which texts of the knowledge base a method reads
@@ -97,7 +97,7 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
     vectors = _vectors(cfg)
     compared = {"images": cfg.images, "kb.images": cfg.kb.images}
     pictures = {name: open_table(uri, "images") for name, uri in compared.items() if uri is not None}
-    plan = Plan(
+    plan = TablePlan(
         out=cfg.out,
         table="links",
         identity={
@@ -117,17 +117,17 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         metadata={"method": cfg.method},
         derived=True,
     )
-    run = running.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False)
+    run = lifecycle.begin("link", cfg, plan, pools=["link"], note=cfg.method, streamed=False)
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
     settings = {name: getattr(cfg, name) for name in ("method", "k", "nearest", "several", "language")}
     lookups = _lookups(cfg, kb, vectors)
     known = KnownPictures(
         lookups["node_images"], pictures.get("images"), pictures.get("kb.images"), hold=int(cfg.kb.hold_gb * 2**30)
     )
-    stage = flow.Stage(
+    stage = stages.Stage(
         "link",
         LinkUnit,
         {
@@ -137,8 +137,8 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
             "excluded": exclusions.keep(run, excluded),
         },
     )
-    flow.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
-    manifest = running.end("link", run)
+    stages.process(run, name="link", stage=stage, resources=cfg.resources, total=near.rows, counted="rows")
+    manifest = lifecycle.end("link", run, excluded)
     _check_known(cfg, near, manifest)
     if near_ones := manifest["counts"]["tallies"].get(NEAR):
         say(f"  {sum(near_ones.values()):,} pictures look like one of the knowledge base and are not left out")
@@ -201,12 +201,16 @@ def _vectors(cfg: LinkConfig) -> dict[str, TableSource]:
     return found
 
 
-def _lookups(cfg: LinkConfig, kb: Mapping[str, TableSource], vectors: Mapping[str, TableSource]) -> dict[str, Lookup]:
+def _lookups(
+    cfg: LinkConfig, kb: Mapping[str, TableSource], vectors: Mapping[str, TableSource]
+) -> dict[str, RowLookup]:
     hold = int(cfg.kb.hold_gb * 2**30)
 
-    def lookup(source: TableSource, key: str, *columns: str) -> Lookup:
+    def lookup(source: TableSource, key: str, *columns: str) -> RowLookup:
         objects = [footer.object for footer in source.footers]
-        return Lookup([o.uri for o in objects], key=key, columns=columns, size=sum(o.size for o in objects), hold=hold)
+        return RowLookup(
+            [o.uri for o in objects], key=key, columns=columns, size=sum(o.size for o in objects), hold=hold
+        )
 
     made = {
         "nodes": lookup(kb["nodes"], "node_id", "lemmas"),
@@ -232,14 +236,14 @@ class LinkUnit:
         several: str,
         language: str,
         known: KnownPictures | None,
-        lookups: Mapping[str, Lookup],
+        lookups: Mapping[str, RowLookup],
         excluded: str | None,
     ) -> None:
         self._method, self._k, self._nearest, self._several = method, k, nearest, several
         self._language, self._known, self._lookups = language, known, lookups
         self._excluded = exclusions.kept(excluded)
 
-    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         rows = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
         rows = rows.sort_by([("query_id", "ascending"), ("rank", "ascending")])
         near: dict[str, list[tuple[str, float]]] = defaultdict(list)
@@ -258,8 +262,9 @@ class LinkUnit:
 
     def _left_out(self, near: Mapping[str, object], writer: UnitWriter) -> list[str]:
         """Excluded queries, and if asked for those that are pictures of the knowledge base; counted."""
-        excluded = [query for query in near if query in self._excluded]
+        excluded = [query for query in near if self._excluded.hit(query)]
         writer.counts.filtered["excluded"] = len(excluded)
+        exclusions.count(writer.counts, self._excluded.take_matched())
         if self._known is None:
             return excluded
         found = self._known.among(set(near) - set(excluded))
@@ -272,7 +277,7 @@ class LinkUnit:
         found = self._texts(item for hits in near.values() for item, _ in hits)
         _count_unknown(near, found, writer)
         return {
-            query: by_text((Hit(found[item][0], item, score) for item, score in hits if item in found), self._k)
+            query: by_text((LinkedText(found[item][0], item, score) for item, score in hits if item in found), self._k)
             for query, hits in near.items()
         }
 

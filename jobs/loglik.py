@@ -1,6 +1,6 @@
 """Rate labels by how likely a model is to name them, debiased -> table `ratings`.
 
-    python -m jobs.loglik input=R/images records=R/records judge=qwen2.5-vl-7b \\
+    python -m jobs.loglik input=R/images records=R/records model=qwen2.5-vl-7b \\
         'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
@@ -25,17 +25,23 @@ from actors.vlm.instructions import QUESTIONS_WORD, Instruction
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.loglik import NO_THRESHOLD, Moments, Setting, check_settings
 from actors.vlm.rubric import TARGET_WORD
-from jobs import asking, cli, exclusions, running
-from jobs.asking import AskingConfig
-from jobs.config import plain
 from jobs.errors import InputError
-from jobs.items import Sources, reading, sources_of
-from jobs.store.reading import open_table, read_unit, tables_in
-from jobs.store.run import Plan, TableRun
-from jobs.targets import read_targets
+from jobs.judging import kept_raters, kept_rubric, settings
+from jobs.judging.items import ItemTables, reading, sources_of
+from jobs.judging.rating_tables import open_ratings
+from jobs.judging.settings import AskingConfig
+from jobs.judging.targets import read_targets
+from jobs.models import picture_tokens
+from jobs.models.plan import plan_lines
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Exclusions
+from jobs.store.reading import open_table, read_unit
+from jobs.store.run import TablePlan, TableRun
 
 if TYPE_CHECKING:
-    from jobs.flow import Stage
+    from jobs.runtime.stages import Stage
 
 
 @dataclass
@@ -52,49 +58,56 @@ class LoglikConfig(AskingConfig):
 
 def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    instruction, settings, targets = _checked(cfg)
+    instruction, pairs, targets = _checked(cfg)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)
     reference = _reference(cfg.reference)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = _plan(cfg, instruction, settings, targets, sources=sources, excluded=excluded)
-    note = f"scores {sources.items.rows * len(targets):,} labels under {len(settings)} settings"
-    run = running.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note)
+    plan = _plan(cfg, instruction, pairs, targets, sources=sources, excluded=excluded)
+    note = f"scores {sources.items.rows * len(targets):,} labels under {len(pairs)} settings"
+    if cfg.plan and pictures:
+        note += picture_tokens.expected(cfg.model, sources.pictures)
+    run = lifecycle.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
-    read = reading(run, sources, fields=fields, pictures=pictures, held=excluded)
-    flow.stream(
+    read = reading(sources, fields=fields, pictures=pictures)
+    stages.stream(
         run,
         name="loglik",
-        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
-        stages=_stages(cfg, settings, targets),
+        read=stages.Read(read, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        stages=_stages(cfg, pairs, targets),
         resources=cfg.resources,
     )
-    manifest = running.end("loglik", run)
+    manifest = lifecycle.end("loglik", run, excluded)
+    picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     if reference:
-        show_sweep(run, reference, settings)
+        show_sweep(run, reference, pairs)
     return manifest
 
 
 def _plan(
     cfg: LoglikConfig,
     instruction: Instruction,
-    settings: list[Setting],
+    pairs: list[Setting],
     targets: list[str],
     *,
-    sources: Sources,
-    excluded: frozenset[str],
-) -> Plan:
-    return Plan(
+    sources: ItemTables,
+    excluded: Exclusions,
+) -> TablePlan:
+    from actors.loglik_rater import QUESTION
+
+    kept = kept_rubric.of_prompt(instruction, QUESTION, cfg.prompt)
+    return TablePlan(
         out=cfg.out,
         table="ratings",
         identity={
-            "judge": cfg.judge.identity,
+            "model": cfg.model.identity,
             "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
             "targets": content_id(*targets),
-            "settings": [setting.name for setting in settings],
+            "settings": [setting.name for setting in pairs],
             "max_context_tokens": cfg.max_context_tokens,
             "empty_context": cfg.empty_context,
             **sources.identity,
@@ -102,38 +115,40 @@ def _plan(
         },
         units=sources.units(),
         config=plain(cfg),
-        metadata={"rubric": instruction.name, "rater": cfg.judge.rater},
+        metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,
-        models={cfg.judge.name: cfg.judge.rater},
+        models={cfg.model.name: cfg.model.rater},
+        files=kept.files,
     )
 
 
-def _stages(cfg: LoglikConfig, settings: list[Setting], targets: list[str]) -> list["Stage"]:
+def _stages(cfg: LoglikConfig, pairs: list[Setting], targets: list[str]) -> list["Stage"]:
     from actors.generator import PromptPreparer
     from actors.loglik_rater import LoglikRater
-    from jobs.flow import Stage
+    from jobs.runtime.stages import Stage
 
     prepare = {
-        **cfg.judge.processor,
+        **cfg.model.processor,
+        **cfg.model.pixels,
         "instruction": cfg.prompt,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
         "answer_tokens": max(len(target.encode()) + 1 for target in targets),  # a token is a byte at the least
     }
     rate = {
-        **cfg.judge.weights,
+        **cfg.model.weights,
         "instruction": cfg.prompt,
         "targets": targets,
-        "settings": [tuple(setting) for setting in settings],
+        "settings": [tuple(setting) for setting in pairs],
         "threads": cfg.resources.judge.threads,
     }
-    rows_out = len(targets) * len(settings)
+    rows_out = len(targets) * len(pairs)
     return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=rows_out)]
 
 
-def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], settings: list[Setting]) -> None:
+def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], pairs: list[Setting]) -> None:
     """Pearson's correlation of each setting's scores with the reference, the best first; kept with the run."""
-    moments = {setting.name: Moments() for setting in settings}
+    moments = {setting.name: Moments() for setting in pairs}
     items = pa.array(sorted({item for item, _ in reference}), pa.string())
     for footer in open_table(run.target.out, "ratings").footers:
         rows = read_unit(footer.object.uri, columns=["item_id", "target", "condition", "score", "status"])
@@ -144,7 +159,7 @@ def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], settings:
     run.keep("sweep.json", json.dumps(kept, indent=1).encode())
     for name, each in best:
         figure = "undefined" if each.pearson is None else f"{each.pearson:.3f}"
-        cli.say(f"  {name:24} Pearson {figure} with the reference, {each.n:,} pairs")
+        say(f"  {name:24} Pearson {figure} with the reference, {each.n:,} pairs")
 
 
 def _pairs(rows: pa.Table, reference: dict[tuple[str, str], float]) -> dict[str, tuple[list[float], list[float]]]:
@@ -162,11 +177,11 @@ def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
     """Mean score of each item and target over the raters of the reference.
 
     Raises:
-        InputError: no such table, or no score in it.
+        InputError: no such table, no score in it, or as `open_ratings`.
     """
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0])
-    for uri in tables_in(pattern) if pattern else ():
-        for rows in open_table(uri, "ratings").batches(["item_id", "target", "score", "status"]):
+    for source in open_ratings([pattern]) if pattern else ():
+        for rows in source.batches(["item_id", "target", "score", "status"]):
             for row in rows.to_pylist():
                 if row["status"] == Status.OK and row["score"] is not None:
                     entry = sums[row["item_id"], row["target"]]
@@ -178,8 +193,8 @@ def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
 
 
 def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
-    from actors.encoder_rater import check_targets
     from actors.loglik_rater import check_start
+    from actors.zero_shot_rater import check_targets
 
     targets = list(read_targets(cfg.targets) or ())
     try:
@@ -188,13 +203,13 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
         if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt {instruction.name!r} uses {sorted(used)[0]!r}; here the label follows its start")
         check_targets(targets)
-        settings = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
-        check_settings(settings)
+        pairs = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
+        check_settings(pairs)
         shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
-        asking.check(cfg, empty_context=cfg.empty_context, shows=shows)
+        settings.check(cfg, empty_context=cfg.empty_context, shows=shows)
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error
-    return instruction, settings, targets
+    return instruction, pairs, targets
 
 
 JOB = cli.Job("loglik", LoglikConfig, execute)

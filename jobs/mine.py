@@ -20,18 +20,19 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.titles import MATCHES, Fold, TitleMatcher
-from jobs import cli, exclusions, running, screen
-from jobs.config import Common, plain
-from jobs.corpora import wit, wit_base
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
-from jobs.corpora.wit import Hit, WitConfig, split_of
+from jobs.corpora.wit import reader, wit_base
+from jobs.corpora.wit.reader import MatchedRow, WitConfig, split_of
 from jobs.errors import InputError
-from jobs.progress import Reporter
+from jobs.runtime import cli, exclusions, lifecycle, summary
+from jobs.runtime.config import Common, plain
+from jobs.runtime.console import say
+from jobs.runtime.progress import Reporter
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.run import Plan
+from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file
-from jobs.store.writer import Task, UnitWriter
+from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES, WIT_COLUMNS
 
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
@@ -39,7 +40,7 @@ TERMS_COUNTED = 1000  # hits by term kept in a unit's footer, the most frequent
 HEADER_THREADS = 16
 LETTERS_SHOWN = 20
 CORPORA: dict[str, Any] = {
-    "wit": wit,
+    "wit": reader,
     "wit_base": wit_base,
 }  # modules with find_files, check_header, scan_file, scanner
 SUSPECT = 0.5  # a term of whose hits more lie inside longer words is named
@@ -68,9 +69,9 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     _check_names(files)
     terms = read_terms(cfg.terms, fold)
     if cfg.match == "substring" and (letters := [term for term in terms if len(term) == 1]):
-        screen.say(f"  terms of one character, which many titles hold: {', '.join(letters[:LETTERS_SHOWN])}")
+        say(f"  terms of one character, which many titles hold: {', '.join(letters[:LETTERS_SHOWN])}")
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = Plan(
+    plan = TablePlan(
         out=cfg.out,
         table="records",
         identity={
@@ -85,10 +86,10 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
         metadata={},
         derived=False,
     )
-    run = running.begin("mine", cfg, plan, pools=["mine"], note=f"{len(terms):,} terms", streamed=False)
+    run = lifecycle.begin("mine", cfg, plan, pools=["mine"], note=f"{len(terms):,} terms", streamed=False)
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
     # The workers read the terms from the table's own folder: a million of them do not travel in an argument.
     kept = run.keep("terms.json", pack(terms))
@@ -96,14 +97,14 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
     step, counted = (10**6, "MB") if size > 10**7 else (10**3, "kB")  # of compressed input, for the progress line
     known = {"terms": kept, "excluded": exclusions.keep(run, excluded), "match": cfg.match, "fold": fold}
     read = {"corpus": cfg.corpus.name, "language": cfg.corpus.language, "step": step}
-    stage = flow.Stage("mine", MineUnit, {**known, **read})
-    flow.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
-    manifest = running.end("mine", run)
+    stage = stages.Stage("mine", MineUnit, {**known, **read})
+    stages.process(run, name="mine", stage=stage, resources=cfg.resources, total=size // step, counted=counted)
+    manifest = lifecycle.end("mine", run, excluded)
     tallies = manifest["counts"]["tallies"]
-    screen.show_tally("hits by term", tallies.get("term", {}))
-    screen.show_tally("mostly inside longer words (match=word leaves them out)", _suspects(tallies))
-    screen.show_tally("files scanned by", tallies.get("scanned_by", {}))
-    screen.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
+    summary.show_tally("hits by term", tallies.get("term", {}))
+    summary.show_tally("mostly inside longer words (match=word leaves them out)", _suspects(tallies))
+    summary.show_tally("files scanned by", tallies.get("scanned_by", {}))
+    summary.show_tally("rows read by the csv module", tallies.get("read_by_csv", {}))
     return manifest
 
 
@@ -136,7 +137,7 @@ class MineUnit:
         self._corpus, self._language, self._step = CORPORA[corpus], language, step
         self._bytes_left = 0  # read and not yet told, less than a step
 
-    def __call__(self, task: Task, writer: UnitWriter, report: Reporter) -> None:
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
         seen: Counter[str] = Counter()
         hits: Counter[str] = Counter()
@@ -157,7 +158,7 @@ class MineUnit:
         )
         for hit in scanned:
             row = record(uri, hit, self._sources, seen)
-            if row["image_id"] in self._excluded:
+            if self._excluded.hit(row["image_id"], row["image_url"]):
                 writer.counts.filtered["excluded"] += 1
                 continue
             held.append(row)
@@ -175,9 +176,10 @@ class MineUnit:
         writer.counts.tallies["term"] = counted
         if within := {term: n for term, n in inside.items() if term in counted}:
             writer.counts.tallies["inside_word"] = within
+        exclusions.count(writer.counts, self._excluded.take_matched())
 
 
-def record(uri: str, hit: Hit, sources: Mapping[str, Sequence[str]], seen: Counter[str]) -> dict[str, Any]:
+def record(uri: str, hit: MatchedRow, sources: Mapping[str, Sequence[str]], seen: Counter[str]) -> dict[str, Any]:
     """A row of `records`. `seen` counts equal rows of the file, so that a repeated row has an id of its own."""
     name = PurePosixPath(uri).name
     content = content_id(name, *(hit.fields[c] or "" for c in WIT_COLUMNS))

@@ -15,12 +15,13 @@ from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
 from actors.vlm.rubric import Rubric, identity
-from jobs import cli, exclusions, running
-from jobs.config import Common, plain
 from jobs.errors import InputError
+from jobs.judging import kept_raters, kept_rubric
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import Common, plain
 from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan
-from jobs.store.writer import Task
+from jobs.store.run import TablePlan
+from jobs.store.writer import UnitTask
 
 COLUMNS = ["item_id", "model", "prompt", "sample", "text", "status", "error_kind", "error_message"]
 
@@ -42,7 +43,8 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     rubric = Rubric.from_dict(cfg.rubric)
     responses = open_table(cfg.input, "responses")
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = Plan(
+    kept = kept_rubric.of_rubric(rubric, cfg.rubric)
+    plan = TablePlan(
         out=cfg.out,
         table="ratings",
         identity={
@@ -52,27 +54,30 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         },
         units=responses.units(),
         config=plain(cfg),
-        metadata={"rubric": rubric.name, "rater": responses.metadata.get("remine.model", "")},
+        metadata={**kept.metadata, "rater": responses.metadata.get("remine.model", "")},
         derived=True,
+        files=kept.files,
     )
     per_response = len(rubric.questions)
     note = f"reads {responses.rows * per_response:,} answers ({responses.rows:,} responses x {per_response})"
-    run = running.begin("parse", cfg, plan, pools=["decode"], note=note)
+    run = lifecycle.begin("parse", cfg, plan, pools=["decode"], note=note)
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
-    flow.stream(
+    stages.stream(
         run,
         name="parse",
-        read=flow.Read(written, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=[flow.Stage("decode", AnswerReader, {"rubric": cfg.rubric}, rows_out=per_response)],
+        read=stages.Read(written, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        stages=[stages.Stage("decode", AnswerReader, {"rubric": cfg.rubric}, rows_out=per_response)],
         resources=cfg.resources,
     )
-    return running.end("parse", run)
+    manifest = lifecycle.end("parse", run, excluded)
+    kept_raters.keep(run, kept_raters.read([responses]))  # those who wrote the answers
+    return manifest
 
 
-def written(task: Task) -> pa.Table:
+def written(task: UnitTask) -> pa.Table:
     """A unit's responses as the reader takes them."""
     return read_unit(task.unit.inputs[0].uri, columns=COLUMNS)
 

@@ -1,6 +1,6 @@
 """Fill a template with every combination of values -> table `texts`, to be embedded and searched for.
 
-    python -m jobs.prompts out=R/prompts                                 (CAIRE's 20 concepts in 10 countries)
+    python -m jobs.prompts out=R/prompts  # CAIRE's 20 concepts in 10 countries
     python -m jobs.prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
 
 An axis is a list of values, or a text file with one a line. The column `source` of a text tells its values as JSON.
@@ -19,12 +19,12 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli
-from jobs.cli import say
-from jobs.config import plain
 from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.small import write_small
+from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
 MOST = 1_000_000  # prompts; more is a mistake in the axes

@@ -11,7 +11,7 @@ table OUT/metrics, replacing an earlier report in the same place.
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,24 +20,31 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.local_models import is_local
-from jobs import cli, config, exclusions, figuring
-from jobs.cli import say
+from jobs.analysis import compute
+from jobs.analysis.attributes import read_items, read_raters
+from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.known import read_items, read_raters
-from jobs.metrics.distributions import Distribution, Distributions, figures_of
-from jobs.metrics.figure import Figure, figures_table
-from jobs.metrics.suite import FigureSettings
-from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
+from jobs.judging import kept_raters
+from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics, read_rubrics
+from jobs.judging.rating_tables import open_ratings
+from jobs.metrics import refusals
+from jobs.metrics.distributions import Distribution, Distributions, metrics_of
+from jobs.metrics.metric import Metric
+from jobs.metrics.suite import MetricSettings
+from jobs.page.model import FunnelStep, ModelFacts, Page, Picture, PictureRating, TableSummary, Wording
 from jobs.page.render import render
 from jobs.page.thumbnails import thumbnail
-from jobs.reduction import Reduction
+from jobs.runtime import cli, config, exclusions, summary
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Barred
 from jobs.store import locations
-from jobs.store.locations import Object
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
-from jobs.store.small import write_small
 
 HUMAN = "human"  # the method of people's ratings
 EVERYBODY, FEW = "people, all together", 8  # of more people the page shows one distribution
+TABLES_NAMED = 3  # in a notice
 RULE_LABELS = {  # rules of curate, in its order, as a reader knows them
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",
@@ -67,50 +74,55 @@ class ReportConfig:
     embeddings: str | None = None  # a table of embeddings, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
     items: str | None = None  # attributes to disaggregate by, targets, right values
-    responses: str | None = None  # whose model, prompt and length the ratings are about
+    responses: str | None = None  # whose model, prompt and length the ratings are about; how often they are refusals
     spans: list[str] = field(default_factory=list)  # tables, or globs of tables
     texts: str | None = None  # of the spans, for tokens
     questions: str | None = None  # scene graphs: questions with their parents, answered in ratings
     questions_rubric: str = "dsg"  # the rubric of those answers
     likert: str | None = None  # rubric/question of people's ratings that scene graphs are correlated with
-    figures: FigureSettings = field(default_factory=FigureSettings)
+    figures: MetricSettings = field(default_factory=MetricSettings)
     title: str = "Report"  # of the page
     gallery: int = 48  # pictures shown: a sample that depends on their ids alone
-    exclusions: str | None = None  # file of pictures that must not be used (jobs.exclusions)
-    rubric_dir: str | None = None  # more rubrics, for the words of questions; conf/rubric is always read
+    exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
 def execute(cfg: ReportConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if cfg.gallery < 0:
         raise InputError(f"gallery={cfg.gallery}: at least 0")
-    ratings = [open_table(uri, "ratings") for pattern in cfg.ratings for uri in tables_in(pattern)]
+    ratings = open_ratings(cfg.ratings)
     named = {"matches": "records", "records": "records", "images": "images", "embeddings": "embeddings"}
     read = {key: open_table(uri, table) for key, table in named.items() if (uri := getattr(cfg, key))}
     beside = _beside(cfg)
     sources = [*read.values(), *ratings, *(source for found in beside.values() for source in found)]
-    if not (read or ratings or beside["spans"]):
-        raise InputError("report: nothing to report on; give ratings=, images=, records=, matches= or spans=")
-    figuring.check(cfg.figures)
+    if not (read or ratings or beside["spans"] or beside.get("responses")):
+        raise InputError(
+            "report: nothing to report on; give ratings=, responses=, images=, records=, matches= or spans="
+        )
+    compute.check(cfg.figures)
+    rubrics = read_rubrics(ratings)
+    models = kept_raters.read([*ratings, *beside.get("responses", ())])
+    words = wording(rubrics)
     refuse_foreign(cfg.out, "index.html")
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    chosen = sample(read["images"], cfg.gallery, excluded) if "images" in read else set()
-    words, scales = wording(cfg.rubric_dir)
+    barred = exclusions.Barred(excluded.marks)
+    chosen = sample(read["images"], cfg.gallery, barred) if "images" in read else set()
     with Reduction(by=cfg.figures.by, keep_ids=cfg.figures.crowdtruth) as reduction:
-        distributions, crowd, of_chosen = reduce(ratings, chosen, excluded, reduction)
+        distributions, crowd, of_chosen = reduce(ratings, chosen, barred, reduction)
         figures = list(
             _figures(
                 cfg,
                 reduction,
                 distributions=distributions,
-                scales=scales,
+                rubrics=rubrics,
+                models=models,
                 ratings=ratings,
                 beside=beside,
-                excluded=excluded,
+                barred=barred,
             )
         )
-    told = [figure for found in distributions.result() for figure in figures_of(found)]
+    told = [figure for found in distributions.result() for figure in metrics_of(found)]
     inputs = [footer.object for source in sources for footer in source.footers]
     identity = {"inputs": [source.identity for source in sources]}
     manifest = write_metrics(cfg.out, [*told, *figures], inputs=inputs, identity=identity, settings=config.plain(cfg))
@@ -118,7 +130,8 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         title=cfg.title,
         lede=_lede(read, distributions),
         provenance=_provenance(sources, manifest),
-        notices=_notices(sources),
+        models=[_model(row) for row in models],
+        notices=[*_notices(sources), *_without_rubric(rubrics)],
         steps=list(_steps(read)),
         tables=[_summary(key, source) for key, source in read.items()]
         + [_summary(f"ratings by {_rater(source)}", source) for source in ratings],
@@ -133,14 +146,16 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
     say(f"  {manifest['counts']['rows_out']:,} figures in {manifest['out']}")
+    summary.show_exclusions(excluded, barred.matched)
     return manifest
 
 
-def sample(images: TableSource, size: int, excluded: frozenset[str]) -> set[str]:
+def sample(images: TableSource, size: int, barred: Barred) -> set[str]:
     """`size` image_ids that are not excluded: the smallest. Ids are hashes, so no order of reading changes them."""
     smallest: list[str] = []
-    for batch in images.batches(["image_id"]):
-        smallest = sorted({*smallest, *batch["image_id"].to_pylist()} - excluded)[:size]
+    for batch in images.batches(["image_id", "source_url"]):
+        out = barred.mask(batch["image_id"]) | barred.mask(batch["source_url"])
+        smallest = sorted({*smallest, *batch["image_id"].filter(pa.array(~out)).to_pylist()})[:size]
     return set(smallest)
 
 
@@ -159,29 +174,34 @@ def _figures(
     reduction: Reduction,
     *,
     distributions: Distributions,
-    scales: Mapping[tuple[str, str], tuple[float, float]],
+    rubrics: Rubrics,
+    models: Sequence[Mapping[str, Any]],
     ratings: Sequence[TableSource],
     beside: Mapping[str, Sequence[TableSource]],
-    excluded: frozenset[str],
-) -> Iterator[Figure]:
+    barred: Barred,
+) -> Iterator[Metric]:
     """Everything but the distributions."""
-    raters = read_raters(beside["raters"], reduction.methods, gold=cfg.figures.gold, groups=_groups(cfg, beside))
+    raters = read_raters(
+        beside["raters"], reduction.methods, gold=cfg.figures.gold, groups=_groups(cfg, beside), kept=models
+    )
     single = {key: next(iter(beside.get(key, ())), None) for key in ("items", "responses", "texts", "questions")}
-    items = read_items(single["items"], single["responses"], figuring.attributes(cfg.figures))
-    figuring.check_attributes(cfg.figures, items.named)
+    items = read_items(single["items"], single["responses"], compute.attributes(cfg.figures))
+    compute.check_attributes(cfg.figures, items.named)
     orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
 
     def of_a_graph(rubric: str, question: str) -> bool:
         return single["questions"] is not None and rubric == cfg.questions_rubric
 
-    yield from figuring.question_figures(
-        reduction, raters, items, cfg.figures, orders=orders, scales=scales, skip=of_a_graph
+    yield from compute.question_metrics(
+        reduction, raters, items, cfg.figures, orders=orders, scale=rubrics.scale, skip=of_a_graph
     )
+    if single["responses"]:
+        yield from refusals.figures(refusal_rates(single["responses"], barred=barred))
     if beside["spans"]:
-        yield from figuring.span_figures(beside["spans"], single["texts"], span_kinds(beside, cfg), cfg.figures.overlap)
+        yield from compute.span_metrics(beside["spans"], single["texts"], span_kinds(beside, cfg), cfg.figures.overlap)
     if single["questions"]:
-        yield from figuring.dsg_figures(
-            ratings, single["questions"], rubric=cfg.questions_rubric, likert=cfg.likert, barred=excluded
+        yield from compute.dsg_metrics(
+            ratings, single["questions"], rubric=cfg.questions_rubric, likert=cfg.likert, barred=barred
         )
 
 
@@ -202,7 +222,7 @@ def span_kinds(beside: Mapping[str, Sequence[TableSource]], cfg: ReportConfig) -
 
 
 def reduce(
-    ratings: Sequence[TableSource], chosen: set[str], excluded: frozenset[str], reduction: Reduction
+    ratings: Sequence[TableSource], chosen: set[str], barred: Barred, reduction: Reduction
 ) -> tuple[Distributions, Distributions, dict[str, list[dict[str, Any]]]]:
     """One pass over all ratings but those of excluded items.
 
@@ -213,10 +233,10 @@ def reduce(
     distributions, crowd = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
-    wanted, barred = pa.array(sorted(chosen), pa.string()), pa.array(sorted(excluded), pa.string())
+    wanted = pa.array(sorted(chosen), pa.string())
     for source in ratings:
         for rows_read in source.batches(columns):
-            batch = rows_read.filter(pc.invert(pc.is_in(rows_read["item_id"], barred)))
+            batch = rows_read.filter(pa.array(~barred.mask(rows_read["item_id"])))
             distributions.add(batch)
             reduction.add(batch)
             people = batch.filter(pc.equal(batch["method"], HUMAN))
@@ -235,50 +255,18 @@ def shown(distributions: Distributions, crowd: Distributions, methods: Mapping[s
     return [d for d in distributions.result() if d.rater not in people] + crowd.result()
 
 
-def wording(
-    folder: str | None,
-) -> tuple[dict[tuple[str, str], Wording], dict[tuple[str, str], tuple[float, float]]]:
-    """The words of all known rubrics' questions, and the lowest and highest score of those with a scale."""
-    from omegaconf import OmegaConf
-
-    from actors.vlm.rubric import Rubric
-
-    words, scales = {}, {}
-    files = sorted((config.CONF / "rubric").glob("*.yaml"))
-    found = [p.read_text("utf-8") for p in files]
-    if folder:
-        found += [locations.read_bytes(o.uri).decode() for o in locations.find(folder) if o.uri.endswith(".yaml")]
-    for text in found:
-        data = OmegaConf.to_container(OmegaConf.create(text))
-        rubric = Rubric.from_dict(data)  # type: ignore[arg-type]
-        for question in rubric.questions:
-            labels = {answer.value: answer.label for answer in question.answers}
-            words[rubric.name, question.name] = Wording(question.name.replace("_", " "), question.text, labels)
-            if scores := [answer.score for answer in question.answers if answer.score is not None]:
-                scales[rubric.name, question.name] = min(scores), max(scores)
-    return words, scales
-
-
-def refuse_foreign(out: str, *names: str) -> None:
-    """Refuse a folder that has files of these `names` and not our table of metrics: somebody else wrote them."""
-    out = locations.absolute(out)
-    there = [name for name in names if locations.exists(locations.join(out, name))]
-    if there and not locations.exists(locations.join(out, "metrics", "_run", "identity.json")):
-        raise InputError(f"{out}: {there[0]} is there, and not of this job; nothing is written over it")
-
-
-def write_metrics(
-    out: str, figures: Iterable[Figure], *, inputs: Sequence[Object], identity: dict[str, Any], settings: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the table OUT/metrics, replacing an earlier one, and return its manifest and place."""
-    return write_small(
-        locations.join(locations.absolute(out), "metrics"),
-        figures_table(figures),
-        table="metrics",
-        identity=identity,
-        config=settings,
-        inputs=tuple(inputs),
-    )
+def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
+    """(rubric, question) -> its words, in the rubrics' order; templates of prompts are no words for a page."""
+    return {
+        (rubric.name, question.name): Wording(
+            question.name.replace("_", " "),
+            "" if question.scale == CONTINUOUS else question.text,
+            {answer.value: answer.label for answer in question.answers},
+        )
+        for rubric in rubrics.by_name.values()
+        for question in rubric.questions
+        if question.name != ANY
+    }
 
 
 def _lede(read: dict[str, TableSource], distributions: Distributions) -> str:
@@ -302,6 +290,11 @@ def _provenance(sources: Sequence[TableSource], manifest: dict[str, Any]) -> lis
     return shown
 
 
+def _model(row: Mapping[str, Any]) -> ModelFacts:
+    facts = {name: row[name] or "" for name in ("kind", "model", "revision", "dtype", "engine", "licence")}
+    return ModelFacts(row["rater"], **facts)
+
+
 def _notices(sources: Sequence[TableSource]) -> list[str]:
     models = {source.metadata.get(f"remine.{key}", "") for source in sources for key in ("rater", "encoder")}
     return [
@@ -311,14 +304,25 @@ def _notices(sources: Sequence[TableSource]) -> list[str]:
     ]
 
 
-def _steps(read: dict[str, TableSource]) -> Iterator[Step]:
+def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
+    if rubrics.without:
+        tables = ", ".join(rubrics.without[:TABLES_NAMED])
+        more = f" and {len(rubrics.without) - TABLES_NAMED:,} more" if len(rubrics.without) > TABLES_NAMED else ""
+        keep = "keep no rubric" if len(rubrics.without) > 1 else "keeps no rubric"
+        yield (
+            f"{tables}{more} {keep}: unless another table keeps the rubric of that name, its scale is not known, and "
+            "what rests on the scale is undefined."
+        )
+
+
+def _steps(read: dict[str, TableSource]) -> Iterator[FunnelStep]:
     """The funnel: what went in and what each rule left, from the footers' counts."""
     if "matches" in read:
         counts = read["matches"].counts()
-        yield Step("read from the corpus", counts.rows_in, "records")
+        yield FunnelStep("read from the corpus", counts.rows_in, "records")
         if "language" in counts.filtered:
-            yield Step("in the language asked for", counts.rows_in - counts.filtered["language"], "records")
-        yield Step("title contains a search term", counts.rows_out, "records")
+            yield FunnelStep("in the language asked for", counts.rows_in - counts.filtered["language"], "records")
+        yield FunnelStep("title contains a search term", counts.rows_out, "records")
     if "records" in read:
         counts = read["records"].counts()
         left = counts.rows_in
@@ -327,10 +331,10 @@ def _steps(read: dict[str, TableSource]) -> Iterator[Step]:
             if rule not in applied:
                 continue
             left -= counts.filtered[rule]
-            yield Step(label, left, "records")
+            yield FunnelStep(label, left, "records")
     for key, label in (("images", "picture found and readable"), ("embeddings", "embedded")):
         if key in read:
-            yield Step(label, read[key].counts().status["ok"], "pictures")
+            yield FunnelStep(label, read[key].counts().status["ok"], "pictures")
 
 
 def _summary(name: str, source: TableSource) -> TableSummary:

@@ -5,7 +5,8 @@
 
 The smaller side stays in the workers' memory, the larger streams past. Where the corpus streams, the best of each of
 its work units are a shard of `out`/_partial, so that a killed scan goes on where it was; merging them needs memory for
-queries x k rows, whatever the corpus. Scores are float64 of the vectors as stored; ties go by item_id.
+queries x k rows, whatever the corpus. Scores are float64 of the vectors as stored; ties go by item_id. Rows of the
+corpus that cannot be scored are in `out`/_rejects, whichever side stays in memory.
 """
 
 import sys
@@ -18,17 +19,18 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs import cli, exclusions, running, screen
-from jobs.cli import say
-from jobs.config import Common, plain
 from jobs.corpora.embeddings import Corpus, VectorsConfig, check_alike, find_corpus, made_by, open_tables
-from jobs.corpora.vectors import Layout
-from jobs.devices import check_device
+from jobs.corpora.vectors import VectorLayout
 from jobs.errors import InputError, RunError
-from jobs.neighbors import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
+from jobs.models.devices import check_device
+from jobs.runtime import cli, exclusions, lifecycle, summary
+from jobs.runtime.config import Common, plain
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, tables_in
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.workers.search import TALLY, Calibration, ScanUnit, SearchQueries, merge, read_queries
 
 SIDES = ("auto", "queries", "corpus")
 SCORES = ("inner_product", "cosine")
@@ -77,7 +79,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
         _check_distinct(cfg.queries, sources)
     side = cfg.resident if cfg.resident != "auto" else ("queries" if count <= corpus.rows else "corpus")
     note = f"{count:,} queries, {corpus.rows:,} vectors of {made.dim} numbers, the {side} kept in memory"
-    run = running.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False)
+    run = lifecycle.begin("retrieve", cfg, plan, pools=["search"], note=note, streamed=False)
     if run is None:
         return None
     kept = exclusions.keep(run, excluded)
@@ -85,7 +87,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
         _scan(cfg, run, corpus, queries=sources, calibration=calibration, kept=kept)
     elif run.todo:
         _stream(cfg, run, corpus, calibration, kept)
-    manifest = running.end("retrieve", run)
+    manifest = lifecycle.end("retrieve", run, excluded)
     _account(run.target.out, manifest, corpus)
     if cfg.faiss.out is not None:
         _export(cfg, run, corpus, sources, exclusions.kept(kept))
@@ -115,7 +117,7 @@ def _check_faiss(cfg: RetrieveConfig, corpus: Corpus) -> None:
         # What lies below a table that is none of its own objects makes it unreadable.
         if f"{place}/".startswith(f"{locations.absolute(table)}/"):
             raise InputError(f"faiss.out={cfg.faiss.out}: lies in {key}={table}; an index has a folder of its own")
-    from jobs import faiss_index
+    from jobs.retrieval import faiss_index
 
     faiss_index.check(cfg.faiss.factory, cfg.faiss.probe, dim=corpus.made.dim, rows=corpus.rows)
 
@@ -158,9 +160,9 @@ def _plan(
     corpus: Corpus,
     calibration: Calibration | None,
     excluded: dict[str, str],
-) -> Plan:
+) -> TablePlan:
     units = [unit for source in sources for unit in source.units()]
-    return Plan(
+    return TablePlan(
         out=cfg.out,
         table="neighbors",
         identity={
@@ -184,7 +186,7 @@ def _options(cfg: RetrieveConfig, kept: str | None) -> dict[str, Any]:
     corpus = cfg.corpus
     table = corpus.layout == "table"
     return {
-        "layout": Layout(table, corpus.array, corpus.id, corpus.where),
+        "layout": VectorLayout(table, corpus.array, corpus.id, corpus.where),
         "k": cfg.k,
         "score": cfg.score,
         "device": cfg.device,
@@ -203,18 +205,18 @@ def _scan(
     kept: str | None,
 ) -> None:
     """The corpus streams past the queries; the best of its units are merged."""
-    from jobs import flow
+    from jobs.runtime import stages
 
     out = locations.join(run.target.out, PARTIAL)
     plan = replace(run.plan, out=out, units=corpus.units)
     partial = open_run(plan, resume=True, overwrite=cfg.overwrite, retry=[])
     objects = [footer.object.uri for source in queries for footer in source.footers]
-    stage = flow.Stage("search", ScanUnit, {"queries": objects, **_options(cfg, kept)})
+    stage = stages.Stage("search", ScanUnit, {"queries": objects, **_options(cfg, kept)})
     total = sum(task.unit.rows or 0 for task in partial.todo)
-    flow.process(partial, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
+    stages.process(partial, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
     partial.finish()
-    excluded = exclusions.kept(kept)
-    todo = [(task, read_queries(task.unit.inputs[0].uri, excluded)[0]) for task in run.todo]
+    barred = exclusions.kept(kept)
+    todo = [(task, read_queries(task.unit.inputs[0].uri, barred)[0]) for task in run.todo]
     merge(run, open_table(out, "neighbors"), todo, k=cfg.k, calibration=calibration)
 
 
@@ -222,28 +224,26 @@ def _stream(
     cfg: RetrieveConfig, run: TableRun, corpus: Corpus, calibration: Calibration | None, kept: str | None
 ) -> None:
     """The queries stream past the corpus."""
-    from jobs import flow
+    from jobs.runtime import stages
 
     known = {"corpus": corpus.units, "first": run.units[0].name, "calibration": calibration}
-    stage = flow.Stage("search", SearchQueries, {**known, **_options(cfg, kept)})
+    stage = stages.Stage("search", SearchQueries, {**known, **_options(cfg, kept)})
     total = sum(task.unit.rows or 0 for task in run.todo)
-    flow.process(run, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
+    stages.process(run, name="retrieve", stage=stage, resources=cfg.resources, total=total, counted="rows")
 
 
-def _export(
-    cfg: RetrieveConfig, run: TableRun, corpus: Corpus, sources: list[TableSource], excluded: frozenset[str]
-) -> None:
+def _export(cfg: RetrieveConfig, run: TableRun, corpus: Corpus, sources: list[TableSource], barred: Barred) -> None:
     """Write the index and say how much of the exact result it finds."""
-    from jobs import faiss_index
+    from jobs.retrieval import faiss_index
 
     place = locations.absolute(cfg.faiss.out or "")
     layout, cosine = _options(cfg, None)["layout"], cfg.score == "cosine"
     index, ids = faiss_index.build(
-        corpus, layout, factory=cfg.faiss.factory, probe=cfg.faiss.probe, cosine=cosine, excluded=excluded
+        corpus, layout, factory=cfg.faiss.factory, probe=cfg.faiss.probe, cosine=cosine, barred=barred
     )
     faiss_index.write(index, ids, place)
     exact = open_table(run.target.out, "neighbors")
-    queries = [read_queries(f.object.uri, excluded) for source in sources for f in source.footers]
+    queries = [read_queries(f.object.uri, barred) for source in sources for f in source.footers]
     recall = faiss_index.recall(index, ids, queries, exact, k=cfg.k)
     say(f"  index {place}: {cfg.faiss.factory}, {index.ntotal:,} vectors, recall@{cfg.k} {recall:.4f}")
 
@@ -255,7 +255,7 @@ def _account(out: str, manifest: dict[str, Any], corpus: Corpus) -> None:
         RunError: it is not.
     """
     tally = manifest["counts"]["tallies"].get(TALLY, {})
-    screen.show_tally(TALLY, tally)
+    summary.show_tally(TALLY, tally)
     if sum(tally.values()) != corpus.rows:
         raise RunError(f"{out}: {sum(tally.values()):,} of the corpus's {corpus.rows:,} rows are accounted for")
 

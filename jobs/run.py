@@ -1,6 +1,7 @@
 """Run a pipeline: a list of jobs, one after another, with one Ray.
 
-    python -m jobs.run pipeline=century profile=debug|full out=R pipeline.inputs.corpus=… …
+    python -m jobs.run pipeline=century profile=debug|full out=R pipeline.inputs.corpus='s3://b/wit/*.tsv.gz' \\
+        pipeline.inputs.terms=terms.csv pipeline.inputs.pictures=DIR
 
 A pipeline (`conf/pipeline/`) names the jobs and how one's output is the next one's input; a profile
 (`conf/profile/`) changes keys of single jobs. A step that is done is found done: the same command goes on
@@ -15,11 +16,11 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from jobs import cli, config
-from jobs.cli import say
-from jobs.config import RayConfig
 from jobs.errors import InputError
-from jobs.resources import Resources
+from jobs.runtime import cli, config
+from jobs.runtime.config import RayConfig
+from jobs.runtime.console import say
+from jobs.runtime.resources import Resources
 
 
 @dataclass

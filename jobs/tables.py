@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.errors import first_line
+
 STR, I32, I64, F32, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()
 STRS, F64S = pa.list_(STR), pa.list_(F64)
 ATTRIBUTES = pa.map_(STR, STR)
@@ -205,14 +207,16 @@ _ALL = [
     Table("raters", ("rater",), {
         "rater": (STR, "name: model@revision, or a person's pseudonym"),
         "kind": (STR, "model, human, encoder or gold"),
+        "model": (STR, "of a model: its name on the hub, its folder, or local:NAME"),
         "family": (STR, "model family"),
         "revision": (STR, "commit or tag of the weights"),
         "dtype": (STR, "float32, bfloat16, …"),
         "engine": (STR, "what ran it"),
+        "licence": (STR, "of the weights, as the configuration states it"),
         "country": (STR, "of a person"),
         "pool": (STR, "where a person was recruited"),
         "experience": (STR, "of a person"),
-    }),
+    }, version=2),
     Table("assignments", ("rater", "place"), {
         "rater": (STR, "who is shown it: raters.rater"),
         "place": (I32, "place in this rater's own order, from 1"),
@@ -278,7 +282,7 @@ def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = Non
         try:
             columns[target.name] = column if column.type == target.type else column.cast(target.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            faults.append(f"column {target.name} is {column.type}, not {target.type} ({str(error).splitlines()[0]})")
+            faults.append(f"column {target.name} is {column.type}, not {target.type} ({first_line(error)})")
     if faults:
         raise TableError(f"table {to.name}: " + "; ".join(faults))
     made = pa.table([columns[target.name] for target in schema], schema=schema)

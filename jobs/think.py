@@ -1,6 +1,6 @@
 """Let a model think in writing before each of a rubric's answers is scored -> table `ratings`.
 
-    python -m jobs.think input=R/images records=R/records rubric=century_labels judge=qwen2.5-vl-7b out=R/ratings/think
+    python -m jobs.think input=R/images records=R/records rubric=century_labels model=qwen2.5-vl-7b out=R/ratings/think
 
 Method generate_then_score: the thought becomes the start of the model's turn, and the allowed answers are scored
 behind it, as `python -m jobs.judge` scores them without. Slower by far; the thought is kept in `comment`.
@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
-from jobs import asking, cli, exclusions, rubrics, running
 from jobs.errors import InputError
-from jobs.rubrics import Checked, RubricConfig
+from jobs.judging import kept_raters, rubric_job, settings
+from jobs.judging.rubric_job import Checked, RubricConfig
+from jobs.models import picture_tokens
+from jobs.models.plan import plan_lines
+from jobs.runtime import cli, exclusions, lifecycle
 
 
 @dataclass
@@ -35,34 +38,41 @@ LIMITS = ("max_context_tokens", "empty_context", "cache_gb", "group_rows")
 
 def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.thinking_judge import THINK, ThinkingJudge
+    from actors.reasoning_judge import THINK, ReasoningJudge
 
-    what = rubrics.asked(cfg, _checked(cfg), samples=cfg.samples)
+    what = rubric_job.asked(cfg, _checked(cfg), samples=cfg.samples)
     rows, kind = what.sources.items.rows, what.sources.items.name
     excluded = exclusions.read_exclusions(cfg.exclusions)
     note = f"thinks {what.ratings.asked:,} times about {rows:,} {kind}"
+    if cfg.plan:
+        note += picture_tokens.expected(cfg.model, what.sources.pictures)
     more = {"think": content_id(THINK), **{name: getattr(cfg, name) for name in SAMPLING}}
-    plan = rubrics.plan(cfg, what, excluded, more)
-    run = running.begin("think", cfg, plan, pools=["judge"], note=note)
+    plan = rubric_job.plan(cfg, what, excluded, more)
+    run = lifecycle.begin("think", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
     if run is None:
         return None
-    from jobs import flow
+    from jobs.runtime import stages
 
     kwargs = {
-        **cfg.judge.weights,
+        **cfg.model.weights,
+        **cfg.model.pixels,
         **{key: getattr(cfg, key) for key in ("rubric", "layout", *SAMPLING, *LIMITS)},
         "targets": what.targets,
         "threads": cfg.resources.judge.threads,
     }
-    read = what.reading(run, excluded)
-    flow.stream(
+    stages.stream(
         run,
         name="think",
-        read=flow.Read(read, item="item_id", output_item="item_id", excluded=read.excluded),
-        stages=[flow.Stage("judge", ThinkingJudge, kwargs, rows_out=what.ratings.rows_out)],
+        read=stages.Read(
+            what.reading(), item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)
+        ),
+        stages=[stages.Stage("judge", ReasoningJudge, kwargs, rows_out=what.ratings.rows_out)],
         resources=cfg.resources,
     )
-    return running.end("think", run)
+    manifest = lifecycle.end("think", run, excluded)
+    picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
+    return manifest
 
 
 def _checked(cfg: ThinkConfig) -> Checked:
@@ -70,8 +80,8 @@ def _checked(cfg: ThinkConfig) -> Checked:
 
     try:
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
-        asking.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
-        return rubrics.checked(cfg)
+        settings.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
+        return rubric_job.checked(cfg)
     except InputError:
         raise
     except ValueError as error:

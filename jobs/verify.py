@@ -8,25 +8,37 @@ compared by 64-bit hashes a part at a time, so memory is bounded; suspects are t
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from omegaconf import MISSING
 
-from jobs import cli, screen, tables
-from jobs.cli import say
+from actors.errors import first_line
+from jobs import tables
 from jobs.errors import InputError, RunError
+from jobs.judging.kept_rubric import FILE, HASH, read_kept
+from jobs.runtime import cli, summary
+from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import TableSource, data_objects, open_table, read_footer, read_unit, run_json
-from jobs.store.run import identity_hash
+from jobs.store.faults import is_damage
+from jobs.store.keys import double_keys
+from jobs.store.reading import (
+    TableSource,
+    data_objects,
+    open_table,
+    own_identity,
+    read_footer,
+    read_unit,
+    run_json,
+    run_units,
+    schema_fault,
+)
+from jobs.store.run import INPUTS_JSON, MANIFEST_JSON
 from jobs.store.units import Unit
-from jobs.store.writer import Counts
+from jobs.store.writer import Counts, rejects_uri
 
-HASHES_AT_A_TIME = 50_000_000  # 400 MB of hashes
 FAULTS_SHOWN = 20
 
 
@@ -46,14 +58,16 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     uri = locations.absolute(cfg.input)
     _refuse(uri, list(damage(uri)))
     source = open_table(uri)
-    faults = [*footer_faults(source), *run_faults(source)]
+    faults = [*footer_faults(source), *run_faults(source), *rubric_faults(source)]
     try:
         faults += row_faults(source)
-    except (pa.ArrowException, OSError) as error:
-        faults.append(f"{source.uri}: its rows cannot be read ({str(error).splitlines()[0]})")
+    except RunError as error:
+        faults.append(str(error))
+    except UnicodeDecodeError as error:  # Arrow does not check that strings are text
+        faults.append(f"{source.uri}: damaged, a string is not UTF-8 ({first_line(error)})")
     _refuse(uri, faults)
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no fault")
-    say(screen.reconciliation(source.counts().to_json()))
+    say(summary.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
 
 
@@ -72,19 +86,24 @@ def damage(uri: str) -> Iterator[str]:
     frozen = locations.join(uri, "_run", "inputs.json")
     if not any(o.uri == frozen for o in listed):
         return  # no run of ours; what it is instead, `open_table` says
-    there = {}
+    there: dict[str, str] = {}
+    identities: dict[str, str] = {}
     for found, footer in ((o, read_footer(o)) for o in data_objects(uri, listed)):
         if footer is None:
-            yield f"{found.uri}: cut off or overwritten, not a readable Parquet file"
-        elif footer.record is None:
+            yield f"{found.uri}: damaged, not a readable Parquet file"
+        elif (record := footer.record) is None:
             yield f"{found.uri}: not written by remine"
         else:
-            there[footer.record["unit"]["name"]] = footer.record["version"]
+            if misfit := schema_fault(footer):
+                yield misfit
+            there[record["unit"]["name"]] = record["version"]
+            identities[found.uri] = record["identity"]
+    asked: list[Unit] = []
     try:
-        asked = [Unit.from_json(entry) for entry in run_json(frozen)["units"]]
+        yield from identity_faults(uri, identities, own_identity(uri, listed))
+        asked = list(run_units(frozen))
     except InputError as error:
         yield str(error)
-        return
     if missing := [unit for unit in asked if there.get(unit.name) != unit.version]:
         first = missing[0]
         of = f" (of {first.inputs[0].uri})" if first.inputs else ""
@@ -94,15 +113,29 @@ def damage(uri: str) -> Iterator[str]:
         )
 
 
+def identity_faults(uri: str, identities: Mapping[str, str], own: str | None) -> Iterator[str]:
+    """Objects of another configuration than that of `identity.json`, or if there is none, than the first object.
+
+    Args:
+        identities: uri of each object -> the identity hash in its footer.
+        own: the identity hash of `identity.json`.
+    """
+    if own is not None and identities and own not in identities.values():
+        yield f"{uri}: _run/identity.json does not say what its objects were written with"
+        return
+    expected = own or next(iter(identities.values()), None)
+    for found, identity in identities.items():
+        if identity != expected:
+            yield f"{found}: written with another configuration than its neighbours"
+
+
 def footer_faults(source: TableSource) -> Iterator[str]:
-    """Objects without a record, of another identity, or whose counts do not fit their rows."""
+    """Objects without a record, or whose counts do not fit their rows."""
     for footer in source.footers:
         uri = footer.object.uri
         if (record := footer.record) is None:
             yield f"{uri}: not written by remine"
             continue
-        if record["identity"] != source.identity:
-            yield f"{uri}: written with another configuration than its neighbours"
         if footer.counts.rows_out != footer.rows:
             yield f"{uri}: {footer.rows} rows, its footer says {footer.counts.rows_out}"
         if not footer.counts.balances():
@@ -116,11 +149,15 @@ def footer_faults(source: TableSource) -> Iterator[str]:
 
 
 def _rejects(table: str, unit: str, generation: int) -> int:
-    fs, path = locations.filesystem(locations.join(table, "_rejects", f"{unit}.{generation}.parquet"))
+    fs, path = locations.filesystem(rejects_uri(table, unit, generation))
     try:
         with fs.open_input_file(path) as stream:
             rows: int = pq.read_metadata(stream).num_rows
-    except (FileNotFoundError, pa.ArrowInvalid):
+    except FileNotFoundError:
+        return 0
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if not is_damage(error):
+            raise
         return 0
     return rows
 
@@ -128,18 +165,16 @@ def _rejects(table: str, unit: str, generation: int) -> int:
 def run_faults(source: TableSource) -> Iterator[str]:
     """A manifest or list of inputs that does not fit the objects."""
     kept = {}
-    for name in ("identity.json", "inputs.json", "manifest.json"):
+    for name, shape in (("identity.json", dict), ("inputs.json", INPUTS_JSON), ("manifest.json", MANIFEST_JSON)):
         try:
-            kept[name] = run_json(locations.join(source.uri, "_run", name))
+            kept[name] = run_json(locations.join(source.uri, "_run", name), shape)
         except FileNotFoundError:
             yield f"{source.uri}: no _run/{name}"
         except InputError as error:
             yield str(error)
     if len(kept) < 3:
         return
-    identity, frozen, manifest = kept.values()
-    if identity_hash({k: v for k, v in identity.items() if k != "table"}) != source.identity:
-        yield f"{source.uri}: _run/identity.json does not say what its objects were written with"
+    _, frozen, manifest = kept.values()
     asked, there = {u["name"] for u in frozen["units"]}, {f.unit.name for f in source.footers}
     for name in sorted(there - asked):
         yield f"{source.uri}: unit {name} is not on the list of inputs"
@@ -150,17 +185,20 @@ def run_faults(source: TableSource) -> Iterator[str]:
         yield f"{source.uri}: the manifest lists other units or generations than there are"
 
 
+def rubric_faults(source: TableSource) -> Iterator[str]:
+    """A table of ratings whose footers name a rubric that it does not keep, or keeps in another state."""
+    try:
+        kept = read_kept(source)
+    except InputError as error:
+        yield str(error)
+        return
+    if kept is None and f"remine.{HASH}" in source.metadata:
+        yield f"{source.uri}: no _run/{FILE}, the rubric that its footers name"
+
+
 def row_faults(source: TableSource) -> Iterator[str]:
-    """Rows that are not of the table's schema, and keys that occur twice."""
-    width = None
-    if source.name == "embeddings":
-        width = next((f.type.list_size for f in source.footers[0].schema if pa.types.is_fixed_size_list(f.type)), None)
-    definition = tables.table(source.name, dim=width)
-    wanted = definition.schema()
-    for footer in source.footers:
-        if not footer.schema.equals(wanted):
-            yield f"{footer.object.uri}: its schema is not that of table {source.name}"
-            return
+    """Statuses that the footers do not count, and keys that occur twice."""
+    definition = tables.table(source.name)
     if "status" in definition.columns:
         yield from status_faults(source)
     doubles = double_keys(source, definition.key)
@@ -175,32 +213,6 @@ def status_faults(source: TableSource) -> Iterator[str]:
         there = Counter(rows["status"].to_pylist())
         if footer.record is not None and there != footer.counts.status:
             yield f"{footer.object.uri}: statuses {dict(there)}, its footer says {dict(footer.counts.status)}"
-
-
-def double_keys(source: TableSource, key: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """The keys that occur more than once, and how often."""
-    parts = -(-source.rows // HASHES_AT_A_TIME)
-    suspects: set[int] = set()
-    for part in range(parts):
-        hashes = [h[h % parts == part] for h in (_hashes(batch, key) for batch in source.batches(key))]
-        found, counts = np.unique(np.concatenate(hashes), return_counts=True)
-        suspects.update(found[counts > 1].tolist())
-    if not suspects:
-        return {}
-    wanted = np.array(sorted(suspects), np.uint64)
-    seen: Counter[tuple[str, ...]] = Counter()
-    for batch in source.batches(key):
-        rows = batch.filter(pa.array(np.isin(_hashes(batch, key), wanted)))
-        seen.update(zip(*(rows[name].to_pylist() for name in key), strict=True))
-    return {k: n for k, n in seen.items() if n > 1}
-
-
-def _hashes(batch: pa.Table, key: Sequence[str]) -> np.ndarray:
-    """uint64 hashes [rows] of the key columns, joined by a separator that ids and names do not hold."""
-    from pandas.util import hash_array
-
-    joined = pc.binary_join_element_wise(*(batch[name].cast(pa.string()) for name in key), "\x1f")
-    return hash_array(joined.to_numpy(zero_copy_only=False).astype(object), categorize=False)
 
 
 JOB = cli.Job("verify", VerifyConfig, execute)

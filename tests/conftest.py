@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes says something about the machine's other work, nothing about the code.
-settings.register_profile("remine", deadline=None)
+# No deadline: how long an example takes depends on what else the machine does. The same examples in each run: a test
+# must not fail by chance. `make torture` draws new ones (--hypothesis-profile=random).
+settings.register_profile("remine", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,8 +58,8 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server in the environment of this process and of what it starts; the uri of an empty bucket."""
-    from jobs.loopback_s3 import LoopbackS3
     from jobs.store import locations
+    from jobs.testbed.loopback_s3 import LoopbackS3
 
     with LoopbackS3(tmp_path_factory.mktemp("s3")) as server:
         before = dict(os.environ)
@@ -75,10 +77,10 @@ def ray_session(s3: str) -> Iterator[None]:
     """One Ray for the session, started after the S3 server so that its workers have the credentials."""
     import ray
 
-    from jobs import session
-    from jobs.config import RayConfig
-    from jobs.resources import Resources
+    from jobs.runtime import ray_session
+    from jobs.runtime.config import RayConfig
+    from jobs.runtime.resources import Resources
 
-    session.start(RayConfig(num_cpus=2), Resources())
+    ray_session.start(RayConfig(num_cpus=2), Resources())
     yield
     ray.shutdown()

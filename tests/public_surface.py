@@ -97,7 +97,7 @@ KEYS = {
         common
         input: str
         embedder.name: str
-        embedder.model: str
+        embedder.checkpoint: str
         embedder.pretrained: str | None
         embedder.device: str
         embedder.dtype: str
@@ -125,7 +125,7 @@ KEYS = {
         usual: dict[str, typing.Any]
         language: str
     """,
-    "captions": """
+    "tric_captions": """
         split: str
         out: str
         templates: dict[str, str]
@@ -139,7 +139,7 @@ KEYS = {
         corpus.path: str
         corpus.array: str | None
         corpus.id: str | None
-        corpus.embedder: jobs.embed.EmbedderConfig | None
+        corpus.embedder: jobs.models.encoder.EmbedderConfig | None
         corpus.where: str | None
         corpus.unit_mb: int
         k: int
@@ -168,7 +168,7 @@ KEYS = {
         contaminated: str
         images: str | None
     """,
-    "verdicts": """
+    "review_links": """
         out: str
         links: list[str]
         kb.path: str
@@ -186,7 +186,7 @@ KEYS = {
         chosen: str | None
         exclusions: str | None
     """,
-    "tric": """
+    "tric_rank": """
         split: str
         pictures: str
         captions: str
@@ -204,14 +204,16 @@ KEYS = {
         texts: str | None
         rubric: dict[str, typing.Any]
         targets: Any
-        judge.name: str
-        judge.model: str
-        judge.revision: str | None
-        judge.dtype: str
-        judge.device_map: str
-        judge.memory_gb: float | None
-        judge.licence: str | None
-        judges: list[str]
+        model.name: str
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        model.max_pixels: int | None
+        model.min_pixels: int | None
+        models: list[str]
         layout: str | None
         max_context_tokens: int
         empty_context: str
@@ -225,13 +227,15 @@ KEYS = {
         images: str | None
         texts: str | None
         records: str | None
-        judge.name: str
-        judge.model: str
-        judge.revision: str | None
-        judge.dtype: str
-        judge.device_map: str
-        judge.memory_gb: float | None
-        judge.licence: str | None
+        model.name: str
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        model.max_pixels: int | None
+        model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         targets: Any
         lambdas: list[float]
@@ -240,11 +244,11 @@ KEYS = {
         max_context_tokens: int
         empty_context: str
     """,
-    "probe": """
+    "zero_shot": """
         common
         input: str
         embedder.name: str
-        embedder.model: str
+        embedder.checkpoint: str
         embedder.pretrained: str | None
         embedder.device: str
         embedder.dtype: str
@@ -257,13 +261,15 @@ KEYS = {
         images: str | None
         texts: str | None
         records: str | None
-        judge.name: str
-        judge.model: str
-        judge.revision: str | None
-        judge.dtype: str
-        judge.device_map: str
-        judge.memory_gb: float | None
-        judge.licence: str | None
+        model.name: str
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        model.max_pixels: int | None
+        model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         rubric: dict[str, typing.Any]
         refusals: dict[str, typing.Any]
@@ -284,13 +290,15 @@ KEYS = {
         texts: str | None
         records: str | None
         rubric: dict[str, typing.Any]
-        judge.name: str
-        judge.model: str
-        judge.revision: str | None
-        judge.dtype: str
-        judge.device_map: str
-        judge.memory_gb: float | None
-        judge.licence: str | None
+        model.name: str
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        model.max_pixels: int | None
+        model.min_pixels: int | None
         targets: Any
         layout: str | None
         empty_context: str
@@ -308,7 +316,7 @@ KEYS = {
         input: str
         rubric: dict[str, typing.Any]
     """,
-    "ratings": """
+    "import_ratings": """
         writing
         input: str
         format: str | None
@@ -394,7 +402,7 @@ KEYS = {
         pictures: str
         picture_base: str
     """,
-    "figures": """
+    "analyze": """
         input: str
         out: str
         task: str
@@ -406,6 +414,7 @@ KEYS = {
         columns.valid: str | None
         encoding: str | None
         missing: list[str]
+        scale: list[float]
         where: dict[str, str]
         separator: str | None
         annotations: list[str]
@@ -435,7 +444,7 @@ KEYS = {
         figures.overlap: float
         title: str
     """,
-    "score": """
+    "evaluate": """
         ranked: str
         gold: str
         out: str
@@ -484,7 +493,6 @@ KEYS = {
         title: str
         gallery: int
         exclusions: str | None
-        rubric_dir: str | None
     """,
     "verify": """
         input: str
@@ -757,13 +765,15 @@ COLUMNS = {
         status: string
     """,
     "raters": """
-        key rater; version 1
+        key rater; version 2
         rater: string
         kind: string
+        model: string
         family: string
         revision: string
         dtype: string
         engine: string
+        licence: string
         country: string
         pool: string
         experience: string

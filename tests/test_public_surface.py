@@ -11,9 +11,9 @@ from typing import Any, get_type_hints
 import pytest
 
 from actors.status import STATUSES
-from jobs import cli
-from jobs.config import Common, Writing
-from jobs.resources import Resources
+from jobs.runtime import cli
+from jobs.runtime.config import Common, Writing
+from jobs.runtime.resources import Resources
 from jobs.tables import TABLES
 from tests.public_surface import COLUMNS, COMMON, KEYS, RESOURCES, STATUS_WORDS, WRITING
 

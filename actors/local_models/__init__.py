@@ -41,6 +41,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "remine"
 
 
+def is_ready(model: str) -> bool:
+    """Whether `model` names one of these checkpoints and it was built before."""
+    return is_local(model) and _folder(model).is_dir()
+
+
 def resolve(model: str) -> str:
     """Return what a loader takes: a folder for `local:NAME` (built on first use), else `model` unchanged.
 
@@ -51,12 +56,9 @@ def resolve(model: str) -> str:
     """
     if not is_local(model):
         return model
-    name = model.removeprefix(PREFIX)
-    if name not in BUILDERS:
-        raise ValueError(f"no local model {name!r}; there are {', '.join(sorted(BUILDERS))}")
+    folder, name = _folder(model), model.removeprefix(PREFIX)
     module, _, function = BUILDERS[name].partition(":")
     builder = importlib.import_module(module)
-    folder = cache_folder() / f"{name}-{builder.VERSION}"
     if folder.is_dir():
         return str(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,3 +75,11 @@ def resolve(model: str) -> str:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return str(folder)
+
+
+def _folder(model: str) -> Path:
+    name = model.removeprefix(PREFIX)
+    if name not in BUILDERS:
+        raise ValueError(f"no local model {name!r}; there are {', '.join(sorted(BUILDERS))}")
+    builder = importlib.import_module(BUILDERS[name].partition(":")[0])
+    return cache_folder() / f"{name}-{builder.VERSION}"

@@ -14,7 +14,7 @@ Rule = Literal["code", "sequence"]
 LOGITS_BYTES = 256 << 20  # of a chunk of logits, which are float32 and a vocabulary wide
 
 
-class Answers(NamedTuple):
+class AnswerCodes(NamedTuple):
     """Allowed answers as a model writes them.
 
     Attributes:
@@ -33,15 +33,15 @@ class Answers(NamedTuple):
         return list(dict.fromkeys(s[:cut] for s in self.sequences for cut in range(1, len(s))))
 
 
-class Asked(NamedTuple):
+class AnswerNodes(NamedTuple):
     """The nodes at which one request's likelihoods are read: after the prompt, and after each inner beginning."""
 
-    answers: Answers
+    answers: AnswerCodes
     last: int
     inner: tuple[int, ...]
 
 
-def log_likelihoods(model: Any, hidden: Any, asked: Sequence[Asked]) -> list[list[float]]:
+def log_likelihoods(model: Any, hidden: Any, asked: Sequence[AnswerNodes]) -> list[list[float]]:
     """Natural logarithm of each answer's probability, for each of `asked`.
 
     Args:

@@ -17,7 +17,7 @@ _active = threading.local()
 
 
 @dataclass
-class Plan:
+class AttentionPlan:
     """What the attention must know of one pass besides its queries, keys and values.
 
     Attributes:
@@ -80,7 +80,7 @@ class Plan:
 
 
 @contextmanager
-def active(plan: Plan) -> Iterator[None]:
+def active(plan: AttentionPlan) -> Iterator[None]:
     """Let `cascade` follow `plan` in this thread."""
     _active.plan = plan
     try:
@@ -100,7 +100,7 @@ def cascade(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
     """Attention in the form of transformers' interface: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
-    plan: Plan | None = getattr(_active, "plan", None)
+    plan: AttentionPlan | None = getattr(_active, "plan", None)
     layer = getattr(module, "layer_idx", None)
     if plan is None or layer is None or layer not in plan.prefix:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -123,7 +123,9 @@ def cascade(
     return merged.transpose(1, 2).contiguous(), None
 
 
-def _within_tails(plan: Plan, query: Any, key: Any, value: Any, *, scale: float, window: int | None) -> tuple[Any, Any]:
+def _within_tails(
+    plan: AttentionPlan, query: Any, key: Any, value: Any, *, scale: float, window: int | None
+) -> tuple[Any, Any]:
     """Each tail's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
     _, heads, _, size = query.shape
     groups = heads // key.shape[1]

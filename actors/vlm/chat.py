@@ -4,10 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from actors.vlm.answers import Answers
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat_format import ChatFormat
-from actors.vlm.packing import common
+from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.prompts import Prompt, as_list
+from actors.vlm.token_trees import common
 
 _TAIL = "REMINE7TAIL"  # stands for a tail while a template is rendered; a word that no template touches
 WINDOW = 160  # characters before the tail that are tokenised again with it
@@ -35,8 +36,8 @@ class Chat(ChatFormat):
         ValueError: as `ChatFormat`.
     """
 
-    def __init__(self, processor: Any, *, name: str) -> None:
-        super().__init__(processor)
+    def __init__(self, processor: Any, *, name: str, bounds: PixelBounds = NO_BOUNDS, config: Any = None) -> None:
+        super().__init__(processor, bounds=bounds, config=config)
         self.name = name
         self.start, self.lead, self.turn_end = self._assistant()
         self._whole = False  # whether tails must be tokenised with the whole prompt
@@ -73,7 +74,7 @@ class Chat(ChatFormat):
         """The prompt as the model's template writes it, up to where the model answers."""
         return self._opened(self.render(prompt.messages(picture if self.sees_pictures else None)), prompt.start)
 
-    def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
+    def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
         """`codes` as tokens at the start of the model's turn (after `start`, if its turn is begun with that).
 
         Between `start` and an answer stands a space; none where `start` ends in a line and the tokens split there.
@@ -93,8 +94,8 @@ class Chat(ChatFormat):
         if len(set(sequences)) < len(sequences):
             raise ValueError(f"{self.name} cannot tell the answer codes {', '.join(codes)} apart")
         if all(len(s) == 1 for s in sequences):
-            return Answers("code", found[0][:bridge], sequences)
-        return Answers("sequence", found[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
+            return AnswerCodes("code", found[0][:bridge], sequences)
+        return AnswerCodes("sequence", found[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
 
     def _behind(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
         """Tokens of each of `codes` behind the opened turn, with the white space before them."""

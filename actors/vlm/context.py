@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 
 # An encyclopaedia's section is seldom longer than 2,000 tokens, so that a cut stays rare.
 MAX_CONTEXT_TOKENS = 8192

@@ -7,10 +7,14 @@ CPU actors, and what it makes is handed on as one safetensors buffer a prompt.
 from collections.abc import Sequence
 from typing import Any
 
-from actors.local_models import resolve
+from actors.errors import first_line
+from actors.local_models import is_local, is_ready, resolve
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
-from actors.vlm.loading import TextProcessor
+from actors.vlm.loading import TextProcessor, completed
+from actors.vlm.picture_size import PixelBounds
+
+LARGEST_TRIED = 2**24  # pixels; above all models' own bounds
 
 
 class ChatEncoder(ChatFormat):
@@ -68,20 +72,59 @@ class ChatEncoder(ChatFormat):
         return text.strip()
 
 
-def load_processor(model: str, *, revision: str | None = None) -> Any:
+def load_processor(model: str, *, revision: str | None = None, here: bool = False) -> Any:
     """The processor of a model (`TextProcessor` of one without pictures); no weights are loaded, no code is run.
+
+    Args:
+        here: only from a folder or the hub's cache, without asking the hub.
 
     Raises:
         ValueError: a model that cannot be found.
     """
-    from transformers import AutoProcessor
+    from transformers import AutoConfig, AutoProcessor
 
+    source = resolve(model)
+    common = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": here}
     try:
-        made = AutoProcessor.from_pretrained(resolve(model), revision=revision or "main", trust_remote_code=False)
+        made = AutoProcessor.from_pretrained(source, **common)
+        if hasattr(made, "image_processor"):
+            return completed(made, AutoConfig.from_pretrained(source, **common))
+        return TextProcessor(made)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"cannot load the processor of model {model!r} ({reason})") from error
-    return made if hasattr(made, "image_processor") else TextProcessor(made)
+        raise ValueError(f"cannot load the processor of model {model!r} ({first_line(error)})") from error
+
+
+def tokens_of_sizes(
+    model: str, sizes: Sequence[tuple[int, int]], *, bounds: PixelBounds, revision: str | None = None
+) -> list[int] | None:
+    """Tokens of a picture of each of `sizes` (width, height): the model's own processor is given blank ones.
+
+    No weights are loaded and nothing is downloaded or built. Empty for a model that sees no pictures; None where the
+    processor is not on this machine, or where a picture's tokens cannot be told.
+    """
+    from PIL import Image
+    from transformers import AutoConfig
+
+    if is_local(model) and not is_ready(model):
+        return None
+    try:
+        processor = load_processor(model, revision=revision, here=True)
+        source, common = resolve(model), {"revision": revision or "main", "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(source, local_files_only=True, **common)
+        chat = ChatEncoder(processor, bounds=bounds, config=config)
+    except (ValueError, OSError):
+        return None
+    if not chat.sees_pictures:
+        return []
+    # Above the bound only the aspect ratio matters, and a camera's picture takes a second.
+    tried = PixelBounds(4 * bounds.max_pixels if bounds.max_pixels else LARGEST_TRIED)
+    found = []
+    for size in sizes:
+        tokens = chat.picture_tokens(chat.encode([None, "x"], [Image.new("RGB", tried.size(*size))]))
+        if tokens is None:
+            return None
+        found.append(tokens)
+    return found
 
 
 def to_bytes(inputs: dict[str, Any]) -> bytes:

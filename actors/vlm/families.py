@@ -95,6 +95,22 @@ def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
     return made
 
 
+def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
+    """Tokens that the language model gets of the pictures in a processor's `inputs`; None where it cannot be told.
+
+    Of a model that sees pictures by cross-attention: the states it attends to, tiles of padding not counted. What
+    stands between the pieces of a picture (marks of rows and columns) is text.
+
+    Args:
+        config: the whole model's.
+    """
+    if (tiles := inputs.get("aspect_ratio_mask")) is not None:
+        vision = config.vision_config
+        return int(tiles.sum()) * ((vision.image_size // vision.patch_size) ** 2 + 1)
+    token = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
+    return None if token is None else int((inputs["input_ids"] == token).sum())
+
+
 def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """A processor's inputs where the model is, in its dtype."""
     return {

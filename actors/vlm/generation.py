@@ -13,16 +13,17 @@ a group of its own, and its texts are the same to the bit on the same machine an
 
 import copy
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import families, faults, memory
+from actors.vlm import errors, families, memory
 from actors.vlm.encoding import collate
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.families import PER_TOKEN
-from actors.vlm.faults import EngineError, ScoringError
 from actors.vlm.prefix import forget_positions
 
 MAX_TOKENS = 1024
@@ -71,6 +72,9 @@ class TextGenerator:
         ends: tokens that end a text; the model's own generation config says if None.
         budget: bytes for caches; reckoned from the memory that is free if None.
         group_rows: most rows (prompts x samples) at a time; None: what the budget allows.
+
+    Attributes:
+        on_tokens: called at each step with the number of tokens drawn, if set; a text takes minutes on a slow machine.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class TextGenerator:
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
         self._halved = False
+        self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
         self, prompts: Sequence[dict[str, Any]], *, seeds: Sequence[Sequence[int]], sampling: Sampling
@@ -180,9 +185,9 @@ class TextGenerator:
         try:
             return list(self._group([prompts[place] for place in group], [seeds[place] for place in group], sampling))
         except Exception as error:
-            if faults.is_fatal(error):
+            if errors.is_fatal(error):
                 raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-            scarce, why = faults.is_out_of_memory(error), faults.reason(error)
+            scarce, why = errors.is_out_of_memory(error), errors.reason(error)
         # outside of the clause, whose traceback would keep the failed group's memory
         if scarce:
             if self.model.device.type == "cuda":
@@ -227,6 +232,8 @@ class TextGenerator:
             for step in range(steps):
                 drawn = [stream.random() for stream in streams]
                 chosen = draw(logits[:, -1], drawn, sampling)
+                if self.on_tokens is not None:
+                    self.on_tokens(ended.count(False))
                 for row, token in enumerate(chosen.tolist()):
                     if ended[row]:
                         continue
@@ -250,7 +257,8 @@ _OOM = ScoringError("out_of_memory", "the device's memory does not hold this pro
 def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, steps: int) -> None:
     """Let `decode` run inside the library's `generate`, which prepares positions, masks and the cache.
 
-    What a model brings for its sampling (a repetition penalty, say) is not used: what is asked for is all there is.
+    Nothing of the model's own generation config is used (Qwen2.5-VL's repetition penalty of 1.05, Gemma 3's
+    top_k of 64): a text is drawn as `Sampling` says and in no other way.
     """
     import torch
     from transformers import GenerationConfig
@@ -260,8 +268,24 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
     config = GenerationConfig(
         max_length=length + max(steps, 1), pad_token_id=pad_id, eos_token_id=None, do_sample=False, use_cache=True
     )
-    with torch.inference_mode():
+    with torch.inference_mode(), _without_own_settings(model):
         model.generate(**families.on_device(model, inputs), generation_config=config, custom_generate=decode)
+
+
+@contextmanager
+def _without_own_settings(model: Any) -> Iterator[None]:
+    """Hide the model's generation config: `generate` takes from it whatever the config of a call leaves open.
+
+    Beams and several sequences a prompt, for instance, would multiply the rows, a static cache cannot be repeated.
+    """
+    from transformers import GenerationConfig
+
+    own = model.generation_config
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

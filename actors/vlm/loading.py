@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors import hub
+from actors.errors import first_line
 from actors.local_models import is_local, resolve
 
 CONFIG = "config.json"
@@ -24,6 +25,11 @@ class ModelFacts(NamedTuple):
     revision: str  # the commit of the weights where the hub told it, else the revision asked for, else empty
     dtype: str
     engine: str  # libraries, their versions, and the kind of device
+
+    @property
+    def tally(self) -> str:
+        """The name under which an actor counts the rows that this model made, among its counts (`take_tally`)."""
+        return f"rater/{self.family}|{self.revision}|{self.dtype}|{self.engine}"
 
 
 def rater_name(model: str, *, revision: str | None = None) -> str:
@@ -55,13 +61,13 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
             kind, without weights as safetensors, or without a chat template.
     """
     if is_local(model) or Path(model).is_dir():
-        return _check_files(model, _Folder(Path(resolve(model))))
+        return _check_files(model, _ModelFiles(Path(resolve(model))))
     if model.startswith(("/", ".", "~")):
         raise ValueError(f"{model}: no such folder")
     return _check_files(model, _Repository(model, revision))
 
 
-class _Folder:
+class _ModelFiles:
     """The files of a model in a folder."""
 
     place = "there"
@@ -101,7 +107,7 @@ class _Repository:
         return True
 
 
-def _check_files(model: str, files: _Folder | _Repository) -> bool:
+def _check_files(model: str, files: _ModelFiles | _Repository) -> bool:
     from transformers.models.auto import modeling_auto
 
     text = files.read(CONFIG)
@@ -152,7 +158,7 @@ def load_vlm(
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
-    from actors import products
+    from actors import onednn
 
     check_dtype(dtype)
     if dtype == "auto":
@@ -161,22 +167,36 @@ def load_vlm(
     common = {"revision": revision or "main", "trust_remote_code": False}
     try:
         loader: Any = AutoModelForImageTextToText
-        if type(AutoConfig.from_pretrained(source, **common)) in AutoModelForImageTextToText._model_mapping:
-            processor = AutoProcessor.from_pretrained(source, **common)
+        config = AutoConfig.from_pretrained(source, **common)
+        if type(config) in AutoModelForImageTextToText._model_mapping:
+            processor = completed(AutoProcessor.from_pretrained(source, **common), config)
         else:
             loader, processor = AutoModelForCausalLM, TextProcessor(AutoTokenizer.from_pretrained(source, **common))
         loaded = loader.from_pretrained(
             source, dtype=getattr(torch, dtype), device_map=device_map, use_safetensors=True, **common
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ValueError(
-            f"cannot load model {model!r} at revision {revision or 'main'!r} ({reason}); "
+            f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
             "name a vision-language model (or one of text) of the hub, a folder that holds one as safetensors, "
             "or local:NAME"
         ) from error
-    products.speed_up(loaded)
+    onednn.speed_up(loaded)
     return loaded.eval(), processor
+
+
+def completed(processor: Any, config: Any) -> Any:
+    """`processor` with what its files leave open taken from the model's `config`.
+
+    LLaVA-NeXT checkpoints from before transformers 4.45 (neulab/Pangea-7B-hf is one) have `patch_size: null` in their
+    processor, since the model itself made room for a picture's tokens then. Processors of today cannot count without.
+    """
+    if getattr(processor, "patch_size", 0) is None and hasattr(processor, "vision_feature_select_strategy"):
+        processor.patch_size = config.vision_config.patch_size
+        processor.vision_feature_select_strategy = config.vision_feature_select_strategy
+        # CLIP's class token, which the strategy `default` leaves out again
+        processor.num_additional_image_tokens = int(config.vision_config.model_type == "clip_vision_model")
+    return processor
 
 
 class TextProcessor:

@@ -2,7 +2,7 @@
 
 The model's own turn begins with a fixed phrase ("What is described here matters most to"); what is scored is the sum
 of the log-likelihoods of the label's tokens behind it. The prompt is encoded once and all labels pass behind it
-together, each one branch of a tree (`actors.vlm.packed`).
+together, each one branch of a tree (`actors.vlm.shared_prefix`).
 
 **The sign.** The paper defines L as minus log P (its equation 1), takes L itself for the relevance (2), so that the
 least likely label would be the most relevant, and debiases by L - lambda x max(L without context, T) (3), where T is
@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.vlm import families, faults, memory, packed
-from actors.vlm.answers import Answers
-from actors.vlm.faults import EngineError, ScoringError
+from actors.vlm import errors, families, memory, shared_prefix
+from actors.vlm.answers import AnswerCodes
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.generation import LOGIT_BYTES, encode_once, go_on, repeated, run_custom
 
 NO_THRESHOLD = float("-inf")
@@ -103,7 +103,7 @@ class Moments:
 class CompletionScorer:
     """Log-likelihoods of completions of a model's turn.
 
-    A model of a known family passes them as `cascade` (`actors.vlm.passes`), once that has given what the portable way
+    A model of a known family passes them as `cascade` (`actors.vlm.forward`), once that has given what the portable way
     gives for the first prompt: a cache that is repeated for each completion.
 
     Args:
@@ -142,10 +142,10 @@ class CompletionScorer:
                 made = self._measured(dict(inputs), completions)
                 break
             except Exception as error:
-                if faults.is_fatal(error):
+                if errors.is_fatal(error):
                     raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-                if self._halved or not faults.is_out_of_memory(error):
-                    return faults.reason(error)
+                if self._halved or not errors.is_out_of_memory(error):
+                    return errors.reason(error)
             # outside of the clause, whose traceback would keep the failed pass's memory
             self._halved, self.budget = True, self.budget // 2
             log.warning("out of memory on %s: groups of labels halved", self.model.device)
@@ -171,11 +171,11 @@ class CompletionScorer:
         try:
             far = float(np.abs(np.array(self._packed(inputs, completions)) - expected).max())
         except Exception as error:
-            if faults.is_fatal(error) or faults.is_out_of_memory(error):
+            if errors.is_fatal(error) or errors.is_out_of_memory(error):
                 raise
             reason = f"{type(error).__name__}: {error}"
         else:
-            reason = "" if far <= packed.tolerance(self.model) else f"its log-likelihoods are {far:.2g} apart"
+            reason = "" if far <= shared_prefix.tolerance(self.model) else f"its log-likelihoods are {far:.2g} apart"
         if reason:
             kind = self.model.config.model_type
             log.warning("model %r: labels pass with a cache each, which is slower (%s)", kind, reason)
@@ -185,12 +185,12 @@ class CompletionScorer:
         """Each completion behind the prompt's last token, which is what packed passes begin with."""
         assert self.family is not None
         moved = families.on_device(self.model, inputs)
-        found = packed.log_likelihoods(
+        found = shared_prefix.log_likelihoods(
             self.model,
             self.family,
             moved,
             [moved["input_ids"][0, -1:].tolist()] * len(completions),
-            [Answers("sequence", (), (tuple(tokens),)) for tokens in completions],
+            [AnswerCodes("sequence", (), (tuple(tokens),)) for tokens in completions],
             shared=int(moved["input_ids"].shape[1]) - 1,
             engine="cascade",
             budget=self.budget,

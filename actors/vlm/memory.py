@@ -17,7 +17,19 @@ def free_bytes(device: Any) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+    return free_cpu_bytes()
+
+
+def free_cpu_bytes() -> int:
+    """Memory of the machine that is free now, and not more than what is left to its container."""
     return min(_machine_bytes(), _container_bytes())
+
+
+def gpu_bytes() -> list[int]:
+    """The whole memory of each GPU of this machine."""
+    import torch
+
+    return [torch.cuda.get_device_properties(place).total_memory for place in range(torch.cuda.device_count())]
 
 
 def key_bytes(config: Any, itemsize: int) -> int:

@@ -46,7 +46,7 @@ def as_list(picture: Any) -> list[Any]:
     return list(picture) if isinstance(picture, list | tuple) else [picture]
 
 
-class Asked(NamedTuple):
+class TargetPrompt(NamedTuple):
     """One question about one picture, against one target (empty if the rubric has none)."""
 
     target: str
@@ -74,7 +74,7 @@ class PromptBuilder:
     def _template(self, part: str) -> jinja2.Template:
         return environment().from_string(self.rubric.parts[part])
 
-    def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[Asked]:
+    def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
         """Every question against every target about one picture: targets outside, questions inside.
 
         Args:
@@ -88,7 +88,7 @@ class PromptBuilder:
         first = self.rubric.questions[0]
         before, after = (_render(parts, texts | _words(first, "")) for parts in (self._before, self._after))
         return [
-            Asked(
+            TargetPrompt(
                 target,
                 question,
                 Prompt(

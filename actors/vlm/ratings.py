@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.status import Status
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.rubric import Question
 from actors.vlm.scoring import Scores
 

@@ -111,7 +111,7 @@ class PeopleQuestion:
 
 
 @dataclass(frozen=True)
-class People:
+class PeopleVariant:
     """The people's variant of a rubric; no model sees it."""
 
     instructions: str
@@ -132,7 +132,7 @@ class Rubric:
     context_fields: tuple[str, ...] = ()
     context_cut: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    people: People | None = None
+    people: PeopleVariant | None = None
     answer_start: str = ""
 
     @classmethod
@@ -325,7 +325,7 @@ def _answer(data: Any, *, scale: str, where: str) -> Answer:
     return Answer(value, label, float(score))
 
 
-def _people(data: Any, *, questions: Sequence[Question], where: str) -> People | None:
+def _people(data: Any, *, questions: Sequence[Question], where: str) -> PeopleVariant | None:
     if data is None:
         return None
     _keys(data, where=where, required=("questions",), optional=("instructions",))
@@ -335,7 +335,7 @@ def _people(data: Any, *, questions: Sequence[Question], where: str) -> People |
         if name not in by_name:
             raise ValueError(f"{where} asks {name!r}; the rubric's questions are {', '.join(by_name)}")
         asked[name] = _people_question(entry, of=by_name[name], where=f"{where}, question {name!r}")
-    return People(str(data.get("instructions") or "").strip(), asked)
+    return PeopleVariant(str(data.get("instructions") or "").strip(), asked)
 
 
 def _people_question(data: Any, *, of: Question, where: str) -> PeopleQuestion:

@@ -1,7 +1,7 @@
 """Closed-set scoring: the likelihood of each allowed answer, not a text that has to be parsed.
 
 What prompts about one picture share is encoded once, and what differs passes behind it in packed groups
-(`actors.vlm.passes`). An answer's probability is its share of what all allowed answers got, and what they did not
+(`actors.vlm.forward`). An answer's probability is its share of what all allowed answers got, and what they did not
 get is reported as `outside_mass`. `naive`, one pass over each whole prompt, is what the others are measured by, and
 what a model of an unknown family gets.
 """
@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from actors.vlm import families, faults, memory, packed
-from actors.vlm.answers import Answers
+from actors.vlm import errors, families, memory, shared_prefix
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
-from actors.vlm.faults import EngineError, ScoringError
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.prefix import forget_positions
 from actors.vlm.prompts import Prompt
 
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Request:
+class ScoringRequest:
     """One prompt to be answered with one of `codes`, about a picture: PIL image, RGB; a tuple of several; None: none.
 
     Requests share what is encoded once if they have the same picture object.
@@ -52,22 +53,22 @@ class Scores(NamedTuple):
 
 
 @dataclass
-class Group:
+class RequestGroup:
     """Requests about one picture, ready for the device: what `ClosedSetScorer.prepare` makes of them."""
 
-    requests: Sequence[Request]
+    requests: Sequence[ScoringRequest]
     places: list[int]  # in the list that was prepared
     inputs: dict[str, Any] = field(default_factory=dict)
     tails: list[list[int]] = field(default_factory=list)
     shared: int = 0
-    answers: list[Answers] = field(default_factory=list)
+    answers: list[AnswerCodes] = field(default_factory=list)
     error: ScoringError | None = None  # of all of them: the picture or the template cannot be used
 
     def length(self, place: int) -> int:
         """Tokens of one whole prompt."""
         return self.shared + len(self.tails[place])
 
-    def subset(self, chosen: Sequence[int]) -> "Group":
+    def subset(self, chosen: Sequence[int]) -> "RequestGroup":
         """Some of its requests, by their number in it, as a group of their own."""
         return replace(
             self,
@@ -90,19 +91,28 @@ class ClosedSetScorer:
     Args:
         engine: cascade, batched, naive; `auto` takes the first of them that gives what `naive` gives.
         budget_gb: memory for what passes at once; half of what is free if None.
+        bounds: of the pixels of a picture as the model sees it; the processor's own where not given.
 
     Raises:
         ValueError: an unknown engine, or one that this model's family does not have.
     """
 
-    def __init__(self, model: Any, processor: Any, *, engine: str = "auto", budget_gb: float | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        *,
+        engine: str = "auto",
+        budget_gb: float | None = None,
+        bounds: PixelBounds = NO_BOUNDS,
+    ) -> None:
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
         self.model, self.processor = model, processor
         self.family = families.family_of(model)
         text_config = model.config.get_text_config()
         self.max_tokens: int | None = getattr(text_config, "max_position_embeddings", None)
-        self.chat = Chat(processor, name=self._name())
+        self.chat = Chat(processor, name=self._name(), bounds=bounds, config=model.config)
         self.sees_pictures = self.chat.sees_pictures
         self._chats = threading.local()
         self._chats.mine = self.chat
@@ -110,7 +120,7 @@ class ClosedSetScorer:
         self._proven = engine != "auto"
         self.budget = int((budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
         self._halved = False
-        self._answers: dict[tuple[tuple[str, ...], str], Answers] = {}
+        self._answers: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
 
     def check_codes(self, codes: Sequence[str]) -> list[int]:
         """Token ids of `codes` at the start of the model's turn, as its chat template writes it.
@@ -124,7 +134,7 @@ class ClosedSetScorer:
             raise ValueError(f"{self._name()} does not write the answer code {long!r} as one token; use other codes")
         return [sequence[0] for sequence in made.sequences]
 
-    def answers(self, codes: Sequence[str], *, start: str = "") -> Answers:
+    def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
         """`codes` as tokens, and the rule by which they are scored.
 
         Raises:
@@ -137,7 +147,7 @@ class ClosedSetScorer:
             self._answers[key] = self.chat.answers(codes, start=start)
         return self._answers[key]
 
-    def score(self, requests: Sequence[Request]) -> list[Scores | ScoringError]:
+    def score(self, requests: Sequence[ScoringRequest]) -> list[Scores | ScoringError]:
         """Scores of `requests`, in their order; a request that fails does not touch the others.
 
         Raises:
@@ -149,24 +159,24 @@ class ClosedSetScorer:
             found |= self.run(self.prepare([requests[i] for i in numbers], places=numbers))
         return [found[place] for place in range(len(requests))]
 
-    def prepare(self, requests: Sequence[Request], *, places: Sequence[int] | None = None) -> Group:
+    def prepare(self, requests: Sequence[ScoringRequest], *, places: Sequence[int] | None = None) -> RequestGroup:
         """Tokens and pixels of `requests` about one picture; needs no device and may run in another thread.
 
         Raises:
             ValueError: codes that cannot be told apart.
         """
-        group = Group(requests, list(places if places is not None else range(len(requests))))
+        group = RequestGroup(requests, list(places if places is not None else range(len(requests))))
         group.answers = [self.answers(r.codes, start=r.prompt.start) for r in requests]
         try:
             tokens = self._own_chat().tokens([r.prompt for r in requests], requests[0].picture)
         except Exception as error:
-            group.error, group.answers = faults.reason(error), []
+            group.error, group.answers = errors.reason(error), []
             return group
         group.inputs, group.shared = tokens.inputs, tokens.shared
         group.tails = [[*t, *a.bridge] for t, a in zip(tokens.tails, group.answers, strict=True)]
         return group
 
-    def run(self, group: Group) -> dict[int, Scores | ScoringError]:
+    def run(self, group: RequestGroup) -> dict[int, Scores | ScoringError]:
         """Scores of a prepared group by the places of its requests.
 
         Raises:
@@ -188,9 +198,9 @@ class ClosedSetScorer:
         try:
             scored = self._scored(group, inputs, fitting)
         except Exception as error:
-            if faults.is_fatal(error):
+            if errors.is_fatal(error):
                 raise EngineError(f"{self._name()}: {error}") from error
-            scored = [faults.reason(error)] * len(fitting)
+            scored = [errors.reason(error)] * len(fitting)
         return found | {group.places[i]: one for i, one in zip(fitting, scored, strict=True)}
 
     def token_starts(self, text: str) -> list[int]:
@@ -201,29 +211,33 @@ class ClosedSetScorer:
         """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
         return self.chat.as_data(text)
 
+    def picture_tokens(self, group: RequestGroup) -> int | None:
+        """Tokens of the pictures that a prepared group shows (`actors.vlm.families.picture_tokens`)."""
+        return self.chat.picture_tokens(group.inputs) if group.inputs else None
+
     def room(self) -> int | None:
         """The longest prompt in tokens: what the model has positions for and the memory budget allows."""
         fits = memory.prefix_tokens(self.model, budget=self.budget)
         return fits if self.max_tokens is None else min(fits, self.max_tokens)
 
-    def _scored(self, group: Group, inputs: dict[str, Any], chosen: list[int]) -> list[Scores | ScoringError]:
+    def _scored(self, group: RequestGroup, inputs: dict[str, Any], chosen: list[int]) -> list[Scores | ScoringError]:
         while True:
             try:
                 if not self._proven:
                     self._prove(group, inputs, chosen)
                 return self._likelihoods(group, inputs, chosen, self.engine)
             except Exception as error:
-                if self._halved or not faults.is_out_of_memory(error):
+                if self._halved or not errors.is_out_of_memory(error):
                     raise
             self._halve()  # outside of the clause, whose traceback would keep the failed pass's memory
 
     def _likelihoods(
-        self, group: Group, inputs: dict[str, Any], chosen: list[int], engine: str
+        self, group: RequestGroup, inputs: dict[str, Any], chosen: list[int], engine: str
     ) -> list[Scores | ScoringError]:
         if engine == "naive":
             return [self._whole(group, i) for i in chosen]
         assert self.family is not None
-        made = packed.log_likelihoods(
+        made = shared_prefix.log_likelihoods(
             self.model,
             self.family,
             inputs,
@@ -236,7 +250,7 @@ class ClosedSetScorer:
         passed = made.tokens / len(chosen)
         return [_scores(values, group, i, passed) for values, i in zip(made.logprobs, chosen, strict=True)]
 
-    def _whole(self, group: Group, place: int) -> Scores | ScoringError:
+    def _whole(self, group: RequestGroup, place: int) -> Scores | ScoringError:
         """One request by whole passes: the prompt, tokenised and with its picture anew, and each answer behind it."""
         request, made = group.requests[place], group.answers[place]
         chat = self._own_chat()
@@ -267,7 +281,7 @@ class ClosedSetScorer:
             logits = self.model(**inputs, use_cache=False, **fewer).logits[0, -last:]
             return logits.float().log_softmax(-1).double()
 
-    def _prove(self, group: Group, inputs: dict[str, Any], chosen: list[int]) -> None:
+    def _prove(self, group: RequestGroup, inputs: dict[str, Any], chosen: list[int]) -> None:
         """On the first group, give up engines that do not give what a whole pass gives: a release of transformers
         or torch that this was not tried with, a device whose kernels differ."""
         self._proven = self.engine == "naive"
@@ -278,12 +292,12 @@ class ClosedSetScorer:
             try:
                 found = self._likelihoods(group, inputs, chosen[:2], engine)[0]
             except Exception as error:
-                if faults.is_fatal(error) or faults.is_out_of_memory(error):
+                if errors.is_fatal(error) or errors.is_out_of_memory(error):
                     raise
                 reason = f"{type(error).__name__}: {error}"
             else:
                 far = _difference(found, expected)
-                if far <= packed.tolerance(self.model):
+                if far <= shared_prefix.tolerance(self.model):
                     self.engine, self._proven = engine, True
                     return
                 reason = f"its log-likelihoods are {far:.2g} from those of a whole pass"
@@ -325,7 +339,7 @@ class ClosedSetScorer:
         return f"model {getattr(self.model.config, '_name_or_path', '') or self.model.config.model_type!r}"
 
 
-def _by_picture(requests: Sequence[Request]) -> list[list[int]]:
+def _by_picture(requests: Sequence[ScoringRequest]) -> list[list[int]]:
     """Numbers of the requests that can share a prefix: all but the tail is the same."""
     groups: dict[tuple[int, str, str, str], list[int]] = {}
     for number, request in enumerate(requests):
@@ -334,7 +348,7 @@ def _by_picture(requests: Sequence[Request]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _scores(logprobs: Sequence[float], group: Group, place: int, passed: float) -> Scores | ScoringError:
+def _scores(logprobs: Sequence[float], group: RequestGroup, place: int, passed: float) -> Scores | ScoringError:
     if not all(map(math.isfinite, logprobs)):
         return ScoringError("not_finite", "the model's likelihoods are not finite numbers")
     top = max(logprobs)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.store import locations
 
@@ -60,7 +61,7 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
         except InputError:
             raise
         except _UNREADABLE as error:
-            raise InputError(f"{uri}: not a NumPy array ({str(error).splitlines()[0]})") from error
+            raise InputError(f"{uri}: not a NumPy array ({first_line(error)})") from error
 
 
 def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
@@ -170,7 +171,7 @@ def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator
             stream.seek((first - at) * matrix.row_bytes, io.SEEK_CUR)
             data = stream.read(wanted)
         except _UNREADABLE as error:
-            raise InputError(f"{uri}: cannot be read after row {at:,} ({str(error).splitlines()[0]})") from error
+            raise InputError(f"{uri}: cannot be read after row {at:,} ({first_line(error)})") from error
         yield _rows(uri, data, matrix, wanted)
         at = last
 

@@ -19,11 +19,11 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs.corpora.arrays import Matrix, find_matrix
 from jobs.corpora.where import parse_where
-from jobs.embed import EmbedderConfig, known
 from jobs.errors import InputError
+from jobs.models.encoder import EmbedderConfig, encoder_facts
 from jobs.store import locations
+from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.locations import Object
-from jobs.store.packed import Marks, Packed
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.threads import in_threads
 from jobs.store.units import WHOLE, Unit
@@ -58,7 +58,7 @@ class Made(NamedTuple):
 class Corpus(NamedTuple):
     """A corpus ready to be searched."""
 
-    units: Packed[Unit]
+    units: CompactList[Unit]
     made: Made
     rows: int
     identity: dict[str, Any]
@@ -134,8 +134,8 @@ def find_corpus(cfg: VectorsConfig) -> Corpus:
     if cfg.layout == "table":
         return _tables(cfg)
     made = _declared(cfg)
-    pairs = Packed(_pairs(cfg))
-    files = Packed(in_threads(lambda pair: _checked(cfg, made, *pair), pairs, HEADER_THREADS))
+    pairs = CompactList(_pairs(cfg))
+    files = CompactList(in_threads(lambda pair: _checked(cfg, made, *pair), pairs, HEADER_THREADS))
     return _corpus(cfg, files, made)
 
 
@@ -172,9 +172,11 @@ def columns_to_ask(schema: pa.Schema) -> pa.Schema:
 
 def _declared(cfg: VectorsConfig) -> Made:
     if cfg.embedder is None:
-        raise InputError(f"corpus.embedder.model= is required: files of layout {cfg.layout} do not say what made them")
+        raise InputError(
+            f"corpus.embedder.checkpoint= is required: files of layout {cfg.layout} do not say what made them"
+        )
     try:
-        facts = known(cfg.embedder)
+        facts = encoder_facts(cfg.embedder)
     except InputError as error:
         raise InputError(f"corpus.{error}") from error
     return Made(facts.encoder, facts.preprocessing, facts.dim)
@@ -184,15 +186,15 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     """Each file of vectors with its Parquet file, in order of their uris."""
     found = locations.find(cfg.path)
     if cfg.layout == "npy":
-        arrays = Packed(o for o in found if o.uri.endswith(".npy"))
+        arrays = CompactList(o for o in found if o.uri.endswith(".npy"))
         partner: Callable[[str], str] | None = None
     elif cfg.layout == "datacomp":
-        arrays = Packed(o for o in found if o.uri.endswith(".npz"))
+        arrays = CompactList(o for o in found if o.uri.endswith(".npz"))
         partner = _beside
     else:
         name = cfg.array or "img_emb"
         numbered = re.compile(rf"/{re.escape(name)}/{re.escape(name)}_\d+\.npy$")
-        arrays = Packed(o for o in found if numbered.search(o.uri))
+        arrays = CompactList(o for o in found if numbered.search(o.uri))
         partner = _numbered
     if not arrays:
         raise InputError(f"corpus.path={cfg.path}: no files of layout {cfg.layout} there")
@@ -200,7 +202,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
         yield from ((vectors, None) for vectors in arrays)
         return
     _check_no_vectors_missing(cfg, arrays, found, partner)
-    there = Marks(o.uri for o in found)
+    there = HashSet(o.uri for o in found)
     for vectors in arrays:
         meta = partner(vectors.uri)
         if (place := there.place(meta)) is None:
@@ -213,7 +215,7 @@ def _check_no_vectors_missing(
 ) -> None:
     """Refuse metadata without its vectors: a file that was not fetched would go unnoticed."""
     folders = {partner(o.uri).rsplit("/", 1)[0] for o in arrays}
-    partners = Marks(partner(o.uri) for o in arrays)
+    partners = HashSet(partner(o.uri) for o in arrays)
     name = re.compile(r".*\.parquet" if cfg.layout == "datacomp" else r"metadata_\d+\.parquet")
     for uri in (o.uri for o in found):
         folder, _, last = uri.rpartition("/")
@@ -264,7 +266,7 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
 
 
 def _corpus(cfg: VectorsConfig, files: Iterable[_File], made: Made) -> Corpus:
-    units = Packed(_units(files, cfg.unit_mb * 10**6))
+    units = CompactList(_units(files, cfg.unit_mb * 10**6))
     if not units:
         raise InputError(f"corpus.path={cfg.path}: there are no vectors in it")
     identity = {

@@ -1,7 +1,7 @@
 """Readers of knowledge bases: rows that name an entity (a node) with its lemmas, glosses, articles or pictures.
 
 WordNet-like and BabelNet-like exports alike are tables with one or several rows a node; which column is what is
-config. A row becomes an `Entry`; entries become rows of the tables that `jobs.kb` writes.
+config. A row becomes an `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
 """
 
 import json
@@ -14,9 +14,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from omegaconf import MISSING
 
+from actors.errors import first_line
 from actors.ids import content_id
+from actors.numbers import json_integer
 from jobs.errors import InputError
-from jobs.exclusions import ID
+from jobs.runtime.exclusions import ID
 from jobs.store import locations
 from jobs.store.locations import Object
 
@@ -26,7 +28,7 @@ BLOCK = 8 << 20  # bytes of a CSV block
 
 
 @dataclass
-class ColumnsConfig:
+class NodeColumns:
     """Which column of the source is what; null: the source has none."""
 
     node: str = "node"
@@ -44,14 +46,14 @@ class KnowledgeBaseConfig:
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
     language: str = ""  # BCP 47 tag of rows without a language of their own
-    columns: ColumnsConfig = field(default_factory=ColumnsConfig)
+    columns: NodeColumns = field(default_factory=NodeColumns)
     separator: str | None = None  # splits a lemmas or images field of a text file into several
     window_words: int = 40  # an article is embedded in windows of so many words: SigLIP's text tower reads 64 tokens
     overlap_words: int = 10  # that a window shares with the one before
     windows: int | None = None  # of an article at the most; null: all of it
 
 
-class Entry(NamedTuple):
+class NodeEntry(NamedTuple):
     """What one row says of a node."""
 
     node_id: str
@@ -91,10 +93,11 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
         there = column_names(file.uri)
         if there is not None and (missing := [c for c in named.values() if c not in there]):
             raise InputError(
-                f"{file.uri}: no column {missing[0]}; there are {', '.join(there)} (knowledge_base.columns.…= chooses)"
+                f"{file.uri}: no column {', '.join(missing)}; there are {', '.join(there)} "
+                "(knowledge_base.columns.…= chooses)"
             )
         if there is not None and (twice := [c for c in named.values() if there.count(c) > 1]):
-            raise InputError(f"{file.uri}: column {twice[0]} is there twice; which one is meant cannot be told")
+            raise InputError(f"{file.uri}: more than one column {', '.join(dict.fromkeys(twice))}; rename them")
     return files
 
 
@@ -109,10 +112,10 @@ def column_names(uri: str) -> list[str] | None:
                 return list(pq.read_schema(stream).names)
             return list(_csv(uri, stream).schema.names)
         except pa.ArrowInvalid as error:
-            raise InputError(f"{uri}: cannot be read ({str(error).splitlines()[0]})") from error
+            raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
 
 
-def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[Entry | Bad]:
+def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | Bad]:
     """The rows of one file, in order, a batch in memory at a time.
 
     A row without node, or with an object where a text belongs, is `Bad`.
@@ -127,7 +130,7 @@ def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[Entry | Bad]:
                 row += 1
                 yield _entry(fields, config, row)
     except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{uri}: cannot be read after row {row} ({str(error).splitlines()[0]})") from error
+        raise InputError(f"{uri}: cannot be read after row {row} ({first_line(error)})") from error
 
 
 def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
@@ -149,18 +152,18 @@ def text_id(role: str, node: str, language: str, text: str) -> str:
     return content_id(role, node, language, text)
 
 
-def _named(columns: ColumnsConfig) -> dict[str, str]:
+def _named(columns: NodeColumns) -> dict[str, str]:
     found = {key: getattr(columns, key) for key in ("node", "language", "lemmas", "gloss", "article", "images")}
     return {key: name for key, name in found.items() if name}
 
 
-def _batches(uri: str, columns: ColumnsConfig) -> Iterator[Iterable[dict[str, Any]]]:
+def _batches(uri: str, columns: NodeColumns) -> Iterator[Iterable[dict[str, Any]]]:
     names = _named(columns)
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         if uri.lower().endswith(".jsonl"):
             for lines in _lines(stream):
-                yield (_renamed(json.loads(line), names) for line in lines if line.strip())
+                yield (_renamed(json.loads(line, parse_int=json_integer), names) for line in lines if line.strip())
             return
         wanted = list(dict.fromkeys(names.values()))
         if uri.lower().endswith(".parquet"):
@@ -198,7 +201,7 @@ def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
     yield [rest.decode()]
 
 
-def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Entry | Bad:
+def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | Bad:
     node = fields.get("node")
     if node is None or not str(node).strip():
         return Bad(row, f"column {config.columns.node} is empty")
@@ -208,7 +211,7 @@ def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Ent
         if odd := [type(one).__name__ for one in each if isinstance(one, dict | list | tuple | bytes)]:
             message = f"column {_named(config.columns)[key]} holds a {odd[0]}, which is no text"
             return Bad(row, message, "no_text")
-    return Entry(
+    return NodeEntry(
         str(node).strip(),
         str(fields.get("language") or config.language),
         _several(fields.get("lemmas"), config.separator),

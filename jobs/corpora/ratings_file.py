@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from jobs.corpora.annotations import text_files
+from actors.errors import first_line
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.locations import Object
@@ -28,27 +29,32 @@ def batches(uri: str, *, encoding: str | None = None) -> Iterator[pa.Table]:
     """All rows with all columns as strings; an empty cell is null.
 
     Raises:
-        InputError: a file that is no CSV or Parquet, a CSV with rows of several widths or a column that stands twice.
+        InputError: a file that is no CSV or Parquet, a CSV with rows of several widths, or two columns of one name.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri):
         try:
             if uri.lower().endswith(".parquet"):
                 with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+                    _check_distinct(uri, file.schema_arrow.names)
                     for batch in file.iter_batches(BATCH_ROWS):
                         yield _texts(uri, pa.Table.from_batches([batch]))
                 return
-            dialect = text_files.look_at(uri, encoding=encoding)
-            if twice := [name for name in dialect.header if dialect.header.count(name) > 1]:
-                raise InputError(f"{uri}: column {twice[0]!r} stands twice; rename one of them")
+            dialect = delimited.look_at(uri, encoding=encoding)
+            _check_distinct(uri, dialect.header)
             with fs.open_input_stream(path) as stream, _csv(stream, dialect) as reader:
                 for batch in reader:
                     yield _texts(uri, pa.Table.from_batches([batch]))
         except pa.ArrowInvalid as error:
-            raise InputError(f"{uri}: not a readable file ({str(error).splitlines()[0]})") from error
+            raise InputError(f"{uri}: not a readable file ({first_line(error)})") from error
 
 
-def _csv(stream: pa.NativeFile, dialect: text_files.Dialect) -> pa_csv.CSVStreamingReader:
+def _check_distinct(uri: str, names: Sequence[str]) -> None:
+    if repeated := list(dict.fromkeys(name for name in names if names.count(name) > 1)):
+        raise InputError(f"{uri}: more than one column {', '.join(map(repr, repeated))}; rename them")
+
+
+def _csv(stream: pa.NativeFile, dialect: delimited.Dialect) -> pa_csv.CSVStreamingReader:
     """A reader whose columns are all texts, so that 007 and TRUE stay what they are."""
     return pa_csv.open_csv(
         stream,
@@ -87,7 +93,8 @@ def chosen(uri: str, rows: pa.Table, columns: Mapping[str, Sequence[str]], where
     """
     wanted = [name for names in columns.values() for name in names] + list(where)
     if missing := [name for name in wanted if name not in rows.column_names]:
-        raise InputError(f"{uri}: no column {missing[0]!r}; there are {', '.join(rows.column_names)}")
+        named = ", ".join(map(repr, dict.fromkeys(missing)))
+        raise InputError(f"{uri}: no column {named}; there are {', '.join(rows.column_names)}")
     for name, value in where.items():
         rows = rows.filter(pc.equal(rows[name], value))
     made = {

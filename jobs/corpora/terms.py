@@ -14,7 +14,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.titles import Fold
-from jobs.corpora.annotations import text_files
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -117,9 +117,9 @@ def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str
     if name.endswith(".txt"):
         lines: list[str | None] = list(_text(uri, data, "utf-8-sig").splitlines())
         return lines, [None] * len(lines)
-    text = io.StringIO(_text(uri, data, text_files.marked(data)), newline="")
+    text = io.StringIO(_text(uri, data, delimited.marked(data)), newline="")
     try:
-        dialect = text_files.look_at(uri, delimiter="\t" if name.endswith(".tsv") else None)
+        dialect = delimited.look_at(uri, delimiter="\t" if name.endswith(".tsv") else None)
         rows = list(csv.reader(text, delimiter=dialect.delimiter, strict=True))[dialect.before :]
     except csv.Error as error:
         raise InputError(f"{uri}: cannot be read as CSV ({error})") from error

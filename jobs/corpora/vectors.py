@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from actors.errors import first_line
 from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.embeddings import Part, columns_to_ask, parts_of
 from jobs.corpora.where import Where, parse_where
 from jobs.errors import InputError
+from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.units import Unit
 
@@ -26,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Layout:
+class VectorLayout:
     """How vectors are read; travels to the workers."""
 
     table: bool  # a table `embeddings`, else arrays
@@ -35,7 +37,7 @@ class Layout:
     where: str | None = None
 
 
-class Block(NamedTuple):
+class VectorBlock(NamedTuple):
     """Vectors [n, dim] and their places among the unit's rows [n] int64, ascending."""
 
     vectors: np.ndarray
@@ -49,15 +51,15 @@ class UnitVectors:
     (`where`, `excluded`, or a row's status).
     """
 
-    def __init__(self, unit: Unit, layout: Layout, *, excluded: Collection[str] = ()) -> None:
+    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: Barred | None = None) -> None:
         self._unit, self._layout = unit, layout
-        self._excluded = pa.array(sorted(excluded), pa.string()) if excluded else None
+        self._barred = barred or None
         self._parts = parts_of(unit)
         sizes = [part.last - part.first for part in self._parts]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.counts: Counter[str] = Counter()
 
-    def blocks(self, rows: int) -> Iterator[Block]:
+    def blocks(self, rows: int) -> Iterator[VectorBlock]:
         """All rows to be searched, at most `rows` at a time; the next block is read while one is worked on."""
         for part, start in zip(self._parts, self._starts.tolist(), strict=False):
             wanted = self._wanted(part)
@@ -72,7 +74,7 @@ class UnitVectors:
                     places = first + inside
                 self.counts["searched"] += len(places)
                 kept = vectors if len(places) == len(vectors) else vectors[places - first]
-                yield Block(kept, places - part.first + start)
+                yield VectorBlock(kept, places - part.first + start)
 
     def source(self, place: int) -> tuple[str, int]:
         """File and row of a place in the unit."""
@@ -113,14 +115,14 @@ class UnitVectors:
         """Which rows of the part are to be searched, [rows] bool; None: all, as nothing was asked."""
         layout = self._layout
         ids = "item_id" if layout.table else layout.id
-        asked = layout.table or layout.where is not None or (self._excluded is not None and ids is not None)
+        asked = layout.table or layout.where is not None or (self._barred is not None and ids is not None)
         if part.meta < 0 or not asked:
             return None
         masks = []
         with _parquet(self._unit.inputs[part.meta].uri) as file:
             where = parse_where(layout.where, columns_to_ask(file.schema_arrow)) if layout.where else None
             columns = [*(where.columns if where else ()), *(["status"] if layout.table else [])]
-            if self._excluded is not None and ids is not None:
+            if self._barred is not None and ids is not None:
                 columns.append(ids)
             for first, rows in _groups(file, list(dict.fromkeys(columns)), part.first, part.last):
                 masks.append(self._mask(rows, where, ids))
@@ -135,8 +137,8 @@ class UnitVectors:
                 if word["values"] != Status.OK:
                     self.counts[str(word["values"])] += word["counts"]
             keep &= _plain(pc.equal(rows["status"], Status.OK.value))
-        if self._excluded is not None and ids is not None:
-            out = _plain(pc.is_in(rows[ids].cast(pa.string()), self._excluded))
+        if self._barred is not None and ids is not None:
+            out = self._barred.mask(rows[ids])
             self.counts["excluded"] += int((keep & out).sum())
             keep &= ~out
         if where is not None:
@@ -193,7 +195,7 @@ def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
         ):
             yield file
     except pa.ArrowException as error:
-        raise InputError(f"{uri}: cannot be read ({str(error).splitlines()[0]})") from error
+        raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
 
 
 def _groups(

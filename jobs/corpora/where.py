@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from actors.errors import first_line
 from jobs.errors import InputError
 
 _TOKEN = re.compile(
@@ -46,7 +47,7 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
     except InputError as error:
         raise InputError(f"where={text!r}: {error}") from None
     except pa.ArrowException as error:
-        raise InputError(f"where={text!r}: Arrow does not compare so ({str(error).splitlines()[0]})") from error
+        raise InputError(f"where={text!r}: Arrow does not compare so ({first_line(error)})") from error
     return Where(expression, tuple(dict.fromkeys(parser.columns)))
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.curation.rows import Lookup
+from jobs.curation.rows import HashIndex
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -27,7 +27,7 @@ class Looks:
     counts: dict[str, int]
 
 
-def read_looks(source: TableSource, pictures: Lookup, *, hashes: bool) -> Looks:
+def read_looks(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Looks:
     """One pass over a table of images; 11 B a picture are held, 12 with `hashes`.
 
     A picture is gone if a rendition of it is `missing` (the source answered 404 or 410) and none is ok; any other

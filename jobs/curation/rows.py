@@ -1,7 +1,7 @@
 """The columns that curation decides on, as compact arrays over all rows of a table in its order.
 
 What is held of a row: 4 B each for its page, its image URL and its picture's id (numbers that stand for equal
-strings), 1 B for its split, 3 B of yes or no, and 1 B a method; of a distinct picture its hash, 16 B. Strings are
+strings), 1 B for its split, 4 B of yes or no, and 1 B a method; of a distinct picture its hash, 16 B. Strings are
 hashed to 128 bits as they pass and never kept; equal hashes count as equal strings, as everywhere with ids. Where an
 order of strings is needed (`ranks`), the few rows concerned are read again.
 """
@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.wikimedia import is_wikimedia, why_no_thumbnail
+from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
 from jobs.errors import InputError
+from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
 UNSAID = "unsaid"  # a method or split that the table does not name
@@ -38,13 +39,14 @@ class Rows:
     main: np.ndarray  # bool [rows]
     https: np.ndarray  # bool [rows]
     thumbnail: np.ndarray  # bool [rows]
-    pictures: "Lookup"
+    excluded: np.ndarray  # bool [rows], by image_id or image URL
+    pictures: "HashIndex"
 
     def __len__(self) -> int:
         return len(self.split)
 
 
-class Lookup:
+class HashIndex:
     """Places of strings in a sorted list of their 128-bit hashes."""
 
     def __init__(self, hashes: np.ndarray) -> None:
@@ -57,9 +59,9 @@ class Lookup:
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def subset(self, places: np.ndarray) -> "Lookup":
+    def subset(self, places: np.ndarray) -> "HashIndex":
         """Of the strings at the sorted `places` alone."""
-        return Lookup(self._hashes[places])
+        return HashIndex(self._hashes[places])
 
     def find(self, strings: pa.ChunkedArray) -> np.ndarray:
         """int64 [strings]: the place of each, -1 where there is none."""
@@ -95,18 +97,20 @@ def numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[new], codes
 
 
-def read_rows(source: TableSource, *, thumbnails: str) -> Rows:
+def read_rows(source: TableSource, *, thumbnails: str, barred: Barred | None = None) -> Rows:
     """One pass over the narrow columns of a table of records.
 
     Args:
         thumbnails: which URLs must have a resized form: with `any` none, with `wikimedia` those of Wikimedia's file
             server, with `all` every one.
+        barred: the list of exclusions.
 
     Raises:
         InputError: more methods or splits than a byte a row can hold.
     """
+    barred = barred or Barred(frozenset())
     pages, urls, images = [_no_hashes()], [_no_hashes()], [_no_hashes()]
-    flags = [np.empty((3, 0), bool)]
+    flags, excluded = [np.empty((3, 0), bool)], [np.empty(0, bool)]
     splits, methods = Names("split", 256), Names("method", MAX_METHODS)
     split, found = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
@@ -115,6 +119,7 @@ def read_rows(source: TableSource, *, thumbnails: str) -> Rows:
         urls.append(hashes_of(batch["image_url"]))
         images.append(hashes_of(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
+        excluded.append(barred.mask(batch["image_id"]) | barred.mask(batch["image_url"]))
         split.append(splits.places(pc.fill_null(batch["split"], "")).astype(np.uint8))
         found.append(_memberships(batch["methods"], methods, rows))
         rows += batch.num_rows
@@ -138,7 +143,8 @@ def read_rows(source: TableSource, *, thumbnails: str) -> Rows:
         main=main,
         https=https,
         thumbnail=thumbnail,
-        pictures=Lookup(pictures),
+        excluded=np.concatenate(excluded),
+        pictures=HashIndex(pictures),
     )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.curation.rows import Lookup
+from jobs.curation.rows import HashIndex
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -64,7 +64,7 @@ class StarterConfig:
 
 
 @dataclass(frozen=True)
-class Ratings:
+class PictureRatings:
     """What the ratings say of each picture, and how much there was to go by.
 
     `total` int64 [pictures, 2] millionths and `count` int32 [pictures, 2]: ok scores of people and of models.
@@ -82,7 +82,7 @@ class Ratings:
 class RatingReader:
     """Sums up tables of ratings about `pictures`, a row group at a time."""
 
-    def __init__(self, config: StarterConfig, pictures: Lookup) -> None:
+    def __init__(self, config: StarterConfig, pictures: HashIndex) -> None:
         self._config, self._pictures = config, pictures
         n = len(pictures)
         self.total, self.count = np.zeros((n, 2), np.int64), np.zeros((n, 2), np.int32)
@@ -102,7 +102,7 @@ class RatingReader:
         self._add_scores(self._asked(rows, self._config.question))
         self._add_votes(self._asked(rows, self._config.region_question))
 
-    def result(self) -> Ratings:
+    def result(self) -> PictureRatings:
         """What was read.
 
         Raises:
@@ -124,7 +124,7 @@ class RatingReader:
                     f"starter.region_by: no {entry} answered {config.region_question} about these pictures; there are "
                     f"{raters} ({PEOPLE}, {MODELS} and {EVERYONE} name all of a kind)"
                 )
-        return Ratings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
+        return PictureRatings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
 
     def _check_question(self, key: str, question: str) -> None:
         rubric = self._config.rubric
@@ -199,7 +199,7 @@ def _by_people(rows: pa.Table) -> np.ndarray:
     return pc.equal(rows["method"], HUMAN).to_numpy().astype(bool)
 
 
-def read_ratings(sources: Iterable[TableSource], pictures: Lookup, config: StarterConfig) -> Ratings:
+def read_ratings(sources: Iterable[TableSource], pictures: HashIndex, config: StarterConfig) -> PictureRatings:
     """One pass over tables of ratings; held is some 24 B a picture, and 4 B a label for each entry of region_by.
 
     Raises:
@@ -212,7 +212,7 @@ def read_ratings(sources: Iterable[TableSource], pictures: Lookup, config: Start
     return reader.result()
 
 
-def rated_above(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, np.ndarray]:
+def rated_above(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray, np.ndarray]:
     """bool [pictures], twice: whether the mean score is defined, and whether it is greater than `above`.
 
     `pooled`: the mean of all ok ratings, each worth the same. `of_means`: of the people's mean and the models' mean,
@@ -228,7 +228,7 @@ def rated_above(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, np
     return (n > 0) & (m > 0), first * m + second * n > 2 * above * n * m
 
 
-def regions(ratings: Ratings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:
+def regions(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:
     """int64 [pictures]: the number of the label that counts, -1 for none, -2 for unsure where that drops; the labels.
 
     The labels are sorted; the last one, `no label`, is for those that `unlabelled=region` keeps.

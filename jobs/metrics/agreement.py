@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.answers import MAX_LEVELS, Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BLOCKS, BOOTSTRAP, block_sums, bootstrap, ratio, shuffled
+from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.metrics.intervals import BLOCKS, block_sums, bootstrap, ratio, shuffled
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
@@ -32,7 +32,7 @@ _ALPHA = (
 _KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items both rated."
 
 
-def percent_agreement(answers: Answers, *, tolerance: float = 0, by: str = "score") -> Figure:
+def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "score") -> Metric:
     """Share of agreeing pairs of ratings among all pairs of ratings of one item (Century, appendix M).
 
     The paper's pseudo-code never adds the pairs it finds within the tolerance, and counts nothing at tolerance 0; this
@@ -62,14 +62,13 @@ def percent_agreement(answers: Answers, *, tolerance: float = 0, by: str = "scor
         int(rated.sum()),
         coverage=answers.coverage,
         interval=bootstrap(sums, ratio),
-        method=BOOTSTRAP,
         dims=dims,
     )
 
 
 def krippendorff_alpha(
-    answers: Answers, level: Level | ArrayLike, *, by: str = "score", name: str | None = None
-) -> Figure:
+    answers: RatingTable, level: Level | ArrayLike, *, by: str = "score", name: str | None = None
+) -> Metric:
     """Krippendorff's alpha for any number of raters, uneven and missing ratings.
 
     Args:
@@ -110,12 +109,11 @@ def krippendorff_alpha(
         n,
         coverage=answers.coverage,
         interval=bootstrap(flat, alpha),
-        method=BOOTSTRAP,
         dims=dims,
     )
 
 
-def alpha_of_moments(answers: Answers) -> Figure:
+def alpha_of_moments(answers: RatingTable) -> Metric:
     """Krippendorff's alpha with interval differences from sums of scores and squares: of any number of levels.
 
     Undefined: no item has two ratings, or no variance.
@@ -143,12 +141,10 @@ def alpha_of_moments(answers: Answers) -> Figure:
     if not np.ptp(kept.score) or not np.isfinite(value):
         return undefined("alpha", definition, _EQUAL, n=len(n), coverage=coverage, dims=dims)
     interval = bootstrap(block_sums(sums), alpha)
-    return estimated(
-        "alpha", definition, value, len(n), coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
-    )
+    return estimated("alpha", definition, value, len(n), coverage=coverage, interval=interval, dims=dims)
 
 
-def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "value") -> Figure:
+def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> Metric:
     """Cohen's kappa of the two raters of `answers`.
 
     Args:
@@ -179,12 +175,10 @@ def cohen_kappa(answers: Answers, *, weights: str | None = None, by: str = "valu
 
     value = float(kappa(cells.sum(0)[None])[0])
     interval = bootstrap(cells[np.lexsort(cells.T)] if len(code) <= BLOCKS else cells, kappa)
-    return estimated(
-        "kappa", definition, value, len(code), coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
-    )
+    return estimated("kappa", definition, value, len(code), coverage=coverage, interval=interval, dims=dims)
 
 
-def _both(answers: Answers, by: str) -> tuple[NDArray[np.int32], Floats]:
+def _both(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
     """Of the items that both raters answered the pair of answers: int32[n], first x levels + second; the levels."""
     one, other = (answers.where(answers.rater == code) for code in (0, 1))
     _, at, there = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
@@ -196,7 +190,7 @@ def _both(answers: Answers, by: str) -> tuple[NDArray[np.int32], Floats]:
     return code.astype(np.int32), levels
 
 
-def pairwise_kappas(answers: Answers, *, weights: str | None = None, by: str = "value") -> list[Figure]:
+def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> list[Metric]:
     """Cohen's kappa of each pair of raters that share an item, with dims `rater_a`, `rater_b`.
 
     Empty with more than `MAX_PAIRS` pairs: that is a crowd, whose agreement is alpha's to tell.
@@ -211,8 +205,8 @@ def pairwise_kappas(answers: Answers, *, weights: str | None = None, by: str = "
 
 
 def agreement(
-    answers: Answers, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
-) -> list[Figure]:
+    answers: RatingTable, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
+) -> list[Metric]:
     """Percent agreement, alpha and kappa as the answers allow: all levels for scores, nominal for categories.
 
     Args:
@@ -312,7 +306,7 @@ def _alpha(coincidences: Floats, differences: Floats) -> Floats:
         return 1 - observed / expected
 
 
-def _no_pairs(metric: str, definition: str, answers: Answers, *, dims: Mapping[str, str]) -> Figure:
+def _no_pairs(metric: str, definition: str, answers: RatingTable, *, dims: Mapping[str, str]) -> Metric:
     raters = len(np.unique(answers.rater))
     reason = "one rater" if raters == 1 else "no item was rated by two raters" if raters else "no rating is ok"
     status = "skipped" if raters else "missing_input"

@@ -17,7 +17,7 @@ MAX_LEVELS = 512  # more different answers than this are no closed set: see dist
 
 
 @dataclass(frozen=True)
-class Answers:
+class RatingTable:
     """Rows sorted by item, then rater; at most one a pair of them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Answers:
     asked: Ints
 
     @classmethod
-    def of(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "Answers":
+    def of(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "RatingTable":
         """From float64[items, raters] with NaN for what was not rated (asked and not answered)."""
         scores = np.asarray(matrix, np.float64)
         if scores.ndim != 2:
@@ -73,7 +73,7 @@ class Answers:
         """Whether the answers lie on a scale."""
         return bool(self.n) and not np.isnan(self.score).all()
 
-    def of_raters(self, names: Sequence[str]) -> "Answers":
+    def of_raters(self, names: Sequence[str]) -> "RatingTable":
         """The answers of some raters, all items kept. Names that are not there are left out."""
         wanted = set(names)
         kept = [i for i, name in enumerate(self.raters) if name in wanted]
@@ -86,18 +86,18 @@ class Answers:
             chosen, rater=code[chosen.rater], raters=tuple(self.raters[i] for i in kept), asked=self.asked[kept]
         )
 
-    def where(self, rows: NDArray[np.bool_]) -> "Answers":
+    def where(self, rows: NDArray[np.bool_]) -> "RatingTable":
         """The answers of some rows; what was asked stays as it is."""
         return replace(
             self, item=self.item[rows], rater=self.rater[rows], value=self.value[rows], score=self.score[rows]
         )
 
-    def with_scores(self) -> "Answers":
+    def with_scores(self) -> "RatingTable":
         """The answers that have a score."""
         known = ~np.isnan(self.score)
         return self if known.all() else self.where(known)
 
-    def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
+    def of_items(self, chosen: NDArray[np.bool_]) -> "RatingTable":
         """The answers about the items where bool[items] is true, renumbered; asked in the same proportion."""
         code = np.cumsum(chosen) - 1
         part = self.where(chosen[self.item])
@@ -106,7 +106,7 @@ class Answers:
         answered = np.bincount(part.rater, minlength=len(self.raters))
         return replace(part, item=code[part.item], items=count, asked=np.maximum(asked, answered))
 
-    def map_scores(self, change: Callable[[Floats], Floats]) -> "Answers":
+    def map_scores(self, change: Callable[[Floats], Floats]) -> "RatingTable":
         """The answers with other scores."""
         return replace(self, score=change(self.score))
 

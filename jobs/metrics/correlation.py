@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import FISHER, Z95, fisher
+from jobs.metrics.intervals import fisher, no_interval, normal
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 KINDS = ("pearson", "spearman", "kendall")
 MIN_PAIRS = 3
-OVER_GROUPS = "normal 95% over groups"
+OVER_GROUPS = "normal 95% over groups, standard error s/sqrt(n)"
+_DESCRIPTIVE = no_interval("describes the raters there are, and estimates nothing")
 
 _ALL = (
     "{kind} correlation of the model's score with people's mean score of the same item and target; n counts such pairs."
@@ -55,7 +56,7 @@ def correlate(x: Floats, y: Floats, kind: str) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Figure]:
+def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Metric]:
     """Pearson, Spearman and Kendall over all pairs, with Fisher intervals (Kendall is tau-b).
 
     Undefined: fewer than three pairs, or no variance on one side.
@@ -69,12 +70,10 @@ def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = Non
             yield undefined(f"{kind}_with_people", definition, _why(x, y), n=len(x), coverage=coverage)
             continue
         interval = fisher(value, len(x), kind=kind)
-        yield estimated(
-            f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval, method=FISHER
-        )
+        yield estimated(f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval)
 
 
-def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str, kind: str = "pearson") -> Figure:
+def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str, kind: str = "pearson") -> Metric:
     """The mean over groups (images, concepts, countries) of the correlation inside each.
 
     Undefined: no group has three pairs and variance on both sides.
@@ -87,7 +86,7 @@ def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str
     if not len(found):
         reason = f"no {each} has {MIN_PAIRS} pairs and variance on both sides"
         return undefined(metric, definition, reason, coverage=coverage)
-    return _mean(metric, definition, found, coverage)
+    return _mean(metric, definition, found, coverage, of=plural)
 
 
 def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, int]:
@@ -98,7 +97,7 @@ def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Fl
     return np.array([v for v in values if v is not None]), len(parts)
 
 
-def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Figure:
+def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Metric:
     """CAIRE's concept-averaged correlation (D.3). Undefined: no concept with three targets and variance."""
     x, y, key = _averaged(model, people, concept, target)
     found, concepts = _by_group(x, y, key, "pearson")
@@ -106,10 +105,10 @@ def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) 
     if not len(found):
         reason = f"no concept has {MIN_PAIRS} targets and variance on both sides"
         return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
-    return _mean("pearson_concept_average", _CONCEPT, found, coverage)
+    return _mean("pearson_concept_average", _CONCEPT, found, coverage, of="concepts")
 
 
-def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Figure:
+def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Metric:
     """CAIRE's global-averaged correlation (D.3). Undefined: fewer than three targets, or no variance.
 
     Args:
@@ -119,9 +118,8 @@ def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | 
     value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
     if value is None:
         return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=n, coverage=coverage)
-    return estimated(
-        "pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=fisher(value, n), method=FISHER
-    )
+    interval = fisher(value, n, name="targets")
+    return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
 
 
 def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:
@@ -133,7 +131,7 @@ def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple
     return means[0], means[1], cells // max(width, 1)
 
 
-def against_each(model: Floats, ratings: Floats) -> Iterator[Figure]:
+def against_each(model: Floats, ratings: Floats) -> Iterator[Metric]:
     """The statistics of D.4: a model against the raters of one country, one by one and averaged.
 
     Args:
@@ -156,38 +154,35 @@ def against_each(model: Floats, ratings: Floats) -> Iterator[Figure]:
                 metric, definition, "no rater shares three items and variance with the model", coverage=coverage
             )
         elif name == "mean":
-            yield _mean(metric, definition, found, coverage)
+            yield _mean(metric, definition, found, coverage, of="raters")
         else:
-            yield estimated(metric, definition, float(statistic(found)), len(found), coverage=coverage)
+            yield estimated(
+                metric, definition, float(statistic(found)), len(found), coverage=coverage, interval=_DESCRIPTIVE
+            )
     definition = _EACH.format(what="Standard deviation (n - 1)")
     if len(found) < 2:
         yield undefined("rater_correlation_sd", definition, "fewer than two raters", n=len(found), coverage=coverage)
     else:
-        yield estimated("rater_correlation_sd", definition, float(found.std(ddof=1)), len(found), coverage=coverage)
+        spread = float(found.std(ddof=1))
+        yield estimated(
+            "rater_correlation_sd", definition, spread, len(found), coverage=coverage, interval=_DESCRIPTIVE
+        )
     rated = ~np.isnan(ratings).all(1) & ~np.isnan(model)
     x, y = model[rated], np.nanmean(ratings[rated], axis=1) if rated.any() else np.zeros(0)
-    value = correlate(x, y, "pearson")
+    value, share = correlate(x, y, "pearson"), len(x) / len(model) if len(model) else None
     if value is None:
-        yield undefined("correlation_with_average", _WITH_AVERAGE, _why(x, y), n=len(x))
+        yield undefined("correlation_with_average", _WITH_AVERAGE, _why(x, y), n=len(x), coverage=share)
     else:
-        yield estimated(
-            "correlation_with_average",
-            _WITH_AVERAGE,
-            value,
-            len(x),
-            coverage=len(x) / len(model),
-            interval=fisher(value, len(x)),
-            method=FISHER,
-        )
+        interval = fisher(value, len(x), name="items")
+        yield estimated("correlation_with_average", _WITH_AVERAGE, value, len(x), coverage=share, interval=interval)
 
 
-def _mean(metric: str, definition: str, found: Floats, coverage: float | None) -> Figure:
-    interval = None
-    value = float(found.mean())
-    if len(found) > 1 and np.ptp(found):
-        half = Z95 * float(found.std(ddof=1)) / float(np.sqrt(len(found)))
-        interval = max(-1.0, value - half), min(1.0, value + half)
-    return estimated(metric, definition, value, len(found), coverage=coverage, interval=interval, method=OVER_GROUPS)
+def _mean(metric: str, definition: str, found: Floats, coverage: float | None, *, of: str) -> Metric:
+    """The mean of the correlations `found`, one each of what `of` names in the plural."""
+    n, value = len(found), float(found.mean())
+    error = float(found.std(ddof=1)) / float(np.sqrt(n)) if np.ptp(found) else 0.0
+    interval = normal(value, error, units=n, name=of, method=OVER_GROUPS, bounds=(-1.0, 1.0))
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 
 def _why(x: Floats, y: Floats) -> str:

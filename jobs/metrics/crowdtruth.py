@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import WILSON, wilson
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import proportion
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -201,8 +201,13 @@ def binned(scores: Floats, low: float, high: float) -> Ints:
 BINS = ("disagree", "neutral", "agree")
 
 
+def without_bins(reason: str, *, stop: float = REFERENCE) -> Metric:
+    """The mean unit quality of scores that cannot be binned, undefined: `reason` says why."""
+    return undefined("unit_quality_mean", f"Mean unit quality; n counts units. {_SOURCE.format(stop=stop)}", reason)
+
+
 @dataclass(frozen=True)
-class Task:
+class CrowdTruthTask:
     """Judgements of a closed task, as `crowdtruth` takes them, with the names that figures carry.
 
     Units with a single judgement are left out (as in the reference) and show in the coverage.
@@ -221,7 +226,7 @@ class Task:
     asked_of_worker: Ints
     asked_of_unit: Ints | None = None
 
-    def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Figure]:
+    def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Metric]:
         """The measures of every unit, worker and annotation, and what sums the task up.
 
         Undefined: no unit with two judgements, or measures that do not settle.
@@ -259,7 +264,7 @@ class Task:
             yield figure.at(**(dims or {}))
 
 
-def task_of(answers: Answers, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> Task:
+def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> CrowdTruthTask:
     """The task of one question with one answer a rating.
 
     Args:
@@ -270,7 +275,7 @@ def task_of(answers: Answers, names: Sequence[str], *, bins: tuple[float, float]
     rows = answers.where(~np.isnan(answers.score) if bins else answers.value >= 0)
     labels = BINS if bins else answers.values
     code = binned(rows.score, *bins) if bins else rows.value
-    return Task(
+    return CrowdTruthTask(
         unit=rows.item,
         worker=rows.rater,
         vectors=np.eye(len(labels))[code],
@@ -294,12 +299,12 @@ class _Counted(NamedTuple):
         yield from ((place, *row) for place, row in enumerate(rows))
 
 
-def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Figure:
+def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Metric:
     said = _DEFINITIONS[metric] + source
-    return Figure(metric=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
+    return Metric(metric=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
 
 
-def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Figure]:
+def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
     for place, name, n, share in units.each():
         yield _measure("unit_quality", at.unit[place], n, share, source, unit=name)
         for k, label in enumerate(annotations):
@@ -307,16 +312,16 @@ def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], sourc
             yield _measure("unit_annotation_score", score, n, share, source, unit=name, annotation=label)
 
 
-def _of_workers(at: CrowdTruth, workers: _Counted, source: str) -> Iterator[Figure]:
+def _of_workers(at: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metric]:
     for place, name, n, share in workers.each():
         yield _measure("worker_quality", at.worker[place], n, share, source, rater=name)
         yield _measure("worker_worker_agreement", at.worker_worker[place], n, share, source, rater=name)
         yield _measure("worker_unit_agreement", at.worker_unit[place], n, share, source, rater=name)
 
 
-def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Figure]:
+def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
     units = len(at.unit)
-    yield Figure(
+    yield Metric(
         metric="unit_quality_mean",
         definition=f"Mean unit quality; n counts units. {source}",
         value=at.unit.mean(),
@@ -331,10 +336,9 @@ def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[F
         none / units,
         units,
         coverage=coverage,
-        interval=wilson(none, units),
-        method=WILSON,
+        interval=proportion(none, units),
     )
-    yield Figure(
+    yield Metric(
         metric="worker_quality_mean",
         definition=f"Mean worker quality; n counts workers. {source}",
         value=at.worker.mean(),
@@ -342,7 +346,7 @@ def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[F
         coverage=coverage,
         reason=_DEPENDENT,
     )
-    yield Figure(
+    yield Metric(
         metric="crowdtruth_rounds",
         definition=f"Rounds until the end; n counts ratings. {source}",
         value=at.rounds,

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import STATUSES, Status
-from jobs.metrics.figure import Figure, undefined
-from jobs.metrics.intervals import WILSON, Z95, wilson
+from jobs.metrics.intervals import Interval, normal, proportion, too_few, wilson
+from jobs.metrics.metric import Metric, estimated, undefined
 
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
 # Past this many different answers a question is not closed (free text, a slider): its answers are no longer
 # counted one by one, so that memory stays bounded. The largest closed set of the papers has 22 (UN sub-regions).
 MAX_ANSWERS = 512
-NORMAL = "normal 95% over ratings"
+NORMAL = "normal 95% over ratings, standard error s/sqrt(n)"
 # Arrow cannot group by lists; answers are joined by ASCII's unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
@@ -75,8 +75,8 @@ class Distribution:
     coverage: float
     answers: tuple[Share, ...]
     ordinal: bool | None
-    mean_score: Figure
-    outside_mass: Figure
+    mean_score: Metric
+    outside_mass: Metric
     reason: str | None = None
 
     @property
@@ -256,37 +256,25 @@ class _Sums:
         self.total += total or 0.0  # Arrow's sum of no numbers is null
         self.squares += squares or 0.0
 
-    def figure(self, metric: str, asked: int, *, empty: str | None, reason: str) -> Figure:
+    def figure(self, metric: str, asked: int, *, empty: str | None, reason: str) -> Metric:
         """The mean with its interval. `empty` or else `reason` says why there are no numbers."""
         definition = _DEFINITIONS[metric]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
             return undefined(metric, definition, empty or reason, coverage=0.0, status=status)
-        low, high, why = self._interval()
-        return Figure(
-            metric=metric,
-            definition=definition,
-            value=self.total / self.n,
-            n=self.n,
-            coverage=self.n / asked,
-            low=low,
-            high=high,
-            interval_method=None if low is None else NORMAL,
-            reason=why,
-        )
+        value, coverage = self.total / self.n, self.n / asked
+        return estimated(metric, definition, value, self.n, coverage=coverage, interval=self._interval())
 
-    def _interval(self) -> tuple[float | None, float | None, str | None]:
-        if self.n == 1:
-            return None, None, "no interval: a single rating"
+    def _interval(self) -> Interval:
+        if none := too_few(self.n, "ratings"):
+            return none
         # Exact, because the difference of the two sums would cancel in floating point.
         variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
-        if variance <= 0:
-            return None, None, "no interval: all are equal"
-        half = Z95 * math.sqrt(variance / self.n)
-        return self.total / self.n - half, self.total / self.n + half, None
+        error = math.sqrt(max(variance, Fraction(0)) / self.n)
+        return normal(self.total / self.n, error, units=self.n, name="ratings", method=NORMAL)
 
 
-def figures_of(of: Distribution) -> Iterator[Figure]:
+def metrics_of(of: Distribution) -> Iterator[Metric]:
     """The figures of a distribution: share (one an answer), mean_score, outside_mass_mean, coverage.
 
     Dims are the rater, rubric and question, the extra columns, and for a share the answer. A figure that is undefined
@@ -299,31 +287,14 @@ def figures_of(of: Distribution) -> Iterator[Figure]:
             made = undefined("share", _DEFINITIONS["share"], reason, n=of.ok, coverage=of.coverage,
                              status=Status.MISSING_INPUT)  # fmt: skip
         else:
-            made = Figure(
-                metric="share",
-                definition=_DEFINITIONS["share"],
-                value=share.share,
-                n=of.ok,
-                coverage=of.coverage,
-                low=share.low,
-                high=share.high,
-                interval_method=WILSON,
-            )
+            made = estimated("share", _DEFINITIONS["share"], share.share, of.ok, coverage=of.coverage,
+                             interval=proportion(share.count, of.ok))  # fmt: skip
         yield made.at(**dims, answer=share.answer)
     yield of.mean_score.at(**dims)
     yield of.outside_mass.at(**dims)
-    low, high = wilson(of.ok, of.asked)
-    yield Figure(
-        metric="coverage",
-        definition=_DEFINITIONS["coverage"],
-        value=of.coverage,
-        n=of.asked,
-        coverage=of.coverage,
-        low=low,
-        high=high,
-        interval_method=WILSON,
-        dims=dims,
-    )
+    interval = proportion(of.ok, of.asked)
+    yield estimated("coverage", _DEFINITIONS["coverage"], of.coverage, of.asked, coverage=of.coverage,
+                    interval=interval, dims=dims)  # fmt: skip
 
 
 def _grouped(rows: pa.Table, by: Sequence[str], aggregations: list[Any]) -> Iterable[tuple[Any, ...]]:

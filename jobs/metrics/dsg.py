@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.correlation import correlate
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BOOTSTRAP, FISHER, block_sums, bootstrap, fisher, ratio
+from jobs.metrics.intervals import block_sums, bootstrap, fisher, ratio
+from jobs.metrics.metric import Metric, estimated, undefined
 
 ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how lists of parents say that there is none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
@@ -39,7 +39,7 @@ _INVALID = "Questions called invalid, which are left out of every score; n count
 
 
 @dataclass(frozen=True)
-class Question:
+class DsgQuestion:
     """A question about one picture: its id, its parents' ids, whether it is valid, and its answer (None: none)."""
 
     question: str
@@ -73,7 +73,7 @@ def _plain(answer: str | None) -> str:
     return id_of((answer or "").strip().strip(".!").casefold())
 
 
-def score(questions: Sequence[Question], *, dependencies: bool) -> float | None:
+def score(questions: Sequence[DsgQuestion], *, dependencies: bool) -> float | None:
     """The share of valid questions answered yes, in [0, 1]; None if there is no valid question or no answer at all.
 
     A question without an answer counts as no, as in the published evaluation.
@@ -88,7 +88,7 @@ def score(questions: Sequence[Question], *, dependencies: bool) -> float | None:
     return sum(counted) / len(counted)
 
 
-def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str, float]) -> Iterator[Figure]:
+def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[str, float]) -> Iterator[Metric]:
     """Mean scores and correlations with people, with and without dependencies, in both conventions of coverage.
 
     Args:
@@ -106,7 +106,7 @@ def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str,
     }
     share = sum(q.answer is not None for q in questions) / len(questions) if questions else 0.0
     for metric, (definition, value, n) in counts.items():
-        yield Figure(
+        yield Metric(
             metric=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
         )
     for reading in READINGS:
@@ -129,21 +129,19 @@ def dsg_figures(pictures: Mapping[str, Sequence[Question]], people: Mapping[str,
                     yield _correlation(definition, used[both], likert[both], kind=kind, coverage=share, dims=dims)
 
 
-def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[str, str]) -> Figure:
+def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[str, str]) -> Metric:
     if not len(scores):
         reason, status = "no picture has an answer", "missing_input"
         return undefined("dsg_score", definition, reason, coverage=coverage, status=status, dims=dims)
-    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio)
+    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio, name="pictures")
     value, n = float(scores.mean()), len(scores)
-    return estimated(
-        "dsg_score", definition, value, n, coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims
-    )
+    return estimated("dsg_score", definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
-def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: float, dims: dict[str, str]) -> Figure:
+def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: float, dims: dict[str, str]) -> Metric:
     metric, value, n = f"dsg_{kind}", correlate(x, y, kind), len(x)
     if value is None:
         reason = "fewer than three pictures, or no variance"
         return undefined(metric, definition, reason, n=n, coverage=coverage, dims=dims)
-    interval = fisher(value, n, kind=kind)
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, method=FISHER, dims=dims)
+    interval = fisher(value, n, kind=kind, name="pictures")
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)

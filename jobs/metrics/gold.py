@@ -1,22 +1,23 @@
 """Models against what is known to be right, and against people answer by answer."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from actors.status import STATUSES, Status
-from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BOOTSTRAP, RESAMPLES, WILSON, block_sums, bootstrap, ratio, wilson
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import OVER_RATERS, Interval, block_sums, bootstrap, no_interval, proportion, ratio, too_few
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Average = Literal["micro", "macro", "samples"]
 AVERAGES: tuple[Average, ...] = ("micro", "macro", "samples")
 EPSILON = 1e-9
+WELCH_T = "welch t 95%"
 
 _OVER = {
     "micro": "all pairs of item and label pooled",
@@ -28,7 +29,10 @@ _OF = {
     "recall": "right positives / positives in gold",
     "f1": "harmonic mean of precision and recall",
 }
-_LABELS = "{name}: {of}; {over} (as scikit-learn with zero_division=nan; CAIRE, table 1); n counts {what}."
+_LABELS = (
+    "{name}: {of}; {over} (as scikit-learn with zero_division=nan; CAIRE, table 1); positive: {positive}; n counts "
+    "{what}."
+)
 _ACCURACY = "Items whose answer is among the right ones / items answered; n counts items."
 _WELCH = (
     "Two-sided p of Welch's t-test that the mean score of both parts is equal (Welch 1947; Rome, table 3); n counts "
@@ -49,7 +53,6 @@ _MEAN_DEVIATION = (
     "Mean of the model's score minus a person's, over ratings of people (Rome, figure 3); n counts people's ratings."
 )
 _ENDED = "Ratings of the group that ended with this status / all its ratings, of every status; n counts ratings."
-OVER_RATERS = f"percentile bootstrap over raters 95%, {RESAMPLES} resamples"
 _ACCOUNT = {
     "ratings_total": "Ratings asked for or given, of every status (Rome, table 1); n counts ratings.",
     "ratings_double": "Items with more than one rating, of every status (Rome, table 1); n counts ratings.",
@@ -61,13 +64,20 @@ _ACCOUNT = {
 
 
 def classification(
-    gold: ArrayLike, said: ArrayLike, item: ArrayLike, label: ArrayLike, *, asked: int | None = None
-) -> Iterator[Figure]:
+    gold: ArrayLike,
+    said: ArrayLike,
+    item: ArrayLike,
+    label: ArrayLike,
+    *,
+    positive: str = "as given",
+    asked: int | None = None,
+) -> Iterator[Metric]:
     """Precision, recall and F1 of a multi-label task, micro, macro and by sample, with bootstrap intervals over items.
 
     Args:
         gold, said: bool[n], whether the label holds for the item, and whether the model says so.
-        item, label: int64[n], codes of the pairs; a pair stands once.
+        item, label: int64[n], codes of the pairs; a pair occurs once.
+        positive: for the definition, when a label counts as said and as right.
         asked: pairs asked about, for the coverage.
 
     Undefined: nothing to divide by (no positive said, none in gold) in every label or item that is averaged over.
@@ -81,22 +91,14 @@ def classification(
         for name in ("precision", "recall", "f1"):
             value, n, interval = _averaged(rows, shape, name, average)
             what = {"micro": "pairs", "macro": "labels", "samples": "items"}[average]
-            definition = _LABELS.format(name=name, of=_OF[name], over=_OVER[average], what=what)
+            definition = _LABELS.format(name=name, of=_OF[name], over=_OVER[average], what=what, positive=positive)
             count = len(right) if average == "micro" else n
             if value is None:
                 reason = "no pair of item and label" if not len(right) else _nothing_to_divide(name)
                 yield undefined(name, definition, reason, n=len(right), coverage=coverage, dims={"average": average})
                 continue
-            yield estimated(
-                name,
-                definition,
-                value,
-                count,
-                coverage=coverage,
-                interval=interval,
-                method=BOOTSTRAP,
-                dims={"average": average},
-            )
+            dims = {"average": average}
+            yield estimated(name, definition, value, count, coverage=coverage, interval=interval, dims=dims)
 
 
 def _nothing_to_divide(name: str) -> str:
@@ -135,17 +137,16 @@ def _rate(cells: Floats, name: str) -> Floats:
         return np.asarray(2 * right / (2 * right + wrong + missed))
 
 
-def _averaged(
-    rows: Floats, shape: tuple[int, ...], name: str, average: Average
-) -> tuple[float | None, int, tuple[float, float] | None]:
+def _averaged(rows: Floats, shape: tuple[int, ...], name: str, average: Average) -> tuple[float | None, int, Interval]:
     """The value (None: undefined), over how many it is an average, and its interval."""
+    undefined_value = None, 0, no_interval("no value")
     if not len(rows):
-        return None, 0, None
+        return undefined_value
     if average == "samples":
         each = _rate(rows, name)
         known = each[~np.isnan(each)]
         if not len(known):
-            return None, 0, None
+            return undefined_value
         return float(known.mean()), len(known), bootstrap(block_sums(np.stack([known, np.ones_like(known)], 1)), ratio)
 
     def statistic(sums: Floats) -> Floats:
@@ -160,17 +161,23 @@ def _averaged(
         value = float(statistic(total)[0])
     n = int((~np.isnan(_rate(total.reshape(shape), name))).sum())
     if np.isnan(value):
-        return None, 0, None
+        return undefined_value
     return value, n, bootstrap(block_sums(rows), statistic)
 
 
-def readings(scores: ArrayLike, threshold: float) -> dict[str, Bools]:
-    """Scores as positive or not, in both readings of "greater than 4 (relevant, highly relevant)" (CAIRE, 5.4)."""
-    given = np.asarray(scores, np.float64)
-    return {f">={threshold:g}": given >= threshold - EPSILON, f">{threshold:g}": given > threshold + EPSILON}
+def readings(threshold: float) -> dict[str, Callable[[ArrayLike], Bools]]:
+    """Both readings of "scores greater than 4 (relevant, highly relevant)" (CAIRE, 5.4): name -> whether scores hold.
+
+    The words ask for more than 4 and name the answer 4 as positive. Means and expected scores between 4 and 5 are
+    positive in both readings. Gold of the paper is a label; gold that is scored is read as the answers are.
+    """
+    return {
+        f">={threshold:g}": lambda scores: np.asarray(scores, np.float64) >= threshold - EPSILON,
+        f">{threshold:g}": lambda scores: np.asarray(scores, np.float64) > threshold + EPSILON,
+    }
 
 
-def accuracy(right: ArrayLike, *, asked: int | None = None) -> Figure:
+def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:
     """Share of bool[items] that are right. Undefined: no item was answered."""
     given = np.asarray(right, bool)
     coverage = len(given) / asked if asked else None
@@ -178,20 +185,11 @@ def accuracy(right: ArrayLike, *, asked: int | None = None) -> Figure:
         return undefined(
             "accuracy", _ACCURACY, "no item with a right answer was answered", coverage=coverage, status="missing_input"
         )
-    low, high = wilson(int(given.sum()), len(given))
-    return Figure(
-        metric="accuracy",
-        definition=_ACCURACY,
-        value=given.mean(),
-        n=len(given),
-        coverage=coverage,
-        low=low,
-        high=high,
-        interval_method=WILSON,
-    )
+    n, hits = len(given), int(given.sum())
+    return estimated("accuracy", _ACCURACY, hits / n, n, coverage=coverage, interval=proportion(hits, n))
 
 
-def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None = None) -> Iterator[Figure]:
+def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None = None) -> Iterator[Metric]:
     """Whether two parts of the corpus score alike: means, deviations, the gap with its interval, Welch's p.
 
     Args:
@@ -213,7 +211,7 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
                 yield undefined(metric, definition, reason, n=len(part), coverage=share, dims={"part": place})
                 continue
             value = part.mean() if metric == "part_mean" else part.std(ddof=1)
-            yield Figure(
+            yield Metric(
                 metric=metric,
                 definition=definition,
                 value=value,
@@ -230,16 +228,10 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
         return
     found = ttest_ind(*parts, equal_var=False)
     low, high = found.confidence_interval(0.95)
-    yield estimated(
-        "mean_difference",
-        _WELCH_GAP,
-        parts[0].mean() - parts[1].mean(),
-        n,
-        coverage=coverage,
-        interval=(float(low), float(high)),
-        method="welch t 95%",
-    )
-    yield Figure(
+    interval = too_few(min(map(len, parts)), "items in a part") or Interval(float(low), float(high), WELCH_T)
+    gap = parts[0].mean() - parts[1].mean()
+    yield estimated("mean_difference", _WELCH_GAP, gap, n, coverage=coverage, interval=interval)
+    yield Metric(
         metric="welch_p",
         definition=_WELCH,
         value=found.pvalue,
@@ -249,7 +241,7 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
     )
 
 
-def _pairs(model: Answers, people: Answers, of: str) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def _pairs(model: RatingTable, people: RatingTable, of: str) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Each answer of people beside the model's answer to the same item: model, person, item."""
     own = np.full(people.items, np.nan)
     given = model.score if of == "score" else np.where(model.value >= 0, model.value, np.nan)
@@ -259,7 +251,7 @@ def _pairs(model: Answers, people: Answers, of: str) -> tuple[Floats, Floats, ND
     return own[people.item[rows]], theirs[rows], people.item[rows]
 
 
-def preference_agreement(model: Answers, people: Answers) -> Figure:
+def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
     """How often a model chose what a person chose (which of two pictures fits better).
 
     Args:
@@ -284,11 +276,10 @@ def preference_agreement(model: Answers, people: Answers) -> Figure:
         len(theirs),
         coverage=coverage,
         interval=bootstrap(block_sums(rows), ratio),
-        method=BOOTSTRAP,
     )
 
 
-def deviations(model: Answers, people: Answers) -> Iterator[Figure]:
+def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
     """The histogram of a model's score minus a person's, and its mean. Undefined: no item that both scored."""
     mine, theirs, items = _pairs(model, people, "score")
     coverage = len(theirs) / people.n if people.n else None
@@ -307,7 +298,6 @@ def deviations(model: Answers, people: Answers) -> Iterator[Figure]:
         len(gaps),
         coverage=coverage,
         interval=bootstrap(block_sums(rows), ratio),
-        method=BOOTSTRAP,
     )
     steps = np.rint(gaps)
     if np.abs(gaps - steps).max() > EPSILON:
@@ -315,21 +305,18 @@ def deviations(model: Answers, people: Answers) -> Iterator[Figure]:
     widest = int(np.abs(steps).max())
     for step in range(-widest, widest + 1):
         count = int((steps == step).sum())
-        low, high = wilson(count, len(steps))
-        yield Figure(
-            metric="deviation_share",
-            definition=_DEVIATION,
-            value=count / len(steps),
-            n=len(steps),
+        yield estimated(
+            "deviation_share",
+            _DEVIATION,
+            count / len(steps),
+            len(steps),
             coverage=coverage,
-            low=low,
-            high=high,
-            interval_method=WILSON,
+            interval=proportion(count, len(steps)),
             dims={"deviation": f"{step:+d}" if step else "0"},
         )
 
 
-def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Figure]:
+def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metric]:
     """How often the ratings of a group ended otherwise than with an answer: reported, skipped, refused, …
 
     Reports and skips are told even where there are none (Century, appendices L, T and X). A few raters may make most
@@ -346,20 +333,19 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Figur
     for status in (s for s in STATUSES if s in occur | {Status.REPORTED, Status.SKIPPED}):
         rows = np.array([[of.get(status, 0), sum(of.values())] for of in ended], np.float64)
         hits = int(rows[:, 0].sum())
-        drawn = bootstrap(block_sums(rows), ratio)
+        drawn = bootstrap(block_sums(rows), ratio, name="raters", method=OVER_RATERS)
         yield estimated(
             "status_share",
             _ENDED,
             hits / total,
             total,
             coverage=1.0,
-            interval=drawn or wilson(hits, total),
-            method=OVER_RATERS if drawn else WILSON,
+            interval=proportion(hits, total) if drawn.reason else drawn,
             dims={"group": group, "status": str(status)},
         )
 
 
-def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterator[Figure]:
+def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterator[Metric]:
     """Ratings in total, items with several, excluded and left (Rome, table 1).
 
     Args:
@@ -371,7 +357,7 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
     counts = {"ratings_total": total, "ratings_double": double, "ratings_repeated": repeated}
     counts |= {"ratings_excluded": total - ok, "ratings_left": ok}
     for metric, value in counts.items():
-        yield Figure(
+        yield Metric(
             metric=metric,
             definition=_ACCOUNT[metric],
             value=value,

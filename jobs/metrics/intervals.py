@@ -1,4 +1,9 @@
-"""95 % intervals: of shares, means, correlations, and of anything that is a function of sums over items.
+"""95 % intervals of shares, means, correlations and any statistic of sums over items, and the rule they share.
+
+The rule: an interval rests on at least `MIN_UNITS` independent units (items, pairs, raters, …) and a resampled one on
+at least `MIN_DEFINED` of its resamples; resamples that are all equal make no interval. Where there is no interval there
+is a reason. Score intervals of binomial proportions (`proportion`, and Newcombe's of their difference) are exempt:
+they keep their level down to one trial, where they are wide.
 
 The bootstrap draws items. Where there are more than `BLOCKS` of them it draws blocks of items put together at random:
 a figure of a million items costs what one of a thousand does. Rows are put in an order of their own before anything
@@ -7,6 +12,7 @@ is drawn, so that neither the order nor the names of items and raters change an 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -16,12 +22,82 @@ from numpy.typing import NDArray
 Number = TypeVar("Number", bound=np.number[Any])
 Floats = NDArray[np.float64]
 Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+# The bootstrap's intervals of a mean of 2, 3, 4, 5, 10 and 20 normal values contain the true mean in 51, 74, 79, 85, 91
+# and 94 % of draws, not in 95 %. From 5 on Fisher's z is defined for all correlations (Kendall's needs 5 pairs).
+MIN_UNITS = 5
+MIN_DEFINED = 0.95  # share of the resamples in which the statistic must be defined
 BLOCKS = 1000
 RESAMPLES = 1000
 SEED = 20251122  # of every draw; a figure is the same in every run
 WILSON = "wilson 95%"
-BOOTSTRAP = f"percentile bootstrap over items 95%, {RESAMPLES} resamples"
-FISHER = "fisher z 95%"
+BOOTSTRAP, OVER_RATERS, OVER_TEXTS = (
+    f"percentile bootstrap over {of} 95%, {RESAMPLES} resamples" for of in ("items", "raters", "texts")
+)
+FISHER = {
+    "pearson": "fisher z 95%, standard error 1/sqrt(n - 3)",
+    "spearman": "fisher z 95%, standard error of Bonett and Wright (2000)",
+    "kendall": "fisher z 95%, standard error of Fieller, Hartley and Pearson (1957)",
+}
+ALL_EQUAL = "no interval: no variance"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval and its method, or the reason why there is none.
+
+    Attributes:
+        low, high, method: all None if there is no interval.
+        reason: None if there is one.
+
+    Raises:
+        ValueError: neither or both of an interval and a reason.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    method: str | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if len({part is None for part in (self.low, self.high, self.method)} | {self.reason is not None}) != 1:
+            raise ValueError(f"an interval has bounds and a method, or a reason for having none: {self}")
+
+
+def no_interval(reason: str) -> Interval:
+    """No interval, because of `reason`."""
+    return Interval(reason=f"no interval: {reason}")
+
+
+def too_few(units: int, name: str) -> Interval | None:
+    """No interval if there are fewer independent units than `MIN_UNITS`; None if there are enough.
+
+    Args:
+        units: how many there are.
+        name: what they are, in the plural.
+    """
+    return no_interval(f"fewer than {MIN_UNITS} {name} ({units})") if units < MIN_UNITS else None
+
+
+def proportion(count: int, n: int) -> Interval:
+    """Wilson's interval of `count` / `n` as an `Interval`; of any n from 1 on."""
+    low, high = wilson(count, n)
+    return Interval(low, high, WILSON)
+
+
+def normal(
+    value: float, error: float, *, units: int, name: str, method: str, bounds: tuple[float, float] | None = None
+) -> Interval:
+    """`value` ± 1.96 standard errors, cut at `bounds`; none with too few units or a standard error of 0.
+
+    Args:
+        units, name: independent units that the standard error is estimated from, see `too_few`.
+    """
+    if none := too_few(units, name):
+        return none
+    if not error > 0:
+        return Interval(reason=ALL_EQUAL)
+    lowest, highest = bounds or (-math.inf, math.inf)
+    return Interval(max(lowest, value - Z95 * error), min(highest, value + Z95 * error), method)
 
 
 def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
@@ -48,20 +124,24 @@ def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
     return low, high
 
 
-def fisher(r: float, n: int, *, kind: str = "pearson") -> tuple[float, float] | None:
+def fisher(r: float, n: int, *, kind: str = "pearson", name: str = "pairs") -> Interval:
     """Interval of a correlation through Fisher's z.
 
     Standard errors of z: Pearson 1/sqrt(n - 3); Spearman sqrt((1 + r²/2)/(n - 3)) (Bonett and Wright 2000); Kendall
-    sqrt(0.437/(n - 4)) (Fieller, Hartley and Pearson 1957).
+    sqrt(0.437/(n - 4)) (Fieller, Hartley and Pearson 1957). None with too few pairs or |r| = 1.
 
-    Returns:
-        (low, high); None where it is not defined: |r| = 1 or too few pairs.
+    Args:
+        r: the correlation, in [-1, 1].
+        n: pairs; `name`: what they are, in the plural.
+        kind: pearson, spearman or kendall.
     """
-    spread = {"pearson": (1.0, 3), "spearman": (1 + r * r / 2, 3), "kendall": (0.437, 4)}[kind]
-    if n <= spread[1] or abs(r) >= 1:
-        return None
-    half = Z95 * math.sqrt(spread[0] / (n - spread[1]))
-    return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+    if none := too_few(n, name):
+        return none
+    if abs(r) >= 1:
+        return no_interval("a correlation of 1 or -1 has no Fisher z")
+    numerator, lost = {"pearson": (1.0, 3), "spearman": (1 + r * r / 2, 3), "kendall": (0.437, 4)}[kind]
+    half = Z95 * math.sqrt(numerator / (n - lost))
+    return Interval(math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), FISHER[kind])
 
 
 def ordered(rows: NDArray[Number]) -> NDArray[Number]:
@@ -82,27 +162,46 @@ def block_sums(rows: Floats) -> Floats:
     return np.add.reduceat(shuffled(rows), np.linspace(0, len(rows), BLOCKS, endpoint=False).astype(int))
 
 
-def bootstrap(sums: Floats, statistic: Callable[[Floats], Floats]) -> tuple[float, float] | None:
+def bootstrap(
+    sums: Floats,
+    statistic: Callable[[Floats], Floats],
+    *,
+    units: int | None = None,
+    name: str = "items",
+    method: str = BOOTSTRAP,
+) -> Interval:
     """Percentile interval of a statistic of sums over items.
 
     Args:
         sums: float64[blocks, k], from `block_sums` (or of items, in an order of their own).
         statistic: float64[resamples, k] of summed rows -> float64[resamples], NaN where it is undefined.
-
-    Returns:
-        (low, high); None with fewer than two blocks, where more than one resample in twenty is undefined, or where all
-        are equal: items that do not differ say nothing of how others would.
+        units: independent units that the statistic rests on, if fewer than `sums` has rows: of a difference between
+            two parts those of the smaller one.
+        name: what the units are, in the plural.
+        method: how the interval is called.
     """
-    if len(sums) < 2:
-        return None
+    if none := too_few(len(sums) if units is None else units, name):
+        return none
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = statistic(_draws(len(sums)) @ sums)
-    values = values[np.isfinite(values)]
-    if len(values) < 0.95 * RESAMPLES:
-        return None
-    low, high = np.quantile(values, [0.025, 0.975])
-    apart = high - low > 1e-12 * max(1.0, abs(high))  # rounding is no variance
-    return (float(low), float(high)) if apart else None
+        return percentiles(statistic(_draws(len(sums)) @ sums), method=method)
+
+
+def percentiles(values: Floats, *, method: str) -> Interval:
+    """The interval between the 2.5 % and 97.5 % quantiles of a statistic in resamples of enough units.
+
+    None if fewer than `MIN_DEFINED` of them are defined, or if all are equal: units that do not differ say nothing of
+    how others would.
+
+    Args:
+        values: float64[resamples], not finite where the statistic is undefined.
+    """
+    known = values[np.isfinite(values)]
+    if len(known) < MIN_DEFINED * len(values):
+        return no_interval(f"undefined in {1 - len(known) / len(values):.0%} of the resamples")
+    low, high = np.quantile(known, [0.025, 0.975])
+    if high - low <= 1e-12 * max(1.0, abs(high)):  # rounding is no variance
+        return Interval(reason=ALL_EQUAL)
+    return Interval(float(low), float(high), method)
 
 
 @lru_cache(maxsize=4)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, undefined
-from jobs.metrics.intervals import WILSON, wilson
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import proportion
+from jobs.metrics.metric import Metric, estimated, undefined
 
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
@@ -47,7 +47,7 @@ def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
     return np.where((2 * most > total) & (total > 0), first, -1)
 
 
-def majority_shares(answers: Answers, *, group: str, at_least: int = 1) -> Iterator[Figure]:
+def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> Iterator[Metric]:
     """The distribution of the majority's answers, one figure an answer, `(no majority)` last.
 
     Args:
@@ -70,21 +70,13 @@ def majority_shares(answers: Answers, *, group: str, at_least: int = 1) -> Itera
     chosen = majority(counts[enough])
     for code, name in [*enumerate(names), (-1, NO_MAJORITY)]:
         count = int((chosen == code).sum())
-        low, high = wilson(count, n)
-        yield Figure(
-            metric="majority_share",
-            definition=_SHARE,
-            value=count / n,
-            n=n,
-            coverage=coverage,
-            low=low,
-            high=high,
-            interval_method=WILSON,
-            dims={"group": group, "answer": name},
+        dims = {"group": group, "answer": name}
+        yield estimated(
+            "majority_share", _SHARE, count / n, n, coverage=coverage, interval=proportion(count, n), dims=dims
         )
 
 
-def rater_unit_agreement(answers: Answers) -> Iterator[Figure]:
+def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
     """For each rater how often it goes with the majority, and on a scale with the mean: two figures, both named.
 
     Undefined for a rater without such items.
@@ -103,8 +95,8 @@ def rater_unit_agreement(answers: Answers) -> Iterator[Figure]:
 
 
 def _by_rater(
-    metric: str, definition: str, answers: Answers, rows: NDArray[np.bool_], hit: NDArray[np.bool_]
-) -> Iterator[Figure]:
+    metric: str, definition: str, answers: RatingTable, rows: NDArray[np.bool_], hit: NDArray[np.bool_]
+) -> Iterator[Metric]:
     n = np.bincount(answers.rater[rows], minlength=len(answers.raters))
     hits = np.bincount(answers.rater[rows & hit], minlength=len(answers.raters))
     for code, name in enumerate(answers.raters):
@@ -114,15 +106,5 @@ def _by_rater(
                 metric, definition, "no item with other ratings to compare", coverage=coverage, dims={"rater": name}
             )
             continue
-        low, high = wilson(int(hits[code]), int(n[code]))
-        yield Figure(
-            metric=metric,
-            definition=definition,
-            value=hits[code] / n[code],
-            n=n[code],
-            coverage=coverage,
-            low=low,
-            high=high,
-            interval_method=WILSON,
-            dims={"rater": name},
-        )
+        interval, value = proportion(int(hits[code]), int(n[code])), hits[code] / n[code]
+        yield estimated(metric, definition, value, n[code], coverage=coverage, interval=interval, dims={"rater": name})

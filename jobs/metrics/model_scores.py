@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BOOTSTRAP, FISHER, WILSON, block_sums, bootstrap, fisher, ratio, wilson
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import Interval, block_sums, bootstrap, fisher, proportion, ratio, wilson
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
@@ -48,13 +48,13 @@ _DELTA = (
 NEWCOMBE = "newcombe hybrid score 95%"
 
 
-def inverted(answers: Answers, *, low: float, high: float) -> Answers:
+def inverted(answers: RatingTable, *, low: float, high: float) -> RatingTable:
     """The answers with their scale turned round, for questions where a high score is bad (factual errors, table 3)."""
     return answers.map_scores(lambda scores: low + high - scores)
 
 
 @dataclass(frozen=True)
-class Group:
+class RaterGroup:
     """Raters taken together: the mean of their scores is what counts.
 
     Attributes:
@@ -68,13 +68,13 @@ class Group:
     at_least: int = 1
 
 
-def means_of(answers: Answers, group: Group) -> Floats:
+def means_of(answers: RatingTable, group: RaterGroup) -> Floats:
     """The group's mean score of each item, NaN without enough ratings: float64[items]."""
     means, n = answers.of_raters(group.raters).means()
     return np.where(n >= max(group.at_least, 1), means, np.nan)
 
 
-def share_at_least(answers: Answers, group: Group, threshold: float, *, rule: Rule = "mean") -> Figure:
+def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *, rule: Rule = "mean") -> Metric:
     """Share of items that the group scores at the threshold or higher, by its mean or by any of its raters."""
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
@@ -89,7 +89,7 @@ def share_at_least(answers: Answers, group: Group, threshold: float, *, rule: Ru
     return _share("share_at_least", _AT_LEAST[rule], hits, rated, group=group, dims=dims)
 
 
-def share_lowest(answers: Answers, group: Group, lowest: float) -> Figure:
+def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metric:
     """Share of items that all of the group's ratings put at the lowest end ("not at all")."""
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
@@ -97,7 +97,7 @@ def share_lowest(answers: Answers, group: Group, lowest: float) -> Figure:
     return _share("share_lowest", _LOWEST, hits, rated, group=group, dims={"group": group.name})
 
 
-def mean_score(answers: Answers, group: Group) -> Figure:
+def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
     """The group's mean score, items weighing the same, with a bootstrap interval over items."""
     scored = means_of(answers, group)
     known = scored[~np.isnan(scored)]
@@ -112,12 +112,11 @@ def mean_score(answers: Answers, group: Group) -> Figure:
         len(known),
         coverage=coverage,
         interval=interval,
-        method=BOOTSTRAP,
         dims={"group": group.name},
     )
 
 
-def average_of_shares(answers: Answers, groups: Sequence[Group], threshold: float) -> Figure:
+def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], threshold: float) -> Metric:
     """The mean over the groups of their shares by mean, as in the cells of figure 13.
 
     Undefined: no group has an item with enough ratings; groups without one are left out.
@@ -149,18 +148,23 @@ def average_of_shares(answers: Answers, groups: Sequence[Group], threshold: floa
         n,
         coverage=coverage,
         interval=bootstrap(block_sums(columns), average),
-        method=BOOTSTRAP,
         dims=dims,
     )
 
 
 def difference(
-    answers: Answers, group: Group, threshold: float, first: NDArray[np.bool_], second: NDArray[np.bool_]
-) -> Figure:
+    answers: RatingTable,
+    group: RaterGroup,
+    threshold: float | None,
+    first: NDArray[np.bool_],
+    second: NDArray[np.bool_],
+) -> Metric:
     """Share at the threshold or higher among items bool[items] `first`, minus that among `second`.
 
-    Undefined: one of them has no item with enough ratings.
+    Undefined: one of them has no item with enough ratings, or there is no threshold (None: none lies on the scale).
     """
+    if threshold is None:
+        return undefined("share_difference", _DELTA, "no threshold lies on the scale", dims={"group": group.name})
     scored = means_of(answers, group)
     dims = {"group": group.name, "threshold": f"{threshold:g}"}
     parts = []
@@ -182,13 +186,12 @@ def difference(
         p - q,
         n_a + n_b,
         coverage=coverage,
-        interval=(low, high),
-        method=NEWCOMBE,
+        interval=Interval(low, high, NEWCOMBE),
         dims=dims,
     )
 
 
-def self_preference(answers: Answers, rater: str, own: NDArray[np.bool_], written: NDArray[np.bool_]) -> Figure:
+def self_preference(answers: RatingTable, rater: str, own: NDArray[np.bool_], written: NDArray[np.bool_]) -> Metric:
     """Whether a rater favours responses of its own family, beyond what the other raters find in them.
 
     Args:
@@ -198,7 +201,7 @@ def self_preference(answers: Answers, rater: str, own: NDArray[np.bool_], writte
     Undefined: no response of its own or of others that somebody else scored too.
     """
     others = tuple(name for name in answers.raters if name != rater)
-    gap = means_of(answers, Group(rater, (rater,))) - means_of(answers, Group("others", others))
+    gap = means_of(answers, RaterGroup(rater, (rater,))) - means_of(answers, RaterGroup("others", others))
     known = ~np.isnan(gap) & written
     coverage = known.sum() / written.sum() if written.any() else None
     if not (known & own).any() or not (known & ~own).any():
@@ -218,19 +221,19 @@ def self_preference(answers: Answers, rater: str, own: NDArray[np.bool_], writte
         return sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
 
     value = float(preference(rows.sum(0)[None])[0])
+    smaller, whose = min((int(mine.sum()), "its own family"), (int((1 - mine).sum()), "other families"))
     return estimated(
         "self_preference",
         _SELF,
         value,
         len(rows),
         coverage=coverage,
-        interval=bootstrap(block_sums(rows), preference),
-        method=BOOTSTRAP,
+        interval=bootstrap(block_sums(rows), preference, units=smaller, name=f"responses of {whose}"),
         dims={"rater": rater},
     )
 
 
-def length_bias(answers: Answers, group: Group, lengths: Floats) -> Iterator[Figure]:
+def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Iterator[Metric]:
     """Pearson and Spearman correlation of the group's mean score with the responses' lengths.
 
     Args:
@@ -257,22 +260,21 @@ def length_bias(answers: Answers, group: Group, lengths: Floats) -> Iterator[Fig
             r,
             n,
             coverage=coverage,
-            interval=fisher(r, n, kind=kind),
-            method=FISHER,
+            interval=fisher(r, n, kind=kind, name="responses"),
             dims=dims,
         )
 
 
 def disaggregated(
-    answers: Answers,
-    groups: Iterable[Group],
+    answers: RatingTable,
+    groups: Iterable[RaterGroup],
     parts: Mapping[str, NDArray[np.bool_]],
     threshold: float,
     *,
     attribute: str,
     minimum: int,
-    averaged: Sequence[Group] | None = None,
-) -> Iterator[Figure]:
+    averaged: Sequence[RaterGroup] | None = None,
+) -> Iterator[Metric]:
     """Shares at the threshold by mean for each part of the items, and figure 13's average over groups.
 
     Args:
@@ -291,25 +293,23 @@ def disaggregated(
             yield marked(figure, minimum).at(attribute=attribute, part=value)
 
 
-def marked(figure: Figure, minimum: int, *, n: int | None = None) -> Figure:
+def marked(figure: Metric, minimum: int, *, n: int | None = None) -> Metric:
     """The figure, with a mark if it rests on fewer than `minimum`; `n`: items, where the figure's counts others."""
     if figure.value is None or (figure.n if n is None else n) >= minimum:
         return figure
-    return replace(figure, reason=f"fewer than {minimum}: do not lean on it")
+    return replace(figure, reason="; ".join(filter(None, (figure.reason, f"fewer than {minimum}: do not lean on it"))))
 
 
 def _share(
-    metric: str, definition: str, hits: int, rated: NDArray[np.bool_], *, group: Group, dims: dict[str, str]
-) -> Figure:
+    metric: str, definition: str, hits: int, rated: NDArray[np.bool_], *, group: RaterGroup, dims: dict[str, str]
+) -> Metric:
     n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
     if not n:
         return _nothing(metric, definition, group, coverage, dims)
-    return estimated(
-        metric, definition, hits / n, n, coverage=coverage, interval=wilson(hits, n), method=WILSON, dims=dims
-    )
+    return estimated(metric, definition, hits / n, n, coverage=coverage, interval=proportion(hits, n), dims=dims)
 
 
-def _nothing(metric: str, definition: str, group: Group, coverage: float | None, dims: dict[str, str]) -> Figure:
+def _nothing(metric: str, definition: str, group: RaterGroup, coverage: float | None, dims: dict[str, str]) -> Metric:
     count = f"{group.at_least} ratings" if group.at_least > 1 else "a rating"
     reason = f"no item has {count} of {group.name}"
     return undefined(metric, definition, reason, coverage=coverage, status="missing_input", dims=dims)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jobs.metrics.figure import Figure, estimated, undefined
+from jobs.metrics.intervals import Interval, percentiles, too_few
+from jobs.metrics.metric import Metric, estimated, undefined
 
-BOOTSTRAP = "percentile bootstrap 95% over queries"
 RESAMPLES = 2000
+BOOTSTRAP = f"percentile bootstrap over queries 95%, {RESAMPLES} resamples"
 _AT_ONCE = 5_000_000  # numbers of a block of resamples
 _MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 where it stands in no list"
 _ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
@@ -25,14 +26,14 @@ def reciprocal_ranks(ranks: np.ndarray, *, cut: int | None = None) -> np.ndarray
     return np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=inside)
 
 
-def mrr(ranks: np.ndarray, *, cut: int | None = None, asked: int | None = None, seed: int = 0) -> Figure:
+def mrr(ranks: np.ndarray, *, cut: int | None = None, asked: int | None = None, seed: int = 0) -> Metric:
     """Mean reciprocal rank (TRIC, section IV.B) of ranks [n], counted to rank `cut` only if given."""
     definition = f"{_MRR}{f' or past rank {cut}' if cut else ''} (TRIC, section IV.B); n counts queries."
     name = f"mrr@{cut}" if cut else "mrr"
     return _mean(name, definition, reciprocal_ranks(ranks, cut=cut), asked=asked, seed=seed)
 
 
-def accuracy_at(ranks: np.ndarray, k: int, *, asked: int | None = None, seed: int = 0) -> Figure:
+def accuracy_at(ranks: np.ndarray, k: int, *, asked: int | None = None, seed: int = 0) -> Metric:
     """Share of ranks [n] that are 1 to k; `ranks` are those of the first right answer."""
     ranks = np.asarray(ranks)
     hit = ((ranks > 0) & (ranks <= k)).astype(float)
@@ -41,7 +42,7 @@ def accuracy_at(ranks: np.ndarray, k: int, *, asked: int | None = None, seed: in
 
 def recall_at(
     found: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None, seed: int = 0
-) -> Figure:
+) -> Metric:
     """Mean share of the right answers found at ranks 1 to k.
 
     Args:
@@ -75,28 +76,22 @@ def by_group(ranks: np.ndarray, groups: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.asarray(ranks)[names == name] for name in sorted(set(groups))}
 
 
-def bootstrap(values: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """95 % percentile interval of the mean of values [n]; the same seed gives the same interval.
-
-    Raises:
-        ValueError: no values.
-    """
-    if not len(values):
-        raise ValueError("bootstrap: no values")
+def bootstrap(values: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
+    """95 % percentile interval of the mean of values [n]; the same seed gives the same interval."""
+    if none := too_few(len(values), "queries"):
+        return none
     draw = np.random.default_rng(seed)
     means: list[np.ndarray] = []
     block = max(1, _AT_ONCE // len(values))
     for first in range(0, resamples, block):
         picked = draw.integers(0, len(values), (min(block, resamples - first), len(values)))
         means.append(np.asarray(values, float)[picked].mean(axis=1))
-    low, high = np.quantile(np.concatenate(means), [0.025, 0.975])
-    return float(low), float(high)
+    return percentiles(np.concatenate(means), method=BOOTSTRAP)
 
 
-def _mean(metric: str, definition: str, values: np.ndarray, *, asked: int | None, seed: int) -> Figure:
+def _mean(metric: str, definition: str, values: np.ndarray, *, asked: int | None, seed: int) -> Metric:
     coverage = None if not asked else len(values) / asked
     if not len(values):
         return undefined(metric, definition, "no query was ranked", coverage=coverage)
-    interval = bootstrap(values, seed=seed) if len(values) > 1 else None
-    mean = float(np.mean(values))
-    return estimated(metric, definition, mean, len(values), coverage=coverage, interval=interval, method=BOOTSTRAP)
+    mean, interval = float(np.mean(values)), bootstrap(values, seed=seed)
+    return estimated(metric, definition, mean, len(values), coverage=coverage, interval=interval)

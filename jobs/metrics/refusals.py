@@ -5,26 +5,24 @@ Samples of one item tend to be refused together, so that they count for less tha
 are Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
 """
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
 from actors.status import Status
 from actors.vlm.refusals import KINDS
-from jobs.metrics.distributions import Z95, wilson
-from jobs.tables import conform, table
+from jobs.metrics.intervals import Z95, wilson
+from jobs.metrics.metric import Metric, undefined
 
 COLUMNS = ("model", "prompt", "item_id", "refusal_kind", "text")
 MAX_ITEMS = 1000  # of each group and kind; the responses themselves have all
-INTERVAL = "Wilson score, 95 %, design effect of items"
+INTERVAL = "wilson 95%, design effect of items (Kish 1965)"
 DEFINITION = (
     "share of the texts a model wrote that are refusals of this kind, by the rules of conf/refusals "
-    "(Century, appendices S and V); any: of whatever kind"
+    "(Century, appendices S and V); any: of whatever kind; n counts texts that were written"
 )
 ANY = "any"
 
@@ -34,7 +32,7 @@ class RefusalRate:
     """One kind of refusal of one model under one prompt.
 
     Attributes:
-        count, n: refusals among the texts that were written.
+        count, n: refusals among the texts that were written, of `asked` that were asked for.
         low, high: 95 % interval of the share, None without a text.
         items: how many items are concerned; `item_ids` are the first of them.
     """
@@ -44,6 +42,7 @@ class RefusalRate:
     kind: str
     count: int
     n: int
+    asked: int
     low: float | None
     high: float | None
     items: int
@@ -66,6 +65,7 @@ class _Tally:
 
 @dataclass
 class _Group:
+    asked: int = 0
     n: int = 0
     items: int = 0
     squares: int = 0  # of texts an item
@@ -79,7 +79,7 @@ class RefusalRates:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def add(self, rows: pa.Table) -> None:
-        """Count a chunk of table `responses` (`COLUMNS` of it); rows without a text are left out.
+        """Count a chunk of table `responses` (`COLUMNS` of it); rows without a text count as asked for only.
 
         Raises:
             ValueError: an unknown kind.
@@ -89,6 +89,7 @@ class RefusalRates:
             kind = row["refusal_kind"]
             if kind is not None and kind not in KINDS:
                 raise ValueError(f"unknown kind of refusal {kind!r}; there are {', '.join(KINDS)}")
+            self._groups.setdefault((row["model"], row["prompt"]), _Group()).asked += 1
             if row["text"] is None and kind is None:
                 continue
             counts = of_item.setdefault((row["model"], row["prompt"], row["item_id"]), Counter())
@@ -97,7 +98,7 @@ class RefusalRates:
                 counts[kind] += 1
                 counts[ANY] += 1
         for (model, prompt, item), counts in of_item.items():
-            group = self._groups.setdefault((model, prompt), _Group())
+            group = self._groups[model, prompt]
             group.n += counts["n"]
             group.items += 1
             group.squares += counts["n"] ** 2
@@ -115,9 +116,10 @@ class RefusalRates:
         made = []
         for (model, prompt), group in sorted(self._groups.items()):
             for kind, tally in group.kinds.items():
-                low, high = _interval(tally, group)
+                low, high = _interval(tally, group) if group.n else (None, None)
                 ids = tuple(tally.item_ids)
-                made.append(RefusalRate(model, prompt, kind, tally.count, group.n, low, high, tally.items, ids))
+                rate = RefusalRate(model, prompt, kind, tally.count, group.n, group.asked, low, high, tally.items, ids)
+                made.append(rate)
         return made
 
 
@@ -141,27 +143,27 @@ def design_effect(tally: _Tally, group: _Group) -> float:
     return min(max(1.0, between / (share * (1 - share) / group.n)), max(1.0, most))
 
 
-def metrics_table(rates: Iterable[RefusalRate]) -> pa.Table:
-    """The rates as rows of table `metrics`: `refusal_rate` by model, prompt and kind."""
-    rows: list[dict[str, Any]] = []
+def figures(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
+    """`refusal_rate` by model, prompt and kind; undefined where no text was written."""
     for rate in rates:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
-        rows.append(
-            {
-                "metric": "refusal_rate",
-                "dims": json.dumps(dims, sort_keys=True, ensure_ascii=False, separators=(",", ":")),
-                "definition": DEFINITION,
-                "value": rate.share,
-                "low": rate.low,
-                "high": rate.high,
-                "interval_method": INTERVAL,
-                "n": rate.n,
-                "coverage": 1.0,
-                "status": Status.OK.value,
-                "reason": None,
-            }
-        )
-    return conform(pa.Table.from_pylist(rows, schema=table("metrics").schema()), table("metrics"))
+        coverage = rate.n / rate.asked
+        if rate.share is None or rate.low is None or rate.high is None:
+            reason = f"none of the {rate.asked:,} texts asked for was written"
+            status = Status.MISSING_INPUT
+            yield undefined("refusal_rate", DEFINITION, reason, coverage=coverage, status=status, dims=dims)
+        else:
+            yield Metric(
+                metric="refusal_rate",
+                definition=DEFINITION,
+                value=rate.share,
+                n=rate.n,
+                coverage=coverage,
+                low=rate.low,
+                high=rate.high,
+                interval_method=INTERVAL,
+                dims=dims,
+            )
 
 
 def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:

@@ -1,22 +1,24 @@
 """How consistent raters are: intraclass correlations, and correlations between pairs of raters."""
 
 import warnings
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics.answers import MAX_LEVELS, Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import SEED, Z95, ordered
+from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.metrics.intervals import SEED, Interval, no_interval, normal, ordered, too_few
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 MIN_COMMON = 3  # items that two raters must share for their correlation to count
 MANY = 100_000  # cells of a table past which pingouin's data frames would need 200 bytes a cell and seconds
 MAX_RATERS = 2000  # pairs are held as raters x raters
-F_INTERVAL = "F distribution 95% (pingouin)"
+F_INTERVAL = "F distribution 95% (McGraw and Wong 1996)"
 JACKKNIFE = "jackknife over raters, normal 95%"
+RATERS = "raters"
 KINDS = {"icc1": "ICC(1,1)", "icc2": "ICC(A,1)", "icc2k": "ICC(A,k)"}
 
 _ICC = {
@@ -36,23 +38,47 @@ _PAIRWISE = (
 )
 
 
-def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
+@dataclass(frozen=True)
+class _Layout:
+    """Scores to compute ICCs of, and what they leave out.
+
+    Attributes:
+        table: float64[items, k], no NaN.
+        columns: what the columns are: "raters" or "rating slots".
+        k: ratings an item has; below 2 there is nothing to compute.
+        remark: what a reader must know before using the figure; None: every rating is in the table.
+    """
+
+    table: Floats
+    columns: str
+    k: int
+    remark: str | None = None
+
+
+def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
     """ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin.
 
     ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
     raters (dims `columns`: raters) and the other items are left out, as pingouin does. If not (three of 150
-    raters an item), they are **rating slots**: items with exactly k ratings are kept, and each item's ratings are put
-    into k slots at random, with a fixed seed and from an order that depends on scores alone, so that names change
-    nothing. ICC(1), which has no columns, is the cleaner figure then.
+    raters an item, or one rater who rated little), they are **rating slots**: items with exactly k ratings are kept,
+    and each item's ratings are put into k slots at random, with a fixed seed and from an order that depends on scores
+    alone, so that names change nothing. ICC(1), which has no columns, is the cleaner figure then. If the raters with
+    the most ratings are crossed with at least half of the rated items, their own ICCs follow (dims `columns`: raters).
+
+    A figure that leaves out ratings says in its `reason` how many of the rated items, and of the raters, are used.
 
     Args:
         k: ratings an item; the most frequent number of two or more (of equals the larger), if None.
 
     Undefined: fewer than two raters, no item with k ratings, fewer than three such items, or no variance.
     """
-    table, crossed, k = _slots(answers, k)
-    how = "" if crossed else _SLOTS
-    dims = {"k": str(k), "columns": "raters" if crossed else "rating slots"}
+    return [figure for layout in _layouts(answers, k) for figure in _icc_of(layout, answers)]
+
+
+def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
+    table, k = layout.table, layout.k
+    how = "" if layout.columns == RATERS else _SLOTS
+    dims = {"k": str(k), "columns": layout.columns}
     coverage = table.size / answers.asked.sum() if answers.asked.sum() else None
     reason = None
     if k < 2:
@@ -70,46 +96,66 @@ def icc(answers: Answers, *, k: int | None = None) -> list[Figure]:
     found = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
     figures = []
     for name, text in _ICC.items():
-        value, (low, high) = found[KINDS[name]]
+        value, bounds = found[KINDS[name]]
         if not np.isfinite(value):
             figures.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
             continue
-        # with few items and less agreement than chance ICC(2,k)'s bound passes a pole: 51 to 0.97 is no interval
-        whole = bool(low <= value <= high)
-        figures.append(
-            Figure(
-                metric=name,
-                definition=text.format(how=how),
-                value=value,
-                n=len(table),
-                coverage=coverage,
-                low=low if whole else None,
-                high=high if whole else None,
-                interval_method=F_INTERVAL if whole else None,
-                reason=None
-                if whole
-                else f"no interval: raters agree {'entirely' if value > 0 else 'less than by chance'}",
-                dims=dims,
-            )
-        )
+        interval = too_few(len(table), "items") or _f_interval(value, *bounds)
+        made = estimated(name, text.format(how=how), value, len(table), coverage=coverage, interval=interval, dims=dims)
+        figures.append(replace(made, reason="; ".join(filter(None, (made.reason, layout.remark))) or None))
     return figures
 
 
-def _slots(answers: Answers, k: int | None) -> tuple[Floats, bool, int]:
-    """float64[items, k] of scores, whether its columns are raters, and k."""
+def _f_interval(value: float, low: float, high: float) -> Interval:
+    # with few items and less agreement than chance ICC(2,k)'s bound passes a pole: 51 to 0.97 is no interval
+    if low <= value <= high:
+        return Interval(low, high, F_INTERVAL)
+    return no_interval(f"raters agree {'entirely' if value > 0 else 'less than by chance'}")
+
+
+def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
+    """All raters crossed with items; or rating slots, and the raters who are crossed with most items by themselves."""
     scored = answers.with_scores()
     per_item = scored.per_item()
     raters = len(np.unique(scored.rater))
     rated, complete = int((per_item > 0).sum()), int((per_item == raters).sum())
     if k in (None, raters) and raters > 1 and 2 * complete >= rated:
         kept = scored if complete == rated else scored.where(per_item[scored.item] == raters)
-        return ordered(kept.score.reshape(complete, raters)), True, raters
+        remark = None if complete == rated else f"{complete} of {rated} rated items, those that all raters rated"
+        return [_Layout(ordered(kept.score.reshape(complete, raters)), RATERS, raters, remark)]
+    crossed = _crossed_raters(scored, rated) if k is None else None
     if k is None:
         sizes = np.bincount(per_item[per_item > 1]) if (per_item > 1).any() else np.array([0])
         k = int(len(sizes) - 1 - np.argmax(sizes[::-1]))
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
-    return np.random.default_rng(SEED).permuted(ordered(table), axis=1), False, k
+    table = np.random.default_rng(SEED).permuted(ordered(table), axis=1)
+    remark = f"rating slots: {len(table)} of {rated} rated items, those with exactly {k} ratings"
+    return [_Layout(table, "rating slots", k, remark), *([crossed] if crossed else [])]
+
+
+def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
+    """As many raters as possible, those with the most ratings first, who all rated at least half of the rated items.
+
+    None: no two raters did.
+    """
+    counts = np.bincount(scored.rater, minlength=len(scored.raters))
+    by_count = np.lexsort((np.array(scored.raters), -counts))  # the name decides between equals
+    common, chosen = np.zeros(scored.items, np.int64), 0
+    for code in by_count[counts[by_count] > 0]:
+        with_this = common.copy()
+        with_this[scored.item[scored.rater == code]] += 1
+        if 2 * int((with_this == chosen + 1).sum()) < rated:
+            break
+        common, chosen = with_this, chosen + 1
+    if chosen < 2:
+        return None
+    own = scored.of_raters([scored.raters[code] for code in by_count[:chosen]])
+    complete = own.per_item() == chosen
+    table = own.where(complete[own.item]).score.reshape(-1, chosen)
+    total = int((counts > 0).sum())
+    remark = f"{chosen} of {total} raters, those with the most ratings; {len(table)} of {rated} rated items"
+    return _Layout(ordered(table), RATERS, chosen, remark)
 
 
 def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
@@ -168,7 +214,7 @@ def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]
     return {row["Type"]: (float(row["ICC"]), tuple(map(float, row[interval]))) for _, row in found.iterrows()}  # type: ignore[misc]
 
 
-def pairwise_correlations(answers: Answers) -> list[Figure]:
+def pairwise_correlations(answers: RatingTable) -> list[Metric]:
     """Mean pairwise Pearson and Spearman correlation between raters, on the items that both rated.
 
     Undefined: no pair of raters with enough common items and variance, or more than `MAX_RATERS` raters.
@@ -184,7 +230,7 @@ def pairwise_correlations(answers: Answers) -> list[Figure]:
     return figures
 
 
-def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> Figure:
+def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> Metric:
     possible = raters * (raters - 1) // 2
     upper = np.triu(np.isfinite(pairs), 1)
     n = int(upper.sum())
@@ -198,22 +244,23 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
     value = total / n
     involved = np.flatnonzero(used)
     left = n - used[involved]
-    interval = None
-    if len(involved) >= 3 and (left > 0).all():
+    count = len(involved)
+    if not (left > 0).all():
+        interval = too_few(count, "raters") or no_interval("one rater is in every pair")
+    else:
         without = (total - known.sum(1)[involved]) / left
-        count = len(involved)
-        half = Z95 * float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
-        interval = max(-1.0, value - half), min(1.0, value + half)
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, method=JACKKNIFE)
+        error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
+        interval = normal(value, error, units=count, name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 
-def _pairs(answers: Answers, kind: str) -> Floats:
+def _pairs(answers: RatingTable, kind: str) -> Floats:
     """float64[raters, raters] of correlations, NaN where undefined."""
     rows = answers.with_scores()
     return _pearson_pairs(rows) if kind == "pearson" else _spearman_pairs(rows)
 
 
-def _pearson_pairs(rows: Answers) -> Floats:
+def _pearson_pairs(rows: RatingTable) -> Floats:
     """All pairs at once from sparse products: what is summed over common items, a stretch of them at a time."""
     from scipy import sparse
 
@@ -236,7 +283,7 @@ def _pearson_pairs(rows: Answers) -> Floats:
     return np.clip(pairs, -1, 1)
 
 
-def _spearman_pairs(rows: Answers) -> Floats:
+def _spearman_pairs(rows: RatingTable) -> Floats:
     """Ranks are taken among a pair's common items, so each pair is computed by itself."""
     pairs = np.full((len(rows.raters), len(rows.raters)), np.nan)
     levels = rows.levels()

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
-from jobs.metrics.answers import Answers
-from jobs.metrics.figure import Figure, estimated, undefined
-from jobs.metrics.intervals import BOOTSTRAP, block_sums, bootstrap
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import OVER_TEXTS, block_sums, bootstrap
+from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]
@@ -127,7 +127,7 @@ def against_gold(
     *,
     texts: Mapping[str, str] | None = None,
     overlap: float = 0.5,
-) -> Iterator[Figure]:
+) -> Iterator[Metric]:
     """Precision, recall and F1 by characters, tokens and spans, with bootstrap intervals over texts.
 
     Args:
@@ -152,7 +152,7 @@ def against_gold(
             yield undefined(rate.metric, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
 
 
-def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Figure:
+def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Metric:
     def rate(sums: Floats) -> Floats:
         both, said, gold = sums[:, 0], sums[:, 1], sums[:, 2]
         under = {"precision": both + said, "recall": both + gold, "f1": both + (said + gold) / 2}[name]
@@ -165,13 +165,13 @@ def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | 
     value = float(rate(rows.sum(0)[None])[0])
     if np.isnan(value):
         return undefined(metric, definition, "nothing is marked", n=n, coverage=coverage, dims=dims)
-    interval = bootstrap(block_sums(rows), rate)
-    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, method=BOOTSTRAP, dims=dims)
+    interval = bootstrap(block_sums(rows), rate, name="texts", method=OVER_TEXTS)
+    return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
 def span_agreement(
     marks: Mapping[str, Mapping[str, Sequence[Span]]], *, texts: Mapping[str, str] | None = None, overlap: float = 0.5
-) -> Iterator[Figure]:
+) -> Iterator[Metric]:
     """How far raters agree on what they mark: mean pairwise F1 by characters, tokens, spans; alpha over tokens.
 
     Args:
@@ -200,7 +200,7 @@ def span_agreement(
             reason = "one rater" if len(raters) < 2 else "no two raters share a text in which one marked something"
             yield undefined("span_agreement", definition, reason, coverage=coverage, dims={"unit": unit})
             continue
-        yield Figure(
+        yield Metric(
             metric="span_agreement",
             definition=definition,
             value=float(np.mean(found)),
@@ -212,7 +212,7 @@ def span_agreement(
     yield _token_alpha(marks, texts)
 
 
-def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mapping[str, str] | None) -> Figure:
+def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mapping[str, str] | None) -> Metric:
     definition = _ALPHA.format(unit="tokens")
     if texts is None:
         return undefined("span_alpha", definition, TEXTLESS, dims={"unit": "token"})
@@ -228,13 +228,13 @@ def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mappi
         tables.append(table)
     if not tables:
         return undefined("span_alpha", definition, "no text of these is given", dims={"unit": "token"})
-    found = krippendorff_alpha(Answers.of(np.concatenate(tables)), "nominal")
+    found = krippendorff_alpha(RatingTable.of(np.concatenate(tables)), "nominal")
     # The bootstrap of alpha draws items, and neighbouring tokens are no independent items.
     if found.value is None:
         return undefined(
             "span_alpha", definition, str(found.reason), n=found.n, coverage=found.coverage, dims={"unit": "token"}
         )
-    return Figure(
+    return Metric(
         metric="span_alpha",
         definition=definition,
         value=found.value,

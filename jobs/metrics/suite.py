@@ -8,25 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, reliability
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.crowdtruth import REFERENCE
-from jobs.metrics.figure import Figure
-from jobs.metrics.model_scores import Group
+from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.model_scores import RaterGroup
 
 Bools = NDArray[np.bool_]
 PEOPLE, MODELS = "people", "models"
 ENOUGH_PEOPLE = 3  # Century counts people's means of three ratings
+REST_ON_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
 MAX_LINES = 200  # raters who get lines of their own; of more only the group is told
 
 
 @dataclass
-class FigureSettings:
+class MetricSettings:
     """Keys of `figures`: what is computed beside the default."""
 
     by: list[str] = field(default_factory=list)  # of condition, method, order: what must not be pooled
     tolerance: float = 1  # points of the scale for agreement "within"
     weights: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> disagreement of levels, for alpha
-    at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])  # shares of items with this score or more
+    # Shares of items with this score or more, if it lies on the scale; parts and contrasts take the highest.
+    at_least: list[float] = field(default_factory=lambda: [3.0, 4.0])
     people: int | None = None  # ratings of people an item needs; null: 3, or the most an item has
     ensembles: dict[str, list[str]] = field(default_factory=dict)  # name -> raters (globs) taken together
     leave_out: list[str] = field(default_factory=list)  # raters (globs) left out of the group of all models
@@ -46,19 +48,21 @@ class FigureSettings:
 
 
 @dataclass(frozen=True)
-class Known:
+class QuestionContext:
     """What is known of one question's raters and items (arrays are as long as `answers.items`).
 
     Attributes:
         kinds: rater -> human, model, encoder or gold.
         families: rater -> model family.
         groups: further groups of raters: name -> raters.
-        scale: lowest and highest score; None: the lowest and highest that occur.
+        scale: lowest and highest score; None: they are not known, and `no_scale` says why. What rests on them is then
+            undefined: the lowest and highest that occur may not be those of the scale.
         picture: int[items], which picture or response; target: int[items]; concept: int[items] or None.
         parts: attribute -> value -> bool[items].
         authors: family -> bool[items], responses that it wrote.
         lengths: float64[items], characters of the response, NaN where unknown; None: no responses.
-        right: bool[items], whether the label holds, and `judged`: bool[items] whether that is known.
+        right: bool[items], whether the label holds; gold_scores: float64[items], scores of gold on the scale of the
+            answers. At most one of them is given; `judged`: bool[items], where it is known.
         right_values: for categories the right answer's place, int[items], -1 unknown.
         names: str[items] for CrowdTruth's units; None: not wanted.
     """
@@ -70,26 +74,28 @@ class Known:
     families: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     scale: tuple[float, float] | None = None
+    no_scale: str = "the scale is not known"
     concept: NDArray[np.int64] | None = None
     parts: Mapping[str, Mapping[str, Bools]] = field(default_factory=dict)
     authors: Mapping[str, Bools] = field(default_factory=dict)
     lengths: NDArray[np.float64] | None = None
     right: Bools | None = None
+    gold_scores: NDArray[np.float64] | None = None
     judged: Bools | None = None
     right_values: Sequence[frozenset[str]] | None = None
     names: Sequence[str] | None = None
 
 
-def figures(
-    answers: Answers,
-    known: Known,
-    settings: FigureSettings,
+def question_metrics(
+    answers: RatingTable,
+    known: QuestionContext,
+    settings: MetricSettings,
     *,
     inverted: bool = False,
     ended: Mapping[str, Counter[str]] | None = None,
     double: int = 0,
     repeated: int = 0,
-) -> Iterator[Figure]:
+) -> Iterator[Metric]:
     """All figures of one question, without the question's own dims.
 
     Args:
@@ -111,14 +117,15 @@ def figures(
     if settings.crowdtruth and known.names is not None:
         yield from _crowdtruth(answers, known, settings, sets)
     if answers.scored:
-        yield from _scores(answers, known, settings, sets, inverted=inverted)
+        scores = _scores(answers, known, settings, sets, inverted=inverted)
+        yield from scores if known.scale else (_without_scale(f, known.no_scale, inverted=inverted) for f in scores)
     else:
         yield from _categories(answers, known, settings, sets)
     yield from _against_people(answers, known, sets)
     yield from _against_gold(answers, known, settings, sets)
 
 
-def _sets(answers: Answers, known: Known, settings: FigureSettings) -> dict[str, tuple[str, ...]]:
+def _sets(answers: RatingTable, known: QuestionContext, settings: MetricSettings) -> dict[str, tuple[str, ...]]:
     """Groups of raters that have answers to the question: people, models, ensembles, countries."""
     kinds = {name: known.kinds.get(name, "model") for name in answers.raters}
     people = tuple(name for name, kind in kinds.items() if kind == "human")
@@ -139,7 +146,7 @@ def matching(raters: Sequence[str], pattern: str) -> list[str]:
     return [name for name in raters if fnmatchcase(name, pattern) or fnmatchcase(name.partition("@")[0], pattern)]
 
 
-def _agreement(answers: Answers, settings: FigureSettings, *, group: str, pairs: bool = True) -> Iterator[Figure]:
+def _agreement(answers: RatingTable, settings: MetricSettings, *, group: str, pairs: bool = True) -> Iterator[Metric]:
     """How far the raters of a group agree; undefined, with its reason, of one rater."""
     found = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights, pairs=pairs)
     if answers.scored:
@@ -148,13 +155,15 @@ def _agreement(answers: Answers, settings: FigureSettings, *, group: str, pairs:
         yield figure.at(group=group)
 
 
-def _with_the_others(people: Answers) -> Iterator[Figure]:
+def _with_the_others(people: RatingTable) -> Iterator[Metric]:
     if people.values and len(people.raters) <= MAX_LINES:
         for figure in majority.rater_unit_agreement(people):
             yield figure.at(group=PEOPLE)
 
 
-def _agreement_of_parts(answers: Answers, known: Known, settings: FigureSettings, *, group: str) -> Iterator[Figure]:
+def _agreement_of_parts(
+    answers: RatingTable, known: QuestionContext, settings: MetricSettings, *, group: str
+) -> Iterator[Metric]:
     """The same for each part of the items (CAIRE, table 14: by country); kappas of pairs are of all items only."""
     for attribute in settings.disaggregate:
         for value, chosen in known.parts.get(attribute, {}).items():
@@ -166,18 +175,22 @@ def _agreement_of_parts(answers: Answers, known: Known, settings: FigureSettings
 
 
 def _scores(
-    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]], *, inverted: bool
-) -> Iterator[Figure]:
-    low, high = known.scale or (float(answers.levels()[0]), float(answers.levels()[-1]))
-    turned = model_scores.inverted(answers, low=low, high=high) if inverted else answers
+    answers: RatingTable,
+    known: QuestionContext,
+    settings: MetricSettings,
+    sets: Mapping[str, tuple[str, ...]],
+    *,
+    inverted: bool,
+) -> Iterator[Metric]:
+    low, high = known.scale or (-np.inf, np.inf)  # if it is not known, `_without_scale` sees to what rests on it
+    turned = model_scores.inverted(answers, low=low, high=high) if inverted and known.scale else answers
     groups = _groups(turned, known, settings, sets)
     for group in groups:
         made = [model_scores.share_lowest(turned, group, low), model_scores.mean_score(turned, group)]
-        for threshold in settings.at_least:
-            if low < threshold <= high:
-                made.append(model_scores.share_at_least(turned, group, threshold))
-                if len(group.raters) > 1:
-                    made.append(model_scores.share_at_least(turned, group, threshold, rule="any"))
+        for threshold in _thresholds(settings, known.scale):
+            made.append(model_scores.share_at_least(turned, group, threshold))
+            if len(group.raters) > 1:
+                made.append(model_scores.share_at_least(turned, group, threshold, rule="any"))
         if known.lengths is not None:
             made += model_scores.length_bias(turned, group, known.lengths)
         for figure in made:
@@ -186,26 +199,42 @@ def _scores(
     yield from _parts(turned, known, settings, groups, averaged={PEOPLE, *sets.get(MODELS, ())})
 
 
+def _thresholds(settings: MetricSettings, scale: tuple[float, float] | None) -> list[float]:
+    """The thresholds asked for that lie on the scale, above its lowest score; all of them if the scale is not known.
+
+    Which scores were given plays no part: where nobody gave 4, the share at 4 is 0.
+    """
+    return [t for t in settings.at_least if scale is None or scale[0] < t <= scale[1]]
+
+
+def _without_scale(figure: Metric, reason: str, *, inverted: bool) -> Metric:
+    """The figure undefined if it rests on the ends of a scale, as everything does that is turned round."""
+    if figure.value is None or not (inverted or figure.metric in REST_ON_SCALE):
+        return figure
+    dims, n, coverage = figure.dims, figure.n, figure.coverage
+    return undefined(figure.metric, figure.definition, reason, n=n, coverage=coverage, dims=dims)
+
+
 def _groups(
-    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
-) -> list[Group]:
+    answers: RatingTable, known: QuestionContext, settings: MetricSettings, sets: Mapping[str, tuple[str, ...]]
+) -> list[RaterGroup]:
     """The groups whose means are taken, and each model by itself."""
     made = []
     for name, raters in sets.items():
         human = all(known.kinds.get(r) == "human" for r in raters)
-        made.append(Group(name, raters, people_needed(answers.of_raters(raters), settings) if human else 1))
+        made.append(RaterGroup(name, raters, people_needed(answers.of_raters(raters), settings) if human else 1))
     alone = [r for r in answers.raters if known.kinds.get(r, "model") in ("model", "encoder")][:MAX_LINES]
-    return made + [Group(name, (name,)) for name in alone if name not in sets]
+    return made + [RaterGroup(name, (name,)) for name in alone if name not in sets]
 
 
-def people_needed(answers: Answers, settings: FigureSettings) -> int:
+def people_needed(answers: RatingTable, settings: MetricSettings) -> int:
     """Ratings of people an item needs: as configured, or three, or the most an item has if that is less."""
     if settings.people is not None:
         return settings.people
     return min(ENOUGH_PEOPLE, int(answers.per_item().max(initial=1)))
 
 
-def _biases(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+def _biases(answers: RatingTable, known: QuestionContext, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Metric]:
     if not known.authors:
         return
     written = np.any(list(known.authors.values()), axis=0)
@@ -217,16 +246,26 @@ def _biases(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]])
 
 
 def _parts(
-    answers: Answers, known: Known, settings: FigureSettings, groups: Sequence[Group], *, averaged: Collection[str]
-) -> Iterator[Figure]:
-    """Parts of the items by their attributes; `averaged`: names of the groups that figure 13's average is over."""
-    thresholds = [t for t in settings.at_least if (answers.levels() >= t).any()] or settings.at_least[-1:]
+    answers: RatingTable,
+    known: QuestionContext,
+    settings: MetricSettings,
+    groups: Sequence[RaterGroup],
+    *,
+    averaged: Collection[str],
+) -> Iterator[Metric]:
+    """Parts of the items by their attributes; `averaged`: names of the groups that figure 13's average is over.
+
+    Shares of parts and contrasts are at the highest threshold on the scale.
+    """
+    threshold = max(_thresholds(settings, known.scale), default=None)
     for attribute in settings.disaggregate:
+        if threshold is None:
+            break
         yield from model_scores.disaggregated(
             answers,
             groups,
             known.parts.get(attribute, {}),
-            thresholds[-1],
+            threshold,
             attribute=attribute,
             minimum=settings.minimum,
             averaged=[g for g in groups if g.name in averaged],
@@ -250,15 +289,15 @@ def _parts(
         a, b = parts.get(first, none), parts.get(second, none)
         said = {"attribute": attribute, "first": first, "second": second}
         for group in groups:
-            yield model_scores.difference(answers, group, thresholds[-1], a, b).at(**said)
+            yield model_scores.difference(answers, group, threshold, a, b).at(**said)
             for model, wrote in known.parts.get("model", {}).items() if attribute != "model" else ():
-                figure = model_scores.difference(answers, group, thresholds[-1], a & wrote, b & wrote)
+                figure = model_scores.difference(answers, group, threshold, a & wrote, b & wrote)
                 yield figure.at(**said, model=model)
 
 
 def _categories(
-    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
-) -> Iterator[Figure]:
+    answers: RatingTable, known: QuestionContext, settings: MetricSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Metric]:
     for name, raters in sets.items():
         needed = settings.people if name == PEOPLE and settings.people else 1
         yield from majority.majority_shares(answers.of_raters(raters), group=name, at_least=needed)
@@ -271,7 +310,9 @@ def _categories(
         yield from majority.majority_shares(answers.of_raters((rater,)), group=rater)
 
 
-def _against_people(answers: Answers, known: Known, sets: Mapping[str, tuple[str, ...]]) -> Iterator[Figure]:
+def _against_people(
+    answers: RatingTable, known: QuestionContext, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Metric]:
     people, models = sets.get(PEOPLE, ()), [r for r in answers.raters if known.kinds.get(r, "model") != "human"]
     models = [r for r in models if known.kinds.get(r, "model") != "gold"][:MAX_LINES]
     if not people or not models:
@@ -287,7 +328,7 @@ def _against_people(answers: Answers, known: Known, sets: Mapping[str, tuple[str
             yield figure.at(rater=rater, group=PEOPLE)
 
 
-def _correlations(own: Answers, theirs: Answers, known: Known) -> Iterator[Figure]:
+def _correlations(own: RatingTable, theirs: RatingTable, known: QuestionContext) -> Iterator[Metric]:
     mean, rated = own.means()[0], theirs.means()[0]
     both = ~np.isnan(mean) & ~np.isnan(rated)
     x, y = mean[both], rated[both]
@@ -317,19 +358,29 @@ def _correlations(own: Answers, theirs: Answers, known: Known) -> Iterator[Figur
 
 
 def _against_gold(
-    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
-) -> Iterator[Figure]:
+    answers: RatingTable, known: QuestionContext, settings: MetricSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Metric]:
     raters = [r for r in answers.raters if known.kinds.get(r, "model") != "gold"][:MAX_LINES]
-    groups = [Group(r, (r,)) for r in raters if known.kinds.get(r, "model") != "human"]
+    groups = [RaterGroup(r, (r,)) for r in raters if known.kinds.get(r, "model") != "human"]
     if PEOPLE in sets:
-        groups.append(Group(PEOPLE, sets[PEOPLE]))
-    if known.right is not None and known.judged is not None and answers.scored:
+        groups.append(RaterGroup(PEOPLE, sets[PEOPLE]))
+    if known.judged is not None and answers.scored:
         for group in groups:
             means = model_scores.means_of(answers, group)
             both = known.judged & ~np.isnan(means)
-            for reading, said in gold.readings(means[both], settings.positive).items():
+            for reading, holds in gold.readings(settings.positive).items():
+                if known.right is not None:
+                    right, positive = known.right, f"said where the score is {reading}, in gold as labelled"
+                else:
+                    assert known.gold_scores is not None
+                    right, positive = holds(known.gold_scores), f"said, and in gold, where the score is {reading}"
                 for figure in gold.classification(
-                    known.right[both], said, known.picture[both], known.target[both], asked=int(known.judged.sum())
+                    right[both],
+                    holds(means[both]),
+                    known.picture[both],
+                    known.target[both],
+                    positive=positive,
+                    asked=int(known.judged.sum()),
                 ):
                     yield figure.at(group=group.name, positive=reading)
     elif known.right_values is not None and not answers.scored:
@@ -337,18 +388,20 @@ def _against_gold(
         for group in groups:
             counts, _ = answers.of_raters(group.raters).counts(by="value")
             chosen = majority.majority(counts)
-            right = [answers.values[code] in known.right_values[place]
+            correct = [answers.values[code] in known.right_values[place]
                      for place, code in enumerate(chosen) if code >= 0 and known.right_values[place]]  # fmt: skip
-            yield gold.accuracy(right, asked=asked).at(group=group.name)
+            yield gold.accuracy(correct, asked=asked).at(group=group.name)
 
 
 def _crowdtruth(
-    answers: Answers, known: Known, settings: FigureSettings, sets: Mapping[str, tuple[str, ...]]
-) -> Iterator[Figure]:
+    answers: RatingTable, known: QuestionContext, settings: MetricSettings, sets: Mapping[str, tuple[str, ...]]
+) -> Iterator[Metric]:
     chosen = answers.of_raters(sets.get(settings.crowdtruth_raters, answers.raters))
     assert known.names is not None
-    scale = known.scale or ((float(answers.levels()[0]), float(answers.levels()[-1])) if answers.scored else None)
-    bins = scale if answers.scored else None
+    if answers.scored and known.scale is None:
+        yield crowdtruth.without_bins(known.no_scale, stop=settings.stop).at(bins="3")
+        return
+    bins = known.scale if answers.scored else None
     yield from crowdtruth.task_of(chosen, known.names, bins=bins).figures(
         stop=settings.stop, dims={"bins": "3"} if bins else {}
     )

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from actors.status import Status
 from jobs.metrics.distributions import Distribution
-from jobs.metrics.figure import Figure
+from jobs.metrics.metric import Metric
 from jobs.page.thumbnails import Thumbnail
 
 
 @dataclass(frozen=True)
-class Step:
+class FunnelStep:
     """A stage of the funnel and how many rows left it. `unit` in the plural: "records", "pictures"."""
 
     label: str
@@ -70,6 +70,19 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class ModelFacts:
+    """A model that rated or wrote: what it is, in which numbers and on what it ran, and its licence; empty: unknown."""
+
+    rater: str
+    kind: str = ""
+    model: str = ""
+    revision: str = ""
+    dtype: str = ""
+    engine: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True)
 class Page:
     """Everything a page shows. A section without content says so in a sentence.
 
@@ -81,6 +94,7 @@ class Page:
         figures: what else was computed, in any order; those of single units and workers are left to the table.
         wording: (rubric, question) -> its words. Its order is the order of the page; questions it lacks follow by name.
         pictures: those shown; `pictures_total` is how many there are, None if these are all.
+        models: the models that rated or wrote, as their tables state them.
         raters_total: how many rated, None if each has a distribution of their own.
     """
 
@@ -88,11 +102,12 @@ class Page:
     lede: str = ""
     provenance: Sequence[tuple[str, str]] = ()
     notices: Sequence[str] = ()
-    steps: Sequence[Step] = ()
+    steps: Sequence[FunnelStep] = ()
     tables: Sequence[TableSummary] = ()
     distributions: Sequence[Distribution] = ()
-    figures: Sequence[Figure] = ()
+    figures: Sequence[Metric] = ()
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     pictures_total: int | None = None
     raters_total: int | None = None
+    models: Sequence[ModelFacts] = ()

@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobs.metrics.distributions import Distribution, Share
-from jobs.metrics.figure import Figure
-from jobs.page.figures import COUNTS, SHARE_METRICS, blocks, definitions
-from jobs.page.model import Page, Picture, PictureRating, Step, Wording
+from jobs.metrics.metric import Metric
+from jobs.page.metric_families import COUNTS, SHARE_METRICS, blocks, definitions
+from jobs.page.model import FunnelStep, Page, Picture, PictureRating, Wording
 from jobs.page.thumbnails import Thumbnail
 
 _HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerBar:
     """An answer of a question: code, label (may be empty), and its place among all of them, from 0 to 1."""
 
     code: str
@@ -34,9 +34,16 @@ class Answer:
     listed: bool
     place: float
 
+    @property
+    def band(self) -> str:
+        """Which part of the colour scale the answer is in, for the colour of text on it; see page.css."""
+        if not self.listed:
+            return "unlisted"
+        return "near" if self.place < 0.3 else "far" if self.place > 0.66 else "middle"
+
 
 @dataclass(frozen=True)
-class Row:
+class RaterRow:
     """A rater's line in a question's block; `shares` follow the question's answers."""
 
     letter: str
@@ -46,22 +53,22 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionBlock:
     """A question's block: its words and all who answered it."""
 
     title: str
     text: str
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerBar, ...]
     ordinal: bool
-    rows: tuple[Row, ...]
+    rows: tuple[RaterRow, ...]
 
 
 @dataclass(frozen=True)
-class Rubric:
+class RubricSection:
     """A rubric's questions."""
 
     name: str
-    questions: tuple[Question, ...]
+    questions: tuple[QuestionBlock, ...]
 
 
 def render(page: Page) -> str:
@@ -78,7 +85,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
-    environment.filters |= {"told": told, "between": between, "basis": basis}
+    environment.filters |= {"told": metric_text, "between": between, "basis": basis}
     found = blocks(page.figures, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
@@ -110,7 +117,7 @@ def percent(share: float | None) -> str:
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
-def told(figure: Figure) -> str:
+def metric_text(figure: Metric) -> str:
     """A figure's value as its kind is read: a share as a percentage, a count, else a number; undefined an em dash."""
     if figure.value is None:
         return "—"
@@ -123,7 +130,7 @@ def told(figure: Figure) -> str:
     return number(figure.value, 3)
 
 
-def between(figure: Figure) -> str:
+def between(figure: Metric) -> str:
     """Its interval in the same units, empty if there is none."""
     if figure.low is None or figure.high is None:
         return ""
@@ -131,10 +138,10 @@ def between(figure: Figure) -> str:
     return f"{number(figure.low * scale, decimals)} to {number(figure.high * scale, decimals)}"
 
 
-def basis(figure: Figure) -> str:
-    """What it rests on, for who points at it: coverage and the method of the interval."""
+def basis(figure: Metric) -> str:
+    """What it rests on, as a tooltip: coverage, the method of the interval, and the reason or remark."""
     coverage = "" if figure.coverage is None else f"coverage {percent(figure.coverage)}"
-    return "; ".join(filter(None, (coverage, figure.interval_method or figure.reason)))
+    return "; ".join(filter(None, (coverage, figure.interval_method, figure.reason)))
 
 
 def link(url: str | None) -> str | None:
@@ -149,7 +156,7 @@ def link(url: str | None) -> str | None:
     return url if parts.scheme in {"http", "https"} and parts.hostname and not secret else None
 
 
-def kept(steps: Sequence[Step]) -> list[float | None]:
+def kept(steps: Sequence[FunnelStep]) -> list[float | None]:
     """For each step the share of the step before that it kept; None for the first, and where the unit changes,
     the count grows or there was nothing to keep."""
     shares: list[float | None] = [None] if steps else []
@@ -175,19 +182,19 @@ def _letter(position: int) -> str:
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def _rubrics(page: Page, letters: dict[str, str]) -> list[Rubric]:
+def _rubrics(page: Page, letters: dict[str, str]) -> list[RubricSection]:
     worded = list(page.wording)
     keys = sorted(
         {(d.rubric, d.question) for d in page.distributions},
         key=lambda key: (worded.index(key) if key in page.wording else len(worded), key),
     )
     return [
-        Rubric(name, tuple(_question(page, key, letters) for key in keys if key[0] == name))
+        RubricSection(name, tuple(_question(page, key, letters) for key in keys if key[0] == name))
         for name in dict.fromkeys(rubric for rubric, _ in keys)
     ]
 
 
-def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Question:
+def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> QuestionBlock:
     found = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
     words = page.wording.get(key, Wording(title=key[1]))
     ordinal = any(d.ordinal for d in found)
@@ -200,12 +207,12 @@ def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> Ques
         # What another rater answered outside the rubric, this one answered 0 times.
         none = 0.0 if of.ok and of.answers else None
         cells = tuple(shares.get(code, Share(code, 0, none, None, None)) for code in codes)
-        rows.append(Row(letters[_name(of)], _name(of), of, cells))
-    return Question(
+        rows.append(RaterRow(letters[_name(of)], _name(of), of, cells))
+    return QuestionBlock(
         title=words.title,
         text=words.text,
         answers=tuple(
-            Answer(code, words.labels.get(code, ""), code in listed, place / max(1, len(codes) - 1))
+            AnswerBar(code, words.labels.get(code, ""), code in listed, place / max(1, len(codes) - 1))
             for place, code in enumerate(codes)
         ),
         ordinal=ordinal,

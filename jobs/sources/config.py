@@ -29,7 +29,7 @@ class SourceConfig:
     allow_hosts: list[str] = field(default_factory=list)  # `name`, `*.name`, `*`; with `:port` for another than 443
     connections: int = 2  # at once to a host, all workers together; Wikimedia's hosts count as one
     mbit_s: float | None = 25.0  # from a host, all workers together; null: no bound
-    form: str = "served"  # of Wikimedia's thumbnails: served (2026), or paper (any width, as the papers asked)
+    form: str = "served"  # of Wikimedia's thumbnail URLs: served (in 2026), or paper (Century's, any width)
     opt_out: list[str] = field(default_factory=lambda: ["noai", "noimageai"])  # words of X-Robots-Tag
     attempts: int = 5  # requests for a picture, until 429, 503, lost connections and the like become an error
     backoff_s: float = 1.0  # the first pause of a host that does not say how long; doubles each time

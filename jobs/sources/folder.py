@@ -14,7 +14,7 @@ from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.reading import TableSource, read_unit
 from jobs.store.units import Unit
-from jobs.store.writer import Task
+from jobs.store.writer import UnitTask
 
 
 def files_of(folder: str) -> list[Object]:
@@ -50,7 +50,7 @@ def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
         yield Unit(name, inputs, rows=len(inputs))
 
 
-def of_folder(task: Task, *, folder: str) -> pa.Table:
+def of_folder(task: UnitTask, *, folder: str) -> pa.Table:
     """What to read for a unit of files: image_id (hash of the path inside the folder), source_url, path."""
     uris = [o.uri for o in task.unit.inputs]
     inside = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
@@ -58,7 +58,7 @@ def of_folder(task: Task, *, folder: str) -> pa.Table:
     return _asked([content_id(name) for name in inside], uris, paths)
 
 
-def of_records(task: Task, *, folder: str, repeated: str | None) -> pa.Table:
+def of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:
     """What to read for a unit of records: path is null where the folder has no file of that name."""
     rows = read_unit(task.unit.inputs[0].uri, columns=["image_id", "image_url"])
     rows = repeats.without(rows, repeated, task.unit.name)

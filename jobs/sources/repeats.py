@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.exclusions import ID
+from jobs.runtime.exclusions import ID
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.units import Unit

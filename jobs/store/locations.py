@@ -26,7 +26,8 @@ from urllib.parse import urlsplit
 import pyarrow.fs as pafs
 
 from jobs.errors import InputError
-from jobs.store.packed import Packed
+from jobs.store import faults
+from jobs.store.compact_list import CompactList
 from jobs.store.spool import Spool
 
 S3_ATTEMPTS = 6  # one retry policy: SlowDown and dropped connections pass, a wrong name fails in seconds
@@ -153,39 +154,21 @@ def _check_reachable(endpoint: str) -> None:
 
 
 @contextlib.contextmanager
-def named_errors(uri: str) -> Any:
-    """Turn what a filesystem raises about `uri` into one sentence that names it."""
-    import botocore.exceptions as boto
-
+def named_errors(uri: str) -> Iterator[None]:
+    """Raise an InputError that names `uri`, the cause and the remedy for what a filesystem raises about it."""
     try:
         yield
-    except InputError:
-        raise
-    except FileNotFoundError as error:
-        what = f"bucket {_bucket(uri)!r} or the key does not exist" if is_s3(uri) else "does not exist"
-        raise InputError(f"{uri}: {what}") from error
-    except (NotADirectoryError, FileExistsError) as error:
-        raise InputError(f"{uri}: a file stands where a folder is needed") from error
-    except PermissionError as error:
-        raise InputError(f"{uri}: access denied ({_first_line(error)})") from error
-    except boto.NoCredentialsError as error:
-        raise InputError(f"{uri}: no AWS credentials in the environment, profile or instance role") from error
-    except (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ConnectionClosedError) as error:
-        raise InputError(f"{uri}: the storage endpoint cannot be reached ({_first_line(error)})") from error
-    except (boto.BotoCoreError, boto.ClientError, OSError) as error:
-        raise InputError(f"{uri}: {_first_line(error)}") from error
+    except Exception as error:
+        if (told := faults.sentence(error, uri)) is None:
+            raise
+        raise InputError(told) from error
 
 
 def _bucket(uri: str) -> str:
     return uri.removeprefix("s3://").split("/", 1)[0]
 
 
-def _first_line(error: BaseException) -> str:
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
-
-
-def find(pattern: str, *, strict: bool = True) -> Packed[Object]:
+def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     """The files that `pattern` names: a file, a glob, or a folder (everything below it), sorted by uri.
 
     Links to files are followed, links to folders below the folder are not; pipes and dangling links are no files.
@@ -199,32 +182,32 @@ def find(pattern: str, *, strict: bool = True) -> Packed[Object]:
     """
     pattern = absolute(pattern)
     with named_errors(pattern):
-        found = _in_order(_find_s3(pattern)) if is_s3(pattern) else Packed(_find_local(pattern, strict=strict))
+        found = _in_order(_find_s3(pattern)) if is_s3(pattern) else CompactList(_find_local(pattern, strict=strict))
     if not found:
         raise InputError(f"{pattern}: no file matches")
     return found
 
 
-def listing(folder: str) -> Packed[Object]:
+def listing(folder: str) -> CompactList[Object]:
     """Everything below `folder`, sorted; empty if there is nothing. Raises InputError as `find` does."""
     folder = absolute(folder)
     with named_errors(folder):
         if not is_s3(folder):
-            return Packed(_find_local(folder, strict=True) if Path(folder).exists() else ())
+            return CompactList(_find_local(folder, strict=True) if Path(folder).exists() else ())
         try:
             return _in_order(_below_s3(folder))
         except FileNotFoundError:
             if _bucket_exists(folder):
-                return Packed()
+                return CompactList()
             raise
 
 
-def _in_order(listed: Iterable[Object]) -> Packed[Object]:
+def _in_order(listed: Iterable[Object]) -> CompactList[Object]:
     """What is `listed`, sorted: AWS lists so, SeaweedFS a folder at a time."""
-    packed = Packed(listed)
+    packed = CompactList(listed)
     if all(one.uri <= other.uri for one, other in pairwise(packed)):
         return packed
-    return Packed(sorted(packed))
+    return CompactList(sorted(packed))
 
 
 def _bucket_exists(uri: str) -> bool:
@@ -349,7 +332,7 @@ def exists(uri: str) -> bool:
 def read_bytes(uri: str) -> bytes:
     """The whole object, as it is: pyarrow would unpack a .gz by its name. FileNotFoundError if there is none."""
     fs, path = filesystem(uri)
-    with fs.open_input_stream(path, compression=None) as stream:
+    with faults.at(uri), fs.open_input_stream(path, compression=None) as stream:
         data: bytes = stream.readall()
     return data
 
@@ -359,9 +342,11 @@ def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
 
     On a store that ignores `If-None-Match` the last writer wins; callers compare what they read back.
     """
-    if is_s3(uri):
-        return _create_s3(uri, b"".join(_pieces(data)))
-    target = Path(uri)
+    with faults.at(uri):
+        return _create_s3(uri, b"".join(_pieces(data))) if is_s3(uri) else _create_local(Path(uri), data)
+
+
+def _create_local(target: Path, data: bytes | Iterable[bytes]) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".tmp", delete=False) as aside:
         aside.writelines(_pieces(data))
@@ -413,6 +398,11 @@ def publish(source: Path, uri: str) -> None:
     after every byte was sent. The source is complete before the upload begins because pyarrow completes,
     rather than aborts, an upload whose stream is closed by an exception.
     """
+    with faults.at(uri):
+        _publish(source, uri)
+
+
+def _publish(source: Path, uri: str) -> None:
     fs, path = filesystem(uri)
     if isinstance(fs, pafs.LocalFileSystem):
         target = Path(path)
@@ -425,9 +415,6 @@ def publish(source: Path, uri: str) -> None:
                 writer.flush()
                 os.fsync(writer.fileno())
             aside.replace(target)
-        except OSError as error:
-            error.filename = error.filename or str(target)  # a full disk does not say where
-            raise
         finally:
             aside.unlink(missing_ok=True)
         return
@@ -445,14 +432,28 @@ def remove(uris: list[str]) -> None:
             _remove_s3(uris[first : first + S3_AT_ONCE])
         return
     for uri in uris:
-        Path(uri).unlink(missing_ok=True)
+        with faults.at(uri):
+            Path(uri).unlink(missing_ok=True)
 
 
 def _remove_s3(uris: list[str]) -> None:
     # Not s3fs's rm: it takes `?`, `*` and `[` in a key for a pattern, and tells nothing of what it could not delete.
     keys = [uri.removeprefix("s3://").split("/", 1)[1] for uri in uris]
-    answer = _s3fs().call_s3(
-        "delete_objects", Bucket=_bucket(uris[0]), Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
-    )
+    objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    with faults.at(uris[0]):
+        try:
+            answer = _s3fs().call_s3("delete_objects", Bucket=_bucket(uris[0]), Delete=objects)
+        except OSError as error:
+            if "MissingContentMD5" not in str(error):
+                raise
+            answer = _remove_one_by_one(_bucket(uris[0]), keys)
     if failed := answer.get("Errors"):
         raise OSError(f"s3://{_bucket(uris[0])}/{failed[0].get('Key')} was not deleted ({failed[0].get('Message')})")
+
+
+def _remove_one_by_one(bucket: str, keys: list[str]) -> dict[str, Any]:
+    """For older stores, which want an MD5 sum of a request for several deletions that botocore no longer sends."""
+    for key in keys:
+        with faults.at(f"s3://{bucket}/{key}"):
+            _s3fs().call_s3("delete_object", Bucket=bucket, Key=key)
+    return {}

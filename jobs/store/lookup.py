@@ -7,9 +7,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.store import locations
+from jobs.store.reading import reading_rows
 
 
-class Lookup:
+class RowLookup:
     """Finds rows in the objects `uris` of one table; picklable as long as nothing was read.
 
     Args:
@@ -37,7 +38,7 @@ class Lookup:
     def _found(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
-            with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+            with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
                 yield file.schema_arrow.empty_table().select([self._key, *self._columns])
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, columns=[self._key])

@@ -7,7 +7,7 @@ import platform
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -17,18 +17,25 @@ from actors.ids import content_id
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
 from jobs.store import locations, lock
+from jobs.store.compact_list import CompactList, HashSet
+from jobs.store.identity import TABLE, identity_hash
 from jobs.store.locations import Object
-from jobs.store.packed import Marks, Packed
 from jobs.store.reading import Footer, data_objects, read_footers, run_json, run_units
-from jobs.store.units import Unit, check_distinct
-from jobs.store.writer import Counts, Target, Task
+from jobs.store.units import UNIT_JSON, Unit, check_distinct
+from jobs.store.writer import COUNTS_JSON, Counts, Target, UnitTask
 
+INPUTS_JSON = {"units": [UNIT_JSON]}
+MANIFEST_JSON = {
+    "units": [{"name": str, "generation": int, "rows": int}],
+    "counts": COUNTS_JSON,
+    "complete": bool,
+}
 _ABSENT = object()
 PACKAGES = "remine ray torch torchvision transformers open_clip_torch accelerate pyarrow s3fs pillow".split()
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """What a job wants to write: the table, what its rows depend on, and the units to be done."""
 
     out: str
@@ -40,12 +47,13 @@ class Plan:
     derived: bool  # units are a parent table's: a changed input is a new generation, not another corpus
     dim: int | None = None
     models: dict[str, str] | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)  # of _run/, stored once when the run is first opened
 
 
 class TableRun:
     """A claimed place with a frozen list of units; `todo` is what is left to do."""
 
-    def __init__(self, plan: Plan, units: Sequence[Unit], todo: Packed[Task], target: Target) -> None:
+    def __init__(self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
         self.done_before = len(units) - len(todo)
         self._begun = time.time()
@@ -75,7 +83,7 @@ class TableRun:
                     unit_seconds += record["seconds"]
                     yield _unit_told(footer, record)
 
-        units = Packed(told())
+        units = CompactList(told())
         manifest = {
             **_manifest(self.plan, self.target),
             "counts": total.to_json(),
@@ -93,21 +101,41 @@ class TableRun:
         return {**manifest, "units": units}
 
 
-def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
+def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> None:
+    """Refuse what `open_run` would refuse, without writing anything.
+
+    Raises:
+        InputError: as `open_run`.
+    """
+    _check_retry(retry)
+    out = locations.absolute(plan.out)
+    check_distinct(plan.units)
+    listed, ours = _look(out, plan)
+    if not ours:
+        return
+    _check_resume(out, resume=resume, overwrite=overwrite)
+    if lock.hold(out):
+        lock.release(out)
+    if not overwrite:
+        _compare(out, plan)
+        if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
+            _still(out, plan)
+
+
+def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
     """Claim `plan.out` and work out what is left.
 
     Raises:
         InputError: the place holds something else, another identity (the key that differs is named), inputs
             that changed since they were frozen, or `retry` names no status.
     """
-    if unknown := [word for word in retry if word not in STATUSES]:
-        raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
+    _check_retry(retry)
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
     target = _target(out, plan)
     listed, ours = _look(out, plan)
-    if ours and not (resume or overwrite):
-        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
+    if ours:
+        _check_resume(out, resume=resume, overwrite=overwrite)
     locked = ours and lock.hold(out)
     try:
         if overwrite and ours:
@@ -118,8 +146,10 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
         _claim(out, plan, there=ours)
         locked = lock.hold(out) or locked
         units = _freeze(out, plan, there=ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed))
+        for name, data in plan.files.items():
+            locations.create(_run_uri(out, name), data)
         found = _with_footers(target, units) if ours else ((unit, None) for unit in units)
-        todo = Packed(task for unit, footer in found if (task := _task(unit, footer, target, retry)))
+        todo = CompactList(task for unit, footer in found if (task := _task(unit, footer, target, retry)))
     except BaseException:
         if locked:
             lock.release(out)
@@ -127,11 +157,21 @@ def open_run(plan: Plan, *, resume: bool, overwrite: bool, retry: Sequence[str])
     return TableRun(plan, units, todo, target)
 
 
-def _target(out: str, plan: Plan) -> Target:
+def _check_retry(retry: Sequence[str]) -> None:
+    if unknown := [word for word in retry if word not in STATUSES]:
+        raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
+
+
+def _check_resume(out: str, *, resume: bool, overwrite: bool) -> None:
+    if not (resume or overwrite):
+        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
+
+
+def _target(out: str, plan: TablePlan) -> Target:
     return Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
 
 
-def _look(out: str, plan: Plan) -> tuple[Packed[Object], bool]:
+def _look(out: str, plan: TablePlan) -> tuple[CompactList[Object], bool]:
     """What lies at `out`, and whether it is a table of ours.
 
     Raises:
@@ -141,11 +181,23 @@ def _look(out: str, plan: Plan) -> tuple[Packed[Object], bool]:
         raise InputError(f"{out}: this is where the input lies ({inside}); use another out=")
     if table := _table_around(out):
         raise InputError(f"{out}: lies inside the table {table}, which would be none any more; use another out=")
-    listed = Packed(o for o in locations.listing(out) if not _left_over(o.uri))
+    listed = CompactList(o for o in locations.listing(out) if not _left_over(o.uri))
     ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
     if listed and not ours:
         raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
+    if folder := _folder_of_a_unit(out, plan):
+        raise InputError(f"{folder}: a folder has the name of a unit's file; remove or rename it, or use another out=")
     return listed, ours
+
+
+def _folder_of_a_unit(out: str, plan: TablePlan) -> str | None:
+    """A local folder where the plan would write a unit, if there is one; a listing shows only files."""
+    if locations.is_s3(out) or not Path(out).is_dir():
+        return None
+    with os.scandir(out) as entries:
+        folders = {entry.name for entry in entries if entry.name.endswith(".parquet") and entry.is_dir()}
+    named = (f"{unit.name}.parquet" for unit in plan.units) if folders else ()
+    return next((locations.join(out, name) for name in named if name in folders), None)
 
 
 def _table_around(out: str) -> str | None:
@@ -161,7 +213,7 @@ def _table_around(out: str) -> str | None:
     return None
 
 
-def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
+def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
     """How much of `plan` is there already, without writing anything: units, done, rows, bytes in.
 
     Raises:
@@ -186,11 +238,6 @@ def survey(plan: Plan, *, overwrite: bool = False) -> dict[str, int]:
     }
 
 
-def identity_hash(identity: Mapping[str, Any]) -> str:
-    """What footers say of the configuration that they were written with."""
-    return content_id(_json(identity).decode())
-
-
 def _is_current(unit: Unit, record: Mapping[str, Any] | None, identity: str) -> bool:
     """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
     if record is None or record["unit"]["name"] != unit.name:
@@ -210,31 +257,31 @@ def _left_over(uri: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
-def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> Task | None:
+def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> UnitTask | None:
     record = footer.record if footer is not None else None
     if record is None:
-        return Task(unit)
+        return UnitTask(unit)
     summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
     retired = (*record["retired"], summary)
     following = record["generation"] + 1
     if not _is_current(unit, record, target.identity):
-        return Task(unit, following, retired)
+        return UnitTask(unit, following, retired)
     if any(record["counts"]["status"].get(word) for word in retry):
-        return Task(unit, following, retired, tuple(retry))
+        return UnitTask(unit, following, retired, tuple(retry))
     return None
 
 
-def _claim(out: str, plan: Plan, *, there: bool) -> None:
+def _claim(out: str, plan: TablePlan, *, there: bool) -> None:
     with locations.named_errors(out):
         if not there:
-            locations.create(_run_uri(out, "identity.json"), _json({"table": plan.table, **plan.identity}))
+            locations.create(_run_uri(out, "identity.json"), _json({TABLE: plan.table, **plan.identity}))
     # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
     _compare(out, plan)
 
 
-def _compare(out: str, plan: Plan) -> None:
+def _compare(out: str, plan: TablePlan) -> None:
     """Refuse a table that was written with another configuration."""
-    mine = json.loads(_json({"table": plan.table, **plan.identity}))
+    mine = json.loads(_json({TABLE: plan.table, **plan.identity}))
     with locations.named_errors(out):
         theirs = run_json(_run_uri(out, "identity.json"))
     flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
@@ -242,9 +289,9 @@ def _compare(out: str, plan: Plan) -> None:
         k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
     )
     if differing:
-        if "table" in differing:
+        if TABLE in differing:
             raise InputError(
-                f"{out}: a table {theirs.get('table')!r} is there, this would be {plan.table!r}; use another out="
+                f"{out}: a table {theirs.get(TABLE)!r} is there, this would be {plan.table!r}; use another out="
             )
         first = differing[0]
         there, here = (repr(flat[first]) if first in flat else "not set" for flat in (flat_theirs, flat_mine))
@@ -254,38 +301,39 @@ def _compare(out: str, plan: Plan) -> None:
         )
 
 
-def _freeze(out: str, plan: Plan, *, there: bool) -> Sequence[Unit]:
+def _freeze(out: str, plan: TablePlan, *, there: bool) -> Sequence[Unit]:
     uri = _run_uri(out, "inputs.json")
     if not there:
         locations.create(uri, _with_units({}, (u.to_json() for u in plan.units)))
     units = _still(out, plan)
-    if plan.derived and not Marks(u.version for u in units).same_as(Marks(u.version for u in run_units(uri))):
+    if plan.derived and not HashSet(u.version for u in units).same_as(HashSet(u.version for u in run_units(uri))):
         locations.replace(uri, _with_units({}, (u.to_json() for u in units)))
     return units
 
 
-def _still(out: str, plan: Plan) -> Sequence[Unit]:
+def _still(out: str, plan: TablePlan) -> Sequence[Unit]:
     """The plan's units in the order in which they were frozen; refuses a plan that has others."""
     uri = _run_uri(out, "inputs.json")
-    if Marks(u.name for u in run_units(uri)).same_as(Marks(u.name for u in plan.units)):
+    if HashSet(u.name for u in run_units(uri)).same_as(HashSet(u.name for u in plan.units)):
         return plan.units
     frozen, now = list(run_units(uri)), {u.name: u for u in plan.units}
     gone = [u for u in frozen if u.name not in now]
     new = sorted(set(now) - {u.name for u in frozen})
     if gone or new:
-        names = [o.uri for u in gone or [now[n] for n in new] for o in u.inputs]
+        other = gone[0] if gone else now[new[0]]
+        name = other.inputs[0].uri if other.inputs else f"unit {other.name}"
         what = "changed or is gone" if gone else "is new"
         raise InputError(
-            f"{out}: the inputs are not those this run was started with: {names[0]} {what} "
+            f"{out}: the inputs are not those this run was started with: {name} {what} "
             f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
         )
-    return Packed(now[u.name] for u in frozen)
+    return CompactList(now[u.name] for u in frozen)
 
 
 def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
     """Each unit and the footer of its object, read as they are taken and not held; None if there is none."""
-    objects = Packed(data_objects(target.out, locations.listing(target.out)))
-    places = Marks(o.uri for o in objects)
+    objects = CompactList(data_objects(target.out, locations.listing(target.out)))
+    places = HashSet(o.uri for o in objects)
     mine = (places.place(target.data_uri(unit.name)) for unit in units)
     footers = read_footers((objects[n] for n in mine if n is not None), remote=locations.is_s3(target.out))
     for unit in units:
@@ -305,7 +353,7 @@ def _unit_told(footer: Footer, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _manifest(plan: Plan, target: Target) -> dict[str, Any]:
+def _manifest(plan: TablePlan, target: Target) -> dict[str, Any]:
     """What the manifest tells of the run, whatever came of it."""
     return {
         "table": plan.table,
@@ -395,7 +443,7 @@ def _with_units(head: Mapping[str, Any], units: Iterable[Any]) -> Iterator[bytes
 def is_complete(out: str) -> bool:
     """Whether the table at `out` has a manifest that says complete."""
     try:
-        manifest = json.loads(locations.read_bytes(_run_uri(locations.absolute(out), "manifest.json")))
-    except (FileNotFoundError, OSError):
+        manifest = run_json(_run_uri(locations.absolute(out), "manifest.json"), MANIFEST_JSON)
+    except (OSError, InputError):
         return False
     return bool(manifest["complete"])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from jobs.store.packed import AT_A_TIME, some_at_a_time
+from jobs.store.compact_list import AT_A_TIME, some_at_a_time
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -8,11 +8,19 @@ from typing import Any, TextIO
 
 from actors.ids import content_id
 from jobs.errors import InputError
+from jobs.store.compact_list import HashSet
 from jobs.store.locations import Object
-from jobs.store.packed import Marks
+from jobs.store.shapes import fits
 
 WHOLE = "whole"
 _BETWEEN = re.compile(r"[\s,]*")  # two elements of a list
+UNIT_JSON = {
+    "name": str,
+    "inputs": [{"uri": str, "size": int, "etag": str}],
+    "piece": str,
+    "rows": (int, type(None)),
+    "extra": dict,
+}
 _READ = 1 << 16  # characters of an inputs.json at a time
 
 
@@ -42,7 +50,7 @@ class Unit:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Unit":
-        inputs = tuple(Object(**o) for o in data["inputs"])
+        inputs = tuple(Object(o["uri"], o["size"], o["etag"]) for o in data["inputs"])
         return Unit(data["name"], inputs, data["piece"], data["rows"], data["extra"])
 
 
@@ -53,7 +61,7 @@ def unit_of_file(source: Object, *, piece: str = WHOLE, rows: int | None = None)
 
 def check_distinct(units: Iterable[Unit]) -> None:
     """Refuse two units of one name: their objects would overwrite each other."""
-    if Marks(unit.name for unit in units).distinct:
+    if HashSet(unit.name for unit in units).distinct:
         return
     seen: dict[str, Unit] = {}
     for unit in units:
@@ -66,7 +74,7 @@ def frozen_units(text: TextIO) -> Iterator[Unit]:
     """The units of an `inputs.json`, read as they are taken: all of its text would be tens of megabytes.
 
     Raises:
-        ValueError: it is not JSON, or ends too early.
+        ValueError: it is not JSON, ends too early, or an element does not describe a unit.
     """
     decoder, held, at = json.JSONDecoder(), "", 0
     while (begun := held.find("[")) < 0:
@@ -83,4 +91,6 @@ def frozen_units(text: TextIO) -> Iterator[Unit]:
                 raise
             held, at = held[at:] + more, 0
         else:
+            if not fits(data, UNIT_JSON):
+                raise ValueError("an element of its list does not describe a unit")
             yield Unit.from_json(data)

@@ -13,11 +13,35 @@ import pyarrow.parquet as pq
 
 from jobs import tables
 from jobs.errors import RunError
-from jobs.store import locations
+from jobs.store import failures, locations
+from jobs.store.failures import Failures
 from jobs.store.spool import Spool
-from jobs.store.units import Unit
+from jobs.store.units import UNIT_JSON, Unit
 
 FOOTER_KEY = b"remine.unit"
+COUNTS_JSON = {
+    "rows_in": int,
+    "rows_out": int,
+    "filtered": {str: int},
+    "rejected": {str: int},
+    "status": {str: int},
+    "tallies": {str: {str: int}},
+    "failures": {str: {"rows": int, "where": str, "message": str}},
+}
+_GENERATION_JSON = {
+    "version": str,
+    "generation": int,
+    "counts": COUNTS_JSON,
+    "begun": (int, float),
+    "seconds": (int, float),
+}
+FOOTER_JSON = {  # what is kept under FOOTER_KEY
+    **_GENERATION_JSON,
+    "unit": UNIT_JSON,
+    "retired": [_GENERATION_JSON],
+    "identity": str,
+    "versions": {str: str},
+}
 REJECTS_HELD = 5000  # before they are spooled: a file of nothing but damage must not fill the memory
 ROW_GROUP_BYTES = 64 << 20  # a reader of one row group needs about this much memory
 REJECTS = pa.schema([
@@ -40,6 +64,11 @@ class Reject:
     raw: str = ""
 
 
+def rejects_uri(table: str, unit: str, generation: int) -> str:
+    """Where the table at `table` keeps the rejects of a unit's generation, if it has any."""
+    return locations.join(table, "_rejects", f"{unit}.{generation}.parquet")
+
+
 @dataclass
 class Counts:
     """What became of a unit's rows. `rows_in` = `rows_out` + filtered + rejected, or the run does not balance."""
@@ -50,6 +79,7 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     status: Counter[str] = field(default_factory=Counter)
     tallies: dict[str, dict[str, int]] = field(default_factory=dict)  # other counts worth keeping, by name
+    failures: Failures = field(default_factory=dict)  # rows that are not ok, by status and kind, with an example
 
     def balances(self) -> bool:
         """Whether every row that went in is accounted for, and every row out has a status if it should."""
@@ -66,6 +96,7 @@ class Counts:
             mine = self.tallies.setdefault(name, {})
             for key, n in tally.items():
                 mine[key] = mine.get(key, 0) + n
+        failures.add(self.failures, other.failures)
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -76,12 +107,14 @@ class Counts:
             "rejected": dict(self.rejected),
             "status": dict(self.status),
             "tallies": self.tallies,
+            "failures": failures.to_json(self.failures),
         }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Counts":
         counters = {name: Counter(data[name]) for name in ("filtered", "rejected", "status")}
-        return Counts(data["rows_in"], data["rows_out"], **counters, tallies=data["tallies"])
+        failed = failures.from_json(data["failures"])
+        return Counts(data["rows_in"], data["rows_out"], **counters, tallies=data["tallies"], failures=failed)
 
 
 @dataclass(frozen=True)
@@ -99,14 +132,14 @@ class Target:
         return locations.join(self.out, f"{unit}.parquet")
 
     def rejects_uri(self, unit: str, generation: int) -> str:
-        return locations.join(self.out, "_rejects", f"{unit}.{generation}.parquet")
+        return rejects_uri(self.out, unit, generation)
 
     def definition(self) -> tables.Table:
         return tables.table(self.table, dim=self.dim)
 
 
 @dataclass(frozen=True)
-class Task:
+class UnitTask:
     """A unit to be done: which generation it becomes, what it replaces, and which statuses are redone.
 
     With `retry` empty the whole unit is done; otherwise only rows of those statuses, the others are kept.
@@ -121,9 +154,9 @@ class Task:
         return json.dumps([self.unit.to_json(), self.generation, self.retired, self.retry])
 
     @staticmethod
-    def from_json(text: str) -> "Task":
+    def from_json(text: str) -> "UnitTask":
         unit, generation, retired, retry = json.loads(text)
-        return Task(Unit.from_json(unit), generation, tuple(retired), tuple(retry))
+        return UnitTask(Unit.from_json(unit), generation, tuple(retired), tuple(retry))
 
 
 class UnitWriter:
@@ -133,7 +166,7 @@ class UnitWriter:
     so memory does not grow with the unit.
     """
 
-    def __init__(self, target: Target, task: Task) -> None:
+    def __init__(self, target: Target, task: UnitTask) -> None:
         self.counts = Counts()
         self._target, self._task = target, task
         self._definition = target.definition()
@@ -162,6 +195,7 @@ class UnitWriter:
         if "status" in self._definition.columns and made.num_rows:
             for entry in pc.value_counts(made["status"]).to_pylist():
                 self.counts.status[entry["values"]] += entry["counts"]
+            failures.add(self.counts.failures, failures.failures_of(made))
         if made.num_rows:
             rows = max(1, int(made.num_rows * ROW_GROUP_BYTES / max(made.nbytes, ROW_GROUP_BYTES)))
             self._writer.write_table(made, row_group_size=rows)

@@ -13,9 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
-from actors import local_models, products
+from actors import local_models, onednn
 from actors.embedder import Embedder, PictureDecoder
-from actors.encoders import encoder_facts
+from actors.encoders.facts import encoder_facts
 from jobs.tables import conform, table
 
 MODEL = "local:siglip-tiny"
@@ -91,7 +91,7 @@ def golden(folder, pictures, size=4):
 
 def check_rounded(got, expected):
     """Equal after one rounding to float16; where products are oneDNN's, values within 1e-6 may round either way."""
-    if products.pays():
+    if onednn.pays():
         assert (np.abs(got - expected) <= np.spacing(np.abs(expected).astype(np.float16)) / 2 + 1e-6).all()
     else:
         assert np.array_equal(got, expected.astype(np.float16))

@@ -13,7 +13,7 @@ from actors.folder_fetcher import FolderFetcher
 from jobs.errors import InputError
 from jobs.sources.folder import files_of, folder_units, of_folder
 from jobs.store import locations
-from jobs.store.writer import Task
+from jobs.store.writer import UnitTask
 from jobs.tables import conform, table
 
 DATA = Path(os.environ.get("REMINE_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -142,6 +142,14 @@ def test_a_heavy_file_is_not_read(folder):
     assert not reads
 
 
+def test_pictures_are_made_as_wide_as_asked(tmp_path):
+    for name, size in (("wide.png", (900, 600)), ("small.png", (120, 90))):
+        Image.new("RGB", size, "red").save(tmp_path / name)
+    rows = fetcher(tmp_path, width=300)(asked("wide.png", "small.png")).to_pylist()
+    assert [(row["width"], row["height"], row["rendition"]) for row in rows] == [(300, 200, "w300"), (120, 90, "w300")]
+    assert [Image.open(io.BytesIO(row["bytes"])).size for row in rows] == [(300, 200), (120, 90)]
+
+
 def test_bounds_are_checked(folder):
     with pytest.raises(ValueError, match="max_bytes is 0"):
         fetcher(folder, max_bytes=0)
@@ -171,7 +179,7 @@ def test_odd_names(tmp_path):
     (tmp_path / "above").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.jpg")
     (unit,) = folder_units(files_of(str(tmp_path)), 100)
-    rows = FolderFetcher(open_filesystem=pyarrow.fs.LocalFileSystem)(of_folder(Task(unit), folder=str(tmp_path)))
+    rows = FolderFetcher(open_filesystem=pyarrow.fs.LocalFileSystem)(of_folder(UnitTask(unit), folder=str(tmp_path)))
     became = {row["source_url"].removeprefix(f"{tmp_path}/"): row["error_message"] for row in rows.to_pylist()}
     assert became == dict.fromkeys([*names, "link.jpg"]) | {r"caf\udce9.jpg": "the file's name is not UTF-8"}
     with pytest.raises(InputError, match=r"caf\\udce9.jpg has a name that is not UTF-8"):

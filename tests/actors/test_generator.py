@@ -51,6 +51,18 @@ def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None
     return pa.table(columns | {name: pa.array(texts, pa.string()) for name, texts in context.items()})
 
 
+def test_tokens_are_reported_as_they_are_drawn(preparer: PromptPreparer, generator: Generator) -> None:
+    prepared = preparer(batch([[png(1)], [png(2)]]))
+    told: list[int] = []
+    generator.report_tokens(told.append)
+    made = generator(prepared).to_pylist()
+    assert {row["finish_reason"] for row in made} == {"length"}  # no end token, which is drawn and not written
+    assert sum(told) == len(made) * 4
+    assert len(told) >= 4  # step by step, not text by text
+    generator.report_tokens(lambda tokens: None)
+    assert generator(prepared).to_pylist() == made
+
+
 def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
     asked = batch(
         [[png(1)], [b"<html>"], [], [png(2)], [None], [png(1), png(2)]],
@@ -165,13 +177,17 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
 
     century = yaml.safe_load((CONF / "rubric" / "century_labels.yaml").read_text(encoding="utf-8"))
     questions = asked_questions(Rubric.from_dict(century))
-    text = Instruction.from_dict(conf("rubric_json")).render({"page_title": "A war"}, questions=questions)[1]
+    instruction = Instruction.from_dict(conf("rubric_json"))
+    before, picture, text = instruction.render({"page_title": "A war"}, questions=questions)
+    assert picture is None
+    assert before  # in the paper's order the context comes before the picture, the questions after it
     assert text
+    assert "Title: A war" in before
+    assert "Title: A war" not in text
     for question in century["questions"]:
         assert f"## {question['name']}\n{question['text']}" in text
         assert all(answer["label"] in text for answer in question["answers"])
     assert "5 = Very sensitive" in text
-    assert "Title: A war" in text
     responses = pa.Table.from_pylist(
         [
             {"text": '{"sensitive": {"5": "Very sensitive"}, "image_type": "unsure", "time_period": 7}'} | end

@@ -7,16 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.linking import Hit, Link, Seen, by_frequency, by_similarity, by_text, candidates
+from actors.linking import Link, LinkedText, Seen, by_frequency, by_similarity, by_text, candidates
 
 
 def test_a_node_counts_by_its_best_text() -> None:
-    hits = [Hit("b", "t1", 0.9), Hit("a", "t2", 0.8), Hit("b", "t3", 0.7), Hit("c", "t4", 0.6)]
+    hits = [
+        LinkedText("b", "t1", 0.9),
+        LinkedText("a", "t2", 0.8),
+        LinkedText("b", "t3", 0.7),
+        LinkedText("c", "t4", 0.6),
+    ]
     assert by_text(hits, 2) == [Link("b", 0.9, "t1"), Link("a", 0.8, "t2")]
 
 
 def test_equal_scores_are_ordered_by_node_and_equal_texts_by_id() -> None:
-    hits = [Hit("b", "t2", 0.5), Hit("a", "t9", 0.5), Hit("b", "t1", 0.5)]
+    hits = [LinkedText("b", "t2", 0.5), LinkedText("a", "t9", 0.5), LinkedText("b", "t1", 0.5)]
     assert by_text(hits, 5) == [Link("a", 0.5, "t9"), Link("b", 0.5, "t1")]
 
 
@@ -66,7 +71,7 @@ def test_no_such_way() -> None:
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_what_was_found_changes_nothing(rows: list[tuple[str, int]], draw: random.Random) -> None:
-    hits = [Hit(node, f"t{number}", score / 4) for number, (node, score) in enumerate(rows)]
+    hits = [LinkedText(node, f"t{number}", score / 4) for number, (node, score) in enumerate(rows)]
     seen = [Seen((node,), score / 4) for node, score in rows]
     expected = by_text(hits, 5), by_frequency(seen, 5)
     draw.shuffle(hits)

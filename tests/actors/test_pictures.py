@@ -2,7 +2,9 @@ import hashlib
 import io
 import pickle
 import re
+import struct
 import warnings
+import zlib
 
 import imagehash
 import numpy as np
@@ -134,6 +136,142 @@ def test_a_wrong_checksum_in_a_png_is_damage():
         damaged = bytearray(data)
         damaged[at] ^= 0x55
         assert kind_of(bytes(damaged)) in ("decode_failed", "truncated")
+
+
+def png_with_a_bad_checksum(chunk):
+    """A PNG with a tEXt chunk behind its pixels, and a wrong checksum in `chunk`."""
+    data = encoded(textured())
+    text = b"tEXt" + b"Comment\0hello"
+    end = data.index(b"IEND") - 4
+    whole = data[:end] + struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text)) + data[end:]
+    assert np.array_equal(np.asarray(decode_rgb(whole)), np.asarray(decode_rgb(data)))
+    at = whole.index(chunk) - 4
+    checksum = at + 8 + struct.unpack_from(">I", whole, at)[0]
+    return whole[:checksum] + bytes([whole[checksum] ^ 0x55]) + whole[checksum + 1 :]
+
+
+def test_a_wrong_checksum_matters_only_in_a_critical_chunk():
+    """PNG specification, 5.4: a chunk whose type begins with a small letter is ancillary."""
+    assert np.array_equal(np.asarray(decode_rgb(png_with_a_bad_checksum(b"tEXt"))), np.asarray(textured()))
+    assert kind_of(png_with_a_bad_checksum(b"IDAT")) == "decode_failed"
+
+
+def tiff(values, *, order="<", sample_format=3, compression=1):
+    """An uncompressed TIFF of one strip, its directory at the end; Pillow writes no 64-bit samples."""
+    pixels = values.astype(values.dtype.newbyteorder(order)).tobytes()
+    height, width = values.shape
+    tags = [
+        (256, 4, width),
+        (257, 4, height),
+        (258, 3, values.dtype.itemsize * 8),
+        (259, 3, compression),
+        (262, 3, 1),
+        (273, 4, 8),
+        (277, 3, 1),
+        (278, 4, height),
+        (279, 4, len(pixels)),
+        (339, 3, sample_format),
+    ]
+    entries = [
+        struct.pack(f"{order}HHI", tag, kind, 1)
+        + struct.pack(f"{order}{'HH' if kind == 3 else 'I'}", value, *[0][: 4 - kind])
+        for tag, kind, value in tags
+    ]
+    head = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8 + len(pixels))
+    return head + pixels + struct.pack(f"{order}H", len(tags)) + b"".join(entries) + bytes(4)
+
+
+STEPS = np.linspace(0, 1, 64 * 48).reshape(48, 64)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("values", "options", "named"),
+    [
+        (STEPS, {}, "64 bits (floating-point"),
+        (STEPS.astype(np.float16), {}, "16 bits (floating-point"),
+        ((STEPS * 1000).astype(np.uint64), {"sample_format": 1}, "64 bits (unsigned"),
+        ((STEPS * 255).astype(np.uint8), {"sample_format": 1, "compression": 34712}, "compression 34712"),
+    ],
+    ids=["float64", "float16", "uint64", "JPEG 2000 inside"],
+)
+def test_a_whole_tiff_that_cannot_be_decoded_is_unsupported_and_a_cut_one_truncated(order, values, options, named):
+    data = tiff(values, order=order, **options)
+    for read in (decode_rgb, inspect, lambda data: render(data, width=20)):
+        with pytest.raises(PictureError, match=re.escape(named)) as caught:
+            read(data)
+        assert caught.value.kind == "unsupported"
+    kinds = {kind_of(data[:length]) for length in (6, 9, len(data) // 2, len(data) - 40)}
+    assert kinds == {"truncated"}
+    directory = bytearray(data)
+    directory[-4 - 12 * 5 + 8 : -4 - 12 * 5 + 12] = struct.pack(f"{order}I", len(data))  # the strip lies behind the end
+    assert kind_of(bytes(directory)) == "truncated"
+
+
+def test_a_plain_tiff_with_its_directory_at_the_end_is_decoded():
+    values = (STEPS * 255).astype(np.uint8)
+    assert np.array_equal(np.asarray(decode_rgb(tiff(values, sample_format=1)))[..., 0], values)
+
+
+def outcome(read, data):
+    try:
+        read(data)
+    except PictureError as error:
+        return error.kind
+    return "ok"
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_resized_form_fails_for_the_same_reason(name):
+    data = ENCODINGS[name]
+    assert render(data, width=20).facts.width == 20
+    for length in (0, len(data) // 3, len(data) // 2, len(data) - 20):
+        assert outcome(decode_rgb, data[:length]) == outcome(lambda cut: render(cut, width=20), data[:length])
+
+
+def lossless():
+    alpha = textured().convert("RGBA")
+    alpha.putalpha(Image.linear_gradient("L").resize(alpha.size))
+    frames = [textured(), textured().transpose(Image.Transpose.ROTATE_180)]
+    made = {
+        "webp": encoded(textured(), "WEBP", lossless=True),
+        "webp with transparency": encoded(alpha, "WEBP", lossless=True, exact=True),
+        "webp with a profile": encoded(textured(), "WEBP", lossless=True, icc_profile=b"profile"),
+        "webp animation": encoded(frames[0], "WEBP", lossless=True, save_all=True, append_images=frames[1:]),
+        "png": encoded(textured()),
+        "tiff": encoded(textured(), "TIFF"),
+    }
+    if features.check("jpg_2000"):
+        made |= {"jp2": encoded(textured(), "JPEG2000"), "j2k": encoded(textured(), "JPEG2000", no_jp2=True)}
+    return made
+
+
+def lossy():
+    frames = [textured(), textured().transpose(Image.Transpose.ROTATE_180)]
+    made = {
+        "webp": encoded(textured(), "WEBP"),
+        "webp with transparency": encoded(textured().convert("RGBA").rotate(10), "WEBP"),
+        "webp animation": encoded(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
+        "jpeg": encoded(textured(), "JPEG"),
+    }
+    if features.check("jpg_2000"):
+        made["jp2"] = encoded(textured(), "JPEG2000", irreversible=True)
+    return made
+
+
+@pytest.mark.parametrize("name", lossless())
+def test_lossless_input_stays_lossless(name):
+    data = lossless()[name]
+    expected = decode_rgb(data).resize((20, 14), Image.Resampling.BICUBIC)
+    made = render(data, width=20)
+    assert made.data is not None
+    assert made.facts.format == "PNG"
+    assert np.array_equal(np.asarray(decode_rgb(made.data)), np.asarray(expected))
+
+
+@pytest.mark.parametrize("name", lossy())
+def test_lossy_input_becomes_a_jpeg(name):
+    assert render(lossy()[name], width=20).facts.format == "JPEG"
 
 
 def test_a_hash_is_near_that_of_the_whole_picture():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from actors.candidates import Candidates
-from actors.queries import Queries, multiplies_bfloat16
+from actors.search.queries import Queries, multiplies_bfloat16
+from actors.search.top_k import Candidates
 from actors.searcher import Search, _rounded_down
 
 DIM = 48

@@ -170,3 +170,10 @@ def test_a_thousand_nested_terms() -> None:
     terms = ["a" * n for n in range(1, 200)]
     assert len(TitleMatcher(terms).match("a" * 150)) == 150
     assert TitleMatcher(terms, match="word").match("a" * 150) == ["a" * 150]
+
+
+def test_a_term_that_overlaps_itself_is_looked_for_at_every_place() -> None:
+    matcher = TitleMatcher(["a a"])
+    assert matcher.match("ba a a") == ["a a"]
+    assert matcher.inside_words("ba a a", ["a a"]) == []  # its second place is a word of its own
+    assert matcher.inside_words("ba a b", ["a a"]) == ["a a"]

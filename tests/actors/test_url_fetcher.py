@@ -18,11 +18,11 @@ from urllib.parse import parse_qs
 import pytest
 from PIL import Image
 
-from actors.decoders import Decoders
-from actors.http_line import Bounds, tls_context
-from actors.limits import LocalLimiter
-from actors.net_safety import Rules
-from actors.url_fetcher import Asked, Row, Settings, UrlFetcher
+from actors.fetching.decoders import Decoders
+from actors.fetching.http_connection import Bounds, tls_context
+from actors.fetching.net_safety import Rules
+from actors.fetching.rate_limits import LocalLimiter
+from actors.url_fetcher import ImageRequest, Row, Settings, UrlFetcher
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 
 AGENT = "remine/0 (tests@remine.dev) aiohttp/0"
@@ -84,11 +84,11 @@ def settings(server: HttpsServer, **changed: Any) -> Settings:
 
 
 def fetch(
-    server: HttpsServer, *asked: str | Asked, lookup: Any = None, trusted: bool = True, **changed: Any
+    server: HttpsServer, *asked: str | ImageRequest, lookup: Any = None, trusted: bool = True, **changed: Any
 ) -> list[Row]:
     """The rows, in the order asked."""
     rows: dict[str, Row] = {}
-    wanted = [one if isinstance(one, Asked) else Asked(f"{n:03}", one) for n, one in enumerate(asked)]
+    wanted = [one if isinstance(one, ImageRequest) else ImageRequest(f"{n:03}", one) for n, one in enumerate(asked)]
 
     async def go() -> None:
         made = settings(server, **changed)
@@ -231,7 +231,8 @@ def test_busy_hosts_are_waited_for_and_never_missing(server: HttpsServer, site: 
     assert [row["attempts"] for row in rows] == [2] * 4
     at = {path: [one.at for one in server.seen if one.path == path] for path in ("/seconds", "/date")}
     after = {path: min(one.at for one in server.seen if one.at > times[0]) for path, times in at.items()}
-    assert after["/seconds"] - at["/seconds"][0] >= 0.95  # nobody asked the host anything meanwhile
+    # Nobody asked the host anything meanwhile. One connection: a busy machine can only make the pause longer.
+    assert after["/seconds"] - at["/seconds"][0] >= 0.95
 
 
 def test_busy_for_ever_is_an_error_and_a_long_wait_too(server: HttpsServer, site: Site) -> None:
@@ -346,14 +347,13 @@ def test_bytes_a_second(server: HttpsServer, site: Site) -> None:
     rate = 600_000
     site.default = Answer(200, body)
     began = time.monotonic()
-    rows = fetch(server, *(server.url(f"/{n}") for n in range(1_000_000 // len(body))), bytes_per_s=rate, connections=2)
+    rows = fetch(server, *(server.url(f"/{n}") for n in range(2_000_000 // len(body))), bytes_per_s=rate, connections=2)
     took = time.monotonic() - began
     assert {row["status"] for row in rows} == {"ok"}
     total = sum(count for _, count in server.sent)
     slack = 0.25 * rate + 2 * 400_000  # a burst, and what lies in the buffers of two connections
+    # Over the whole run, which a busy machine can only make longer; second by second: test_limits, with its own clock.
     assert total - slack <= rate * took
-    for at, _ in server.sent:  # in every second as the server saw it
-        assert sum(count for when, count in server.sent if at <= when < at + 1) <= rate + slack
 
 
 def test_wikimedia_is_asked_for_what_it_serves(server: HttpsServer, site: Site) -> None:
@@ -361,7 +361,7 @@ def test_wikimedia_is_asked_for_what_it_serves(server: HttpsServer, site: Site) 
     rows = fetch(
         server,
         f"{upload}/a/ab/Big.jpg",
-        Asked("small", f"{upload}/a/ac/Small.jpg", 200),
+        ImageRequest("small", f"{upload}/a/ac/Small.jpg", 200),
         f"{upload}/a/ad/Sound.ogg",
         f"{upload}/a/ae/Drawing.svg",
         "http://upload.wikimedia.org/wikipedia/commons/thumb/a/af/Old.tif/lossless-page1-200px-Old.tif.png",
@@ -449,7 +449,7 @@ def test_what_is_no_url_and_what_is_excluded(server: HttpsServer) -> None:
         "https://localhost:99999/x",
         "https://[::1/x",
         "http://pictures.example.com/x",
-        Asked("zz", server.url("/secret"), reported=True),
+        ImageRequest("zz", server.url("/secret"), reported=True),
     )
     assert kinds(rows) == [("error", "bad_url")] * 6 + [("blocked", "not_https"), ("reported", "excluded")]
     assert server.seen == []

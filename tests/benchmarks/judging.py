@@ -51,7 +51,7 @@ def load(shape: Shape) -> Loaded:
 
     from actors.vlm.loading import load_vlm
     from actors.vlm.prompts import Prompt
-    from actors.vlm.scoring import ClosedSetScorer, Request
+    from actors.vlm.scoring import ClosedSetScorer, ScoringRequest
 
     torch.set_num_threads(1)
     model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")
@@ -62,7 +62,9 @@ def load(shape: Shape) -> Loaded:
     def requests(article: int, tail: int) -> list[Any]:
         after = processor.tokenizer.decode(ids[:article]) + "\n\n"
         return [
-            Request(Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:tail])), shown, CODES)
+            ScoringRequest(
+                Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:tail])), shown, CODES
+            )
             for i in range(shape.labels)
         ]
 
@@ -196,8 +198,8 @@ def floor(shape: Shape) -> Result:
     """
     import torch
 
-    from actors.products import linear
-    from actors.vlm.packing import shared_length
+    from actors.onednn import linear
+    from actors.vlm.token_trees import shared_length
 
     loaded = load(shape)
     from actors.vlm.scoring import ClosedSetScorer

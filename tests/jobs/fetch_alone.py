@@ -4,22 +4,22 @@ import json
 import sys
 from typing import Any
 
-from actors.http_line import Bounds
-from actors.limits import LocalLimiter
-from actors.net_safety import Rules
+from actors.fetching.http_connection import Bounds
+from actors.fetching.net_safety import Rules
+from actors.fetching.rate_limits import LocalLimiter
 from actors.url_fetcher import Settings
-from jobs.progress import Reporter
-from jobs.sources.urls import FetchUnit, Known
+from jobs.runtime.progress import Reporter
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitWriter
+from jobs.workers.fetch_urls import FetchUnit, RunFiles
 from tests.https_server import ADDRESS
 
 
 def fetch_alone(records: str, out: str, *, port: int, ca_file: str, threads: int = 1, **changed: Any) -> dict[str, Any]:
     """Fetch the pictures of a table of records from `https://localhost:port` and nowhere else; the manifest."""
     table = open_table(records, "records")
-    plan = Plan(out, "images", {"test": "alone"}, table.units(), {}, {}, derived=True)
+    plan = TablePlan(out, "images", {"test": "alone"}, table.units(), {}, {}, derived=True)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     settings = Settings(
         agent="remine/0 (tests@remine.dev) aiohttp/0",
@@ -30,7 +30,7 @@ def fetch_alone(records: str, out: str, *, port: int, ca_file: str, threads: int
     )
     unit = FetchUnit(
         settings=settings,
-        known=Known(run.target.out, None, None),
+        known=RunFiles(run.target.out, None, None),
         threads=threads,
         ca_file=ca_file,
         limiter=LocalLimiter(),

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -14,7 +14,7 @@ from jobs.tables import TABLES
 
 def write_table(out: str, table: str, rows: Sequence[dict[str, Any]]) -> str:
     """A complete table of one unit at `out`; what a row does not name is null. Returns `out`."""
-    plan = Plan(out, table, {"by": "hand"}, [Unit("unit", (), rows=len(rows))], {}, {}, derived=False)
+    plan = TablePlan(out, table, {"by": "hand"}, [Unit("unit", (), rows=len(rows))], {}, {}, derived=False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     with UnitWriter(run.target, run.todo[0]) as writer:
         writer.counts.rows_in = len(rows)

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES
@@ -30,7 +30,7 @@ def record(
 def write_records(out: str, units: Sequence[Sequence[dict[str, Any]]], *, rejected: int = 0) -> dict[str, Any]:
     """A complete table of records at `out`, one unit a list of rows; returns the manifest."""
     named = [Unit(f"unit{number}", (), rows=len(rows)) for number, rows in enumerate(units)]
-    plan = Plan(out, "records", {"by": "hand"}, named, {}, {}, derived=False)
+    plan = TablePlan(out, "records", {"by": "hand"}, named, {}, {}, derived=False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     by_name = dict(zip((u.name for u in named), units, strict=True))
     for task in run.todo:

@@ -11,13 +11,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from actors.ids import content_id
-from jobs import cli
 from jobs.annotate import AnnotateConfig, execute
-from jobs.config import CONF
 from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.config import CONF
 from jobs.store.reading import open_table
-from tests.jobs.corpora.annotations import tool_exports
-from tests.jobs.corpora.annotations.tool_exports import Act
+from tests.jobs.annotation import tool_exports
+from tests.jobs.annotation.tool_exports import Act
 from tests.jobs.handmade import picture, record_of, write_table
 
 PICTURES = [picture(number) for number in range(12)]
@@ -125,7 +125,7 @@ def test_work_on_the_tasks_comes_back_through_the_command(study: Path, tmp_path:
         (tmp_path / "export").mkdir(exist_ok=True)
         (tmp_path / "export" / path.name).write_text(json.dumps(done))
     more = ["format=label_studio", "table=spans", "marks=mistakes_omissions"]
-    cli.execute("ratings", [f"input={tmp_path / 'export'}", *more, f"out={tmp_path / 'spans'}"])
+    cli.execute("import_ratings", [f"input={tmp_path / 'export'}", *more, f"out={tmp_path / 'spans'}"])
     found = pa.concat_tables(list(open_table(str(tmp_path / "spans"), "spans").batches())).to_pylist()
     assert len(found) == 8
     assert {(row["kind"], row["category"], row["start"], row["end"]) for row in found} == {

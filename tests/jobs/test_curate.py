@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs import cli, config, report
+from jobs import report
 from jobs.corpora.terms import TermsConfig, read_terms
-from jobs.corpora.wit import scan_file
+from jobs.corpora.wit.reader import scan_file
 from jobs.curate import CurateConfig, Parent, pieces
-from jobs.curation.choosing import Sources, choose
+from jobs.curation.apply_rules import CurationTables, choose
 from jobs.errors import InputError
+from jobs.runtime import cli, config
+from jobs.runtime.exclusions import Barred
 from jobs.store.reading import open_table, read_unit
 from jobs.store.writer import Counts
 from tests.jobs.curation.hand import image, rating, write
@@ -33,7 +35,7 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
     write_records(str(tmp_path / "m"), units)
     source = open_table(str(tmp_path / "m"))
     wishes = config.load("curate", CurateConfig, ["input=i", "out=o"])
-    chosen = choose(wishes, Sources(source), ())
+    chosen = choose(wishes, CurationTables(source), Barred(frozenset()))
     staying = {row["record_id"] for rows in units for row in rows if row["is_main_image"] == "true"}
     for unit_rows in (1, 3, 4, 100):
         cut = list(pieces(source, chosen, unit_rows))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli, demo
+from jobs import demo
 from jobs.errors import InputError
+from jobs.runtime import cli
 from jobs.store import locations
 
 

@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
-from jobs.parts import Parts, folder
-from jobs.parts import remove as remove_parts
-from jobs.progress import Reporter
+from jobs.runtime import cli
+from jobs.runtime.progress import Reporter
 from jobs.sources import repeats
 from jobs.sources.config import SourceConfig
-from jobs.sources.shards import Shards, ShardUnit, parquet_units, tar_units
+from jobs.sources.row_log import Parts, folder
+from jobs.sources.row_log import remove as remove_parts
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import Task, UnitWriter
+from jobs.store.writer import UnitTask, UnitWriter
+from jobs.workers.fetch_shards import Shards, ShardUnit, parquet_units, tar_units
 from tests.actors.test_url_fetcher import jpeg
 from tests.jobs.records import record, write_records
 
@@ -37,7 +37,7 @@ def tar(path: Path, members: dict[str, bytes], mode: Any = "w") -> None:
 def written(units: list[Unit], shards: Shards, out: Path, **changed: Any) -> tuple[list[dict[str, Any]], Any]:
     """The rows and the counts of all units, done one after another."""
     run = open_run(
-        Plan(str(out), "images", {"t": 1}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
+        TablePlan(str(out), "images", {"t": 1}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
     )
     options = {"rendition": "original", "width": None, "processes": 1, "excluded": None} | changed
     unit = ShardUnit(shards=shards, **options)
@@ -189,7 +189,7 @@ def test_parts_survive_what_happens_to_a_worker(
     tmp_path: Path, place: str, cut: bool, request: pytest.FixtureRequest
 ) -> None:
     out = str(tmp_path) if place == "local" else f"{request.getfixturevalue('s3')}/parts-test"
-    task = Task(Unit("unit", (), rows=3))
+    task = UnitTask(Unit("unit", (), rows=3))
 
     def row(name: str, data: bytes | None = None) -> dict[str, Any]:
         import hashlib
@@ -212,7 +212,7 @@ def test_parts_survive_what_happens_to_a_worker(
         made = list(parts.rows(["c", "a", "b"]))
         assert [one["image_id"] for one in made] == ["c", "a", "b"]
         assert [one["bytes"] for one in made] == [b"z", b"x" * 1000, None]
-    other = Task(Unit("unit", (), rows=3), generation=1)
+    other = UnitTask(Unit("unit", (), rows=3), generation=1)
     with Parts(out, other) as parts:
         assert parts.done == frozenset()
     remove_parts(out, task)

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
+from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.actors.test_url_fetcher import Site, jpeg
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
+from tests.jobs.fetch_alone import fetch_alone
 from tests.jobs.records import record, write_records
 from tests.jobs.test_resume import Running
 
@@ -59,7 +60,9 @@ def rows_of(out: Path | str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("ray_session")
-def test_records_become_pictures(tmp_path: Path, server: HttpsServer, site: Site) -> None:
+def test_records_become_pictures(
+    tmp_path: Path, server: HttpsServer, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
     big = "https://upload.wikimedia.org/wikipedia/commons/a/ab/Big.jpg"
     urls = [server.url(f"/{number}.jpg") for number in range(12)]
     site.script = {
@@ -71,11 +74,15 @@ def test_records_become_pictures(tmp_path: Path, server: HttpsServer, site: Site
     units = [[record(f"t{n}", image=url) for n, url in enumerate(urls)], shared, [record("only", image=urls[6])]]
     write_records(str(tmp_path / "records"), units)
     exclusions = tmp_path / "excluded.txt"
-    exclusions.write_text(urls[9] + "\n")
+    exclusions.write_text(f"{urls[9].replace('https:', 'HTTP:')}?withdrawn\n{'0' * 32}\n")
     out = tmp_path / "images"
     arguments = [*keys(server, attempts=2), f"input={tmp_path}/records", f"out={out}", "width=300"]
     arguments += [f"exclusions={exclusions}", "resources.fetch.actors=2", "resources.fetch.num_cpus=0.3"]
     assert cli.main("fetch", arguments) == 0
+    said = capsys.readouterr().out
+    assert f"1 missing (gone), for example {urls[0]}: HTTP 404" in said
+    assert f"1 error (server), for example {urls[2]}: " in said
+    assert f"exclusions: 1 of 2 entries match no picture here, for example {'0' * 32}" in said
 
     rows = rows_of(out)
     assert [row["source_url"] for row in rows] == [*urls, big]  # the records' order, each picture once
@@ -98,13 +105,26 @@ def test_records_become_pictures(tmp_path: Path, server: HttpsServer, site: Site
     before = len(server.seen)
     assert cli.main("fetch", arguments) == 0
     assert len(server.seen) == before
+    capsys.readouterr()
     assert cli.main("fetch", [*arguments, "retry=[error]"]) == 0
+    said = capsys.readouterr().out
+    assert "(server)" not in said
+    assert "1 missing (gone), for example" in said
+    assert "exclusions: 1 of 2 entries match no picture here" in said
     assert server.paths()[before:] == ["/2.jpg"]
     again = rows_of(out)
     assert [row for row in again if row["source_url"] != urls[2]] == [
         row for row in rows if row["source_url"] != urls[2]
     ]
     assert {row["source_url"]: row["status"] for row in again}[urls[2]] == "ok"
+
+
+def test_a_width_of_thousands_of_digits_is_unknown_and_stops_nothing(tmp_path: Path, server: HttpsServer) -> None:
+    widths = ["400", "9" * 5000, "\u00b2", "9" * 5000]
+    rows = [record(f"t{n}", image=server.url(f"/{n}.jpg")) | {"original_width": w} for n, w in enumerate(widths)]
+    write_records(str(tmp_path / "records"), [rows])
+    fetch_alone(f"{tmp_path}/records", f"{tmp_path}/images", port=server.port, ca_file=str(server.ca_file), width=300)
+    assert [row["status"] for row in rows_of(tmp_path / "images")] == ["ok"] * 4
 
 
 def start_alone(arguments: dict[str, Any], log: Path) -> "subprocess.Popen[bytes]":

@@ -9,13 +9,16 @@ import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
 from jobs.errors import InputError
-from jobs.items import Reader, open_sources
+from jobs.judging import kept_raters
+from jobs.judging.items import Reader, open_sources
+from jobs.judging.kept_rubric import HASH, read_kept
+from jobs.runtime import cli
+from jobs.runtime.exclusions import Barred, read_exclusions, withhold
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import Task, UnitWriter
+from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
 from tests.actors.vlm.conftest import png
 from tests.jobs.records import record, write_records
@@ -27,7 +30,7 @@ def write(out: Path, name: str, units: Mapping[str, Sequence[Mapping[str, Any]]]
     """A complete table `name`, one unit a list of rows; what a row does not say is null."""
     named = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
     run = open_run(
-        Plan(str(out), name, {"by": "hand"}, named, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
+        TablePlan(str(out), name, {"by": "hand"}, named, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
     )
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:
@@ -43,8 +46,14 @@ def image(title: str) -> str:
 
 
 def picture_row(title: str, *, ok: bool = True) -> dict[str, Any]:
-    data = png(len(title)) if ok else None
-    return {"image_id": image(title), "rendition": "original", "bytes": data, "status": "ok" if ok else "missing"}
+    data, url = png(len(title)) if ok else None, f"https://i/{title}.jpg"
+    return {
+        "image_id": image(title),
+        "source_url": url,
+        "rendition": "original",
+        "bytes": data,
+        "status": "ok" if ok else "missing",
+    }
 
 
 @pytest.fixture
@@ -65,12 +74,14 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(tables: Path, name: str, *, fields: tuple[str, ...], excluded: str | None = None, **beside: str) -> list[Any]:
+def read(tables: Path, name: str, *, fields: tuple[str, ...], listed: str | None = None, **beside: str) -> list[Any]:
     """Every item of table `name` as the stages get it."""
+    barred = Barred(read_exclusions(listed).marks)
     given: dict[str, Any] = {"images": None, "texts": None, "records": None} | beside
     sources = open_sources(str(tables / name), fields=fields, pictures=True, **given)
-    reader = Reader(name, tuple(sources.sides), fields, True, excluded)
-    return [row for unit in sources.units() for row in reader(Task(unit)).to_pylist()]
+    reader = Reader(name, tuple(sources.sides), fields, True)
+    made = [withhold(reader(UnitTask(unit)), item="item_id", barred=barred) for unit in sources.units()]
+    return [row for rows in made for row in rows.to_pylist()]
 
 
 def test_pictures_with_what_their_records_say(tables: Path) -> None:
@@ -101,15 +112,16 @@ def test_items_find_their_pictures_texts_and_records_in_other_units(tables: Path
     assert (rows["none"]["status"], rows["none"]["pictures"], rows["none"]["text"]) == ("ok", [], "Text 1.")
 
 
-def test_a_picture_that_must_not_be_used_stays_out_of_every_item(tables: Path) -> None:
+@pytest.mark.parametrize("entry", [image("truce"), image("truce").upper(), "HTTP://I/truce.jpg?x#y"])
+def test_a_picture_that_must_not_be_used_stays_out_of_every_item(tables: Path, entry: str) -> None:
     listed = tables / "exclusions.txt"
-    listed.write_text(image("truce"))
+    listed.write_text(entry)
     beside = {"images": str(tables / "images")}
-    rows = {row["item_id"]: row for row in read(tables, "items", fields=(), excluded=str(listed), **beside)}
-    assert (rows["both"]["status"], rows["both"]["pictures"]) == ("reported", [])
+    rows = {row["item_id"]: row for row in read(tables, "items", fields=(), listed=str(listed), **beside)}
+    assert (rows["both"]["status"], rows["both"]["pictures"]) == ("reported", None)
     assert rows["none"]["status"] == "ok"
-    pictures = {row["item_id"]: row for row in read(tables, "images", fields=(), excluded=str(listed))}
-    assert (pictures[image("truce")]["status"], pictures[image("truce")]["pictures"]) == ("reported", [None])
+    pictures = {row["item_id"]: row for row in read(tables, "images", fields=(), listed=str(listed))}
+    assert (pictures[image("truce")]["status"], pictures[image("truce")]["pictures"]) == ("reported", None)
     assert pictures[image("war")]["status"] == "ok"
 
 
@@ -121,7 +133,9 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
 
     before = version()
     again = open_run(
-        Plan(str(tables / "images"), "images", {"by": "hand"}, [Unit("unit0", ()), Unit("unit1", ())], {}, {}, False),
+        TablePlan(
+            str(tables / "images"), "images", {"by": "hand"}, [Unit("unit0", ()), Unit("unit1", ())], {}, {}, False
+        ),
         resume=True,
         overwrite=False,
         retry=["missing"],
@@ -147,10 +161,10 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
         ("generate", "input=R/images samples=0", "samples=0: more than 0"),
         ("generate", "input=R/images empty_context=guess", "empty_context=guess: one of answer, skip"),
         ("generate", "input=R/images prompt.order=[]", "lacks 'order'"),
-        ("generate", "input=R/images judge.model=local:no-such", "no local model 'no-such'"),
-        ("generate", "input=R/images judge=local-text-tiny", "takes no pictures and prompt 'explicit' shows one"),
-        ("generate", "input=R/images judge.model=local:siglip-tiny", "local:siglip-tiny: no model there"),
-        ("loglik", "input=R/images targets=[a] judge=local-text-tiny", "takes no pictures and prompt 'relevant_to'"),
+        ("generate", "input=R/images model.checkpoint=local:no-such", "no local model 'no-such'"),
+        ("generate", "input=R/images model=local-text-tiny", "takes no pictures and prompt 'explicit' shows one"),
+        ("generate", "input=R/images model.checkpoint=local:siglip-tiny", "local:siglip-tiny: no model there"),
+        ("loglik", "input=R/images targets=[a] model=local-text-tiny", "takes no pictures and prompt 'relevant_to'"),
         ("think", "input=R/images rubric=cultural_relevance", "asks about targets and none are given"),
         ("think", "input=R/images records=R/other", "was not fetched for .*other: they have no unit in common"),
         ("generate", "input=R/nothing", "nothing: no table here"),
@@ -167,7 +181,7 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
 )
 def test_what_is_wrong_is_said_in_one_sentence(tables: Path, job: str, arguments: str, message: str) -> None:
     overrides = [argument.replace("=R/", f"={tables}/") for argument in arguments.split()]
-    judge = ["judge=local-tiny"] if job != "parse" and "judge=" not in arguments else []
+    judge = ["model=local-tiny"] if job != "parse" and "model=" not in arguments else []
     overrides += [f"out={tables / 'out'}", *judge]
     with pytest.raises(InputError, match=message):
         cli.execute(job, overrides)
@@ -175,9 +189,51 @@ def test_what_is_wrong_is_said_in_one_sentence(tables: Path, job: str, arguments
 
 
 def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.execute("generate", [f"input={tables / 'images'}", f"out={tables / 'out'}", "judge=local-tiny", "plan=true"])
-    assert "writes 9 texts (3 items x 3)" in capsys.readouterr().out
+    cli.execute("generate", [f"input={tables / 'images'}", f"out={tables / 'out'}", "model=local-tiny", "plan=true"])
+    said = capsys.readouterr().out
+    assert "writes 9 texts (3 items x 3)" in said
+    assert "licence Apache-2.0" in said
+    assert "memory 2 GB an actor in float32 x 1 = 2 GB; free here are" in said
     assert not (tables / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("job", "asked"),
+    [("judge", []), ("think", []), ("generate", []), ("loglik", ["targets=[a]"])],
+)
+def test_a_plan_tells_what_pictures_cost(
+    tables: Path, capsys: pytest.CaptureFixture[str], job: str, asked: list[str]
+) -> None:
+    from actors.local_models import resolve
+
+    def told(*more: str) -> str:
+        cli.execute(job, [f"input={tables / 'shots'}", f"out={tables / 'out'}", "plan=true", *asked, *more])
+        return capsys.readouterr().out
+
+    shots = [picture_row(f"shot{n}") | {"width": 80 * n, "height": 60 * n} for n in range(1, 41)]
+    write(tables / "shots", "images", {"u": [*shots, picture_row("none", ok=False)]})
+    resolve("local:qwen2.5-vl-tiny")
+    assert "pictures with max_pixels=1,003,520: about 52 tokens each, up to 54" in told("model=local-tiny")
+    assert "max_pixels=20,000: about 20 tokens each, up to 24" in told("model=local-tiny", "model.max_pixels=20000")
+    free = told("model.checkpoint=some-one/not-here", "model.name=x", "model.max_pixels=null")
+    assert "max_pixels=null: about 3,413 tokens each, up to 9,796 at 28 x 28 pixels a token" in free
+    bounded = told("model.checkpoint=some-one/not-here", "model.name=x")
+    assert "about 987 tokens each, up to 1,279 at 28 x 28 pixels a token" in bounded
+    write(tables / "unknown", "images", {"u": [picture_row("nosize")]})
+    cli.execute(job, [f"input={tables / 'unknown'}", f"out={tables / 'out'}", "plan=true", "model=local-tiny", *asked])
+    assert "pictures with max_pixels=1,003,520" in capsys.readouterr().out
+    assert not (tables / "out").exists()
+
+
+def kept_in(place: str, question: str = "sensitive") -> tuple[Any, ...]:
+    """The rubric and the model that a table of ratings keeps: name, scale, question; model, dtype, licence."""
+    source = open_table(place, "ratings")
+    kept, (rater,) = read_kept(source), kept_raters.read([source])
+    assert kept is not None
+    assert kept.sha256 == source.metadata[f"remine.{HASH}"]
+    asked = kept.question(question)
+    assert asked is not None
+    return kept.name, asked.bounds, asked.name, rater["model"], rater["dtype"], rater["licence"]
 
 
 def of(table: str) -> list[dict[str, Any]]:
@@ -187,25 +243,32 @@ def of(table: str) -> list[dict[str, Any]]:
 def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
     """generate about items of other units, then parse; the books balance."""
     out, rated = str(tables / "responses"), str(tables / "ratings")
-    command = [f"input={tables / 'items'}", f"images={tables / 'images'}", f"out={out}", "judge=local-tiny"]
+    command = [f"input={tables / 'items'}", f"images={tables / 'images'}", f"out={out}", "model=local-tiny"]
     command += ["prompt=rubric_json", "rubric=century_labels", "samples=2", "max_tokens=3", "temperature=0.7"]
     first: Any = cli.execute("generate", command)
     assert first["counts"]["status"] == {"truncated": 2, "missing_input": 6}
-    assert "refusals  none in 2 texts" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "refusals  none in 2 texts" in said
+    assert "2 pictures shown, 12 tokens each (max_pixels=1,003,520)" in said
+    assert first["counts"]["tallies"]["pictures"] == {"shown": 2, "tokens": 24}
     kept = json.loads((Path(out) / "_run" / "refusals.json").read_text())
     assert {(rate["kind"], rate["count"], rate["n"]) for rate in kept if rate["kind"] == "any"} == {("any", 0, 2)}
     parsed: Any = cli.execute("parse", [f"input={out}", f"out={rated}", "rubric=century_labels"])
     assert parsed["counts"]["status"] == {"truncated": 16, "missing_input": 48}
     assert {row["method"] for row in of(rated)} == {"json"}
+    model = ("local:qwen2.5-vl-tiny", "float32", "Apache-2.0")
+    assert kept_in(rated) == ("century_labels", (1.0, 5.0), "sensitive", *model)
     with pytest.raises(InputError, match="written with another configuration: temperature"):
         cli.execute("generate", [*command, "temperature=0.8"])
+    with pytest.raises(InputError, match=r"written with another configuration: model\.max_pixels"):
+        cli.execute("generate", [*command, "model.max_pixels=90000"])
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
 def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
     """generate with a retry, loglik with a reference, probe from pictures, think: each over the same pictures."""
-    common = [f"input={tables / 'images'}", "judge=local-tiny"]
+    common = [f"input={tables / 'images'}", "model=local-tiny"]
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
     cli.execute("generate", command)
     before = of(str(tables / "responses"))
@@ -234,18 +297,23 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
         ],
     )
     assert loglik["counts"]["status"] == {"ok": 16, "missing_input": 8}
+    model = ("local:qwen2.5-vl-tiny", "float32", "Apache-2.0")
+    assert kept_in(str(tables / "loglik"), "relevance") == ("relevant_to", None, "relevance", *model)
     assert "with the reference, 3 pairs" in capsys.readouterr().out
     sweep = json.loads((tables / "loglik" / "_run" / "sweep.json").read_text())
     assert {entry["setting"] for entry in sweep} == {
         f"lambda={weight},T={cap}" for weight in (0, 1) for cap in ("-inf", "-20")
     }
     probe: Any = cli.execute(
-        "probe",
+        "zero_shot",
         [common[0], f"out={tables / 'probe'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
     )
     assert probe["counts"]["status"] == {"ok": 4, "missing": 2}
+    encoder = ("local:siglip-tiny", "auto", None)
+    assert kept_in(str(tables / "probe"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
     think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
     assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
+    assert kept_in(str(tables / "think")) == ("century_labels", (1.0, 5.0), "sensitive", *model)
 
 
 def test_probe_refuses_vectors_of_another_encoder(tmp_path: Path) -> None:
@@ -256,5 +324,5 @@ def test_probe_refuses_vectors_of_another_encoder(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="there and embedder=local-tiny cannot be compared: their encoder is another@1"
     ):
-        cli.execute("probe", [f"input={there}", "embedder=local-tiny", "targets=[a]", f"out={tmp_path / 'out'}"])
+        cli.execute("zero_shot", [f"input={there}", "embedder=local-tiny", "targets=[a]", f"out={tmp_path / 'out'}"])
     assert not (tmp_path / "out").exists()

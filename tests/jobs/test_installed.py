@@ -70,6 +70,6 @@ def test_help_and_configuration(installed: Path) -> None:
     said = python(installed, "-m", "jobs.mine", "--help")
     assert said.startswith("Find the records of a corpus whose page title contains a search term")
     assert "terms.path" in said
-    shown = python(installed, "-m", "jobs.judge", "--cfg", "judge=local-tiny", "resources=cluster")
-    assert "model: local:qwen2.5-vl-tiny" in shown
+    shown = python(installed, "-m", "jobs.judge", "--cfg", "model=local-tiny", "resources=cluster")
+    assert "checkpoint: local:qwen2.5-vl-tiny" in shown
     assert "autoscaling: true" in shown

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
-from jobs.store.lookup import Lookup
+from jobs.runtime import cli
+from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import table
@@ -24,7 +24,7 @@ def write(out: Path, name: str, units: Sequence[Sequence[dict[str, Any]]], **met
     """A table written by hand, one unit a list of rows; its place."""
     dim = DIM if name == "embeddings" else None
     named = [Unit(f"unit{number}", (), rows=len(rows)) for number, rows in enumerate(units)]
-    plan = Plan(str(out), name, {"by": "hand"}, named, {}, metadata, derived=False, dim=dim)
+    plan = TablePlan(str(out), name, {"by": "hand"}, named, {}, metadata, derived=False, dim=dim)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     for task, rows in zip(run.todo, units, strict=True):
         with UnitWriter(run.target, task) as writer:
@@ -233,7 +233,7 @@ def test_gold_that_is_broken_is_told_by_its_line(
     ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
     (tmp_path / "gold.csv").write_text("image_id,node_id,kind\n" + gold)
     keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", "by=kind", f"out={tmp_path}/figures"]
-    assert cli.main("score", keys) == 2
+    assert cli.main("evaluate", keys) == 2
     assert said in capsys.readouterr().err
 
 
@@ -241,11 +241,11 @@ def test_gold_in_other_names_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
     keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/figures"]
     (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
-    assert cli.main("score", keys) == 0
+    assert cli.main("evaluate", keys) == 0
     assert "the lists name 'a', " in (said := capsys.readouterr().out)
     assert "'bn:a'; is that alike?" in said
     (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
-    assert cli.main("score", keys) == 0
+    assert cli.main("evaluate", keys) == 0
     assert "alike" not in capsys.readouterr().out
 
 
@@ -259,7 +259,9 @@ def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, ca
     other = world["queries"][1]
     gold.write_text(f"image_id,node_id,kind\nq1,c,food\n{other},a,food\n{other},z,food\nnobody,a,none\n")
     out = tmp_path / "figures"
-    assert cli.main("score", [f"ranked={world['folder']}/s", f"gold={gold}", "by=kind", "at=[1,2]", f"out={out}"]) == 0
+    assert (
+        cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", "by=kind", "at=[1,2]", f"out={out}"]) == 0
+    )
     found = {(row["metric"], row["dims"]): row for row in rows_of(str(out))}
     # q1: b, c, a: c stands second. The other one: c and b stand before a (one picture only: c 2, b 1), a is not there.
     assert found["accuracy@2", "{}"]["value"] == 0.5
@@ -269,7 +271,7 @@ def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, ca
     assert found["recall@2", "{}"]["value"] == 0.5
     assert "2 of 3 queries" in capsys.readouterr().out
     for wrong, said in (("seed=-1", "seed=-1: at least 0"), ("at=[1,1]", "a number stands twice")):
-        assert cli.main("score", [f"ranked={world['folder']}/s", f"gold={gold}", wrong, f"out={out}"]) == 2
+        assert cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", wrong, f"out={out}"]) == 2
         assert said in capsys.readouterr().err
 
 
@@ -309,7 +311,7 @@ def test_vectors_of_two_encoders_are_not_compared(
 def test_a_table_kept_and_one_read_anew_give_the_same_rows(world: dict[str, Any], hold: int) -> None:
     source = open_table(f"{world['folder']}/kb/lemmas")
     uris = [footer.object.uri for footer in source.footers]
-    lookup = Lookup(uris, key="source", columns=["text", "source"], size=10**6, hold=hold)
+    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, hold=hold)
     found = lookup.rows(pa.array(["d", "a", "a", "nobody"]))
     assert found.select(["source", "text"]).to_pylist() == [
         {"source": "a", "text": "apple"},

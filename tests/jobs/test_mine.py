@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from actors.ids import content_id
 from actors.titles import Fold
 from jobs import mine
-from jobs.config import load
-from jobs.corpora import wit, wit_kernel
 from jobs.corpora.terms import pack
+from jobs.corpora.wit import index_c, reader
 from jobs.errors import InputError
 from jobs.mine import MineConfig, MineUnit
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.runtime import exclusions
+from jobs.runtime.config import load
+from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import unit_of_file
 from jobs.store.writer import Counts, UnitWriter
 
@@ -40,15 +42,18 @@ def opened(tmp_path: Path, *titles: str) -> TableRun:
 
     units = [unit_of_file(o) for o in locations.find(str(path))]
     return open_run(
-        Plan(str(tmp_path / "out"), "records", {}, units, {}, {}, derived=False),
+        TablePlan(str(tmp_path / "out"), "records", {}, units, {}, {}, derived=False),
         resume=True, overwrite=False, retry=[],
     )  # fmt: skip
 
 
-def mined(tmp_path: Path, *titles: str, **keys: Any) -> tuple[list[dict[str, Any]], Counts, Said]:
+def mined(
+    tmp_path: Path, *titles: str, listed: str | None = None, **keys: Any
+) -> tuple[list[dict[str, Any]], Counts, Said]:
     run = opened(tmp_path, *titles)
     settings = {"match": "substring", "fold": Fold(), "corpus": "wit", "language": "en", "step": 10, **keys}
-    unit = MineUnit(terms=run.keep("terms.json", pack(TERMS)), excluded=None, **settings)
+    excluded = exclusions.keep(run, exclusions.read_exclusions(listed))
+    unit = MineUnit(terms=run.keep("terms.json", pack(TERMS)), excluded=excluded, **settings)
     said = Said()
     (task,) = run.todo
     with UnitWriter(run.target, task) as writer:
@@ -67,6 +72,16 @@ def test_terms_that_hit_stay_on_the_row_with_their_sources(tmp_path: Path) -> No
     assert {row["split"] for row in rows} == {"train"}
     assert counts.tallies["term"] == {"war": 1, "world war": 1, "pain": 1}
     assert (said.notes["matched"], said.notes["rows"]) == (2, 3)
+
+
+def test_excluded_pictures_are_not_mined_and_counted(tmp_path: Path) -> None:
+    listed = tmp_path / "withdrawn.txt"
+    listed.write_text(f"HTTP://I/0?x\n{content_id('https://i/2').upper()}\nhttps://i/9\n")
+    rows, counts, _ = mined(tmp_path, "war", "wars", "warm", listed=str(listed))
+    assert [row["page_title"] for row in rows] == ["wars"]
+    assert counts.filtered["excluded"] == 2
+    summary = exclusions.read_exclusions(str(listed)).summary(counts.tallies[exclusions.TALLY])
+    assert "1 of 3 entries match no picture here, for example https://i/9" in summary
 
 
 @pytest.mark.parametrize(
@@ -112,8 +127,8 @@ def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_unit_says_how_it_was_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Any, said: str
 ) -> None:
-    monkeypatch.setattr(wit_kernel, "kernel", lambda: kernel)
-    monkeypatch.setattr(wit, "scan_file", lambda *_, **__: iter(()))
+    monkeypatch.setattr(index_c, "kernel", lambda: kernel)
+    monkeypatch.setattr(reader, "scan_file", lambda *_, **__: iter(()))
     assert mined(tmp_path)[1].tallies["scanned_by"] == {said: 1}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
+from jobs.runtime import cli
 from tests.jobs.test_link import rows_of, write
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 from PIL import Image
 
-from jobs import cli
+from jobs.runtime import cli
 from jobs.store import locations
 from jobs.store.reading import open_table
 
@@ -190,7 +190,7 @@ def test_a_second_judge_leaves_the_first_ones_table_alone(pictures: Path, tmp_pa
             shutil.copyfile(path, few / path.name)
         seen.add(kind)
     cli.execute("fetch", ["source=folder", f"source.path={few}", f"out={tmp_path}/images", "unit_rows=3"])
-    asked = [f"input={tmp_path}/images", "judge=local-tiny"]
+    asked = [f"input={tmp_path}/images", "model=local-tiny"]
     cli.execute("judge", [*asked, "layout=fast", f"out={tmp_path}/ratings/first"])
     before = objects(f"{tmp_path}/ratings/first")
     cli.execute("judge", [*asked, "layout=paper", f"out={tmp_path}/ratings/second"])

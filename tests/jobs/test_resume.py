@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
-from jobs import cli
-from jobs.corpora.synthetic import write_corpus
-from jobs.embed import EmbedderConfig, known
+from jobs.models.encoder import EmbedderConfig, encoder_facts
+from jobs.runtime import cli
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
+from jobs.testbed.synthetic import write_corpus
 from tests.jobs.test_link import DIM, embedded, write
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ class Running:
         self.process.send_signal(number)
         return self.process.wait(timeout=60)
 
-    def left_over(self, *, seconds: float = 30) -> list[str]:
+    def left_over(self, *, seconds: float = 120) -> list[str]:
         """What still runs of the processes that it had and could still write, after waiting for their end."""
         working = [process for process in self.family if name(process) not in AGENTS]
         _, alive = psutil.wait_procs(working, timeout=seconds)
@@ -194,7 +194,11 @@ def test_retrieve_killed_then_finished(tmp_path: Path) -> None:
     queries = embeddings_table(tmp_path / "queries", (near / np.linalg.norm(near, axis=1, keepdims=True)))
     out, calm = tmp_path / "out", tmp_path / "calm"
     arguments = [f"queries={queries}", "corpus=npy", f"corpus.path={corpus}/*.npy", "corpus.unit_mb=47", "k=8"]
-    arguments += ["corpus.embedder.model=ViT-B-16-SigLIP-i18n-256", "corpus.embedder.pretrained=webli", *FEW_PROCESSES]
+    arguments += [
+        "corpus.embedder.checkpoint=ViT-B-16-SigLIP-i18n-256",
+        "corpus.embedder.pretrained=webli",
+        *FEW_PROCESSES,
+    ]
 
     killed = Running("retrieve", [*arguments, f"out={out}"], tmp_path / "killed.log")
     try:
@@ -269,9 +273,9 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
 
 def embeddings_table(out: Path, vectors: np.ndarray) -> Path:
     """A table of the encoder that the arrays are declared to be of."""
-    facts = known(EmbedderConfig(model="ViT-B-16-SigLIP-i18n-256", pretrained="webli"))
+    facts = encoder_facts(EmbedderConfig(checkpoint="ViT-B-16-SigLIP-i18n-256", pretrained="webli"))
     made = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
-    plan = Plan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, made, False, dim=vectors.shape[1])
+    plan = TablePlan(str(out), "embeddings", {"test": 1}, [Unit("all", ())], {}, made, False, dim=vectors.shape[1])
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1])
     ids, nothing = [f"q{n:03}" for n in range(len(vectors))], pa.nulls(len(vectors), pa.string())

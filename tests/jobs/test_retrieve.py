@@ -1,5 +1,6 @@
 """`retrieve` from end to end: both sides resident, killed half-way, inputs that do not fit together."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs import cli
 from jobs.errors import InputError, RunError
+from jobs.runtime import cli
+from jobs.runtime.exclusions import Barred
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 
@@ -25,7 +27,7 @@ def embeddings(out: Path, vectors: np.ndarray, ids: list[str], *, units: int = 3
     """A table `embeddings`; a vector of NaN alone stands for a picture that failed."""
     names = [f"{out.name}{n:02}" for n in range(units)]
     pieces = np.array_split(np.arange(len(ids)), units)
-    plan = Plan(
+    plan = TablePlan(
         str(out), "embeddings", {"test": out.name}, [Unit(n, ()) for n in names], {}, MADE | metadata, False, dim=DIM
     )
     run = open_run(plan, resume=True, overwrite=False, retry=[])
@@ -53,6 +55,17 @@ def drawn(rows: int, seed: int) -> np.ndarray:
 
 def rows_of(out: Path) -> pa.Table:
     return pa.concat_tables(open_table(str(out), "neighbors").batches())
+
+
+def counts_of(out: Path) -> dict[str, Any]:
+    counts = json.loads((out / "_run" / "manifest.json").read_text())["counts"]
+    return {name: counts[name] for name in ("rows_in", "rows_out", "rejected")}
+
+
+def rejects_of(out: Path) -> list[dict[str, Any]]:
+    paths = sorted((out / "_rejects").glob("*.parquet"))
+    rows: list[dict[str, Any]] = pa.concat_tables(map(pa.parquet.read_table, paths)).to_pylist()
+    return rows
 
 
 def objects(out: Path) -> list[Path]:
@@ -91,16 +104,14 @@ def test_both_sides_and_after_a_kill(
     out, other = tmp_path / "out", tmp_path / "other"
     assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
     said = capsys.readouterr().out
-    assert "80 in = 72 out + 4 filtered by query_missing + 4 filtered by query_zero_vector" in said
+    assert counts_of(out) == {"rows_in": 82, "rows_out": 72, "rejected": {"not_finite": 1, "zero_vector": 1}}
     assert "searched 297, missing 1, not_finite 1, zero_vector 1" in said
     made = rows_of(out)
     assert list(zip(*(made[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True)) == tables["expected"]
     score, probability = made["score"].to_pylist(), made["probability"].to_pylist()
     assert probability == pytest.approx([1 / (1 + math.exp(3 - math.exp(2) * s)) for s in score])
-    rejects = [
-        row for path in (out / "_partial" / "_rejects").glob("*") for row in pa.parquet.read_table(path).to_pylist()
-    ]
-    assert sorted((r["reason"], r["position"]) for r in rejects) == [("not_finite", 50), ("zero_vector", 5)]
+    rejects = rejects_of(out)
+    assert [(r["reason"], r["position"]) for r in rejects] == [("zero_vector", 5), ("not_finite", 50)]
     assert cli.main("verify", [f"input={out}"]) == 0
 
     # What a kill leaves: units of the scan without their neighbours, a merge that was begun.
@@ -117,6 +128,7 @@ def test_both_sides_and_after_a_kill(
     assert float(said.split("recall@4 ")[1]) > 0.9  # ties go another way there
     assert {path.name for path in (tmp_path / "index").iterdir()} == {"corpus.faiss", "ids.parquet"}
     assert rows_of(other).equals(made)
+    assert (counts_of(other), rejects_of(other)) == (counts_of(out), rejects)
     assert cli.main("verify", [f"input={other}"]) == 0
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
     assert "written with another configuration: k is 4 there and 5 here" in capsys.readouterr().err
@@ -164,7 +176,7 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
         **given, corpus__where="language = en"
     )
     assert "device: device is 'zzz'; allowed are auto, cpu" in refused(**given, device="zzz")
-    assert "corpus.embedder.model=" in refused(**given, corpus="npy")
+    assert "corpus.embedder.checkpoint=" in refused(**given, corpus="npy")
     assert "corpus=wit has keys that retrieve does not know" in refused(**given, corpus="wit")
     assert not (tmp_path / "out").exists()
 
@@ -198,7 +210,7 @@ def test_an_index_that_cannot_be_made_is_refused_before_the_search(
 
 
 def test_an_index_is_tried_quietly_and_as_a_whole(capfd: pytest.CaptureFixture[str]) -> None:
-    from jobs import faiss_index
+    from jobs.retrieval import faiss_index
 
     for factory in ("OPQ4,IVF64,PQ4x6", "IVF64_HNSW8,PQ4x4fs,RFlat", "HNSW8_PQ4", "PCA8,SQ8", "Flat"):
         faiss_index.check(factory, 4, dim=16, rows=300)
@@ -212,19 +224,38 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(
 ) -> None:
     import faiss
 
-    from jobs import faiss_index
     from jobs.corpora.embeddings import VectorsConfig, find_corpus
-    from jobs.corpora.vectors import Layout
+    from jobs.corpora.vectors import VectorLayout
+    from jobs.retrieval import faiss_index
 
     corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
-    settings: dict[str, Any] = {"probe": 5, "cosine": False, "excluded": ()}
-    index, ids = faiss_index.build(corpus, Layout(table=True), factory="OPQ4,IVF8,Flat", **settings)
+    settings: dict[str, Any] = {"probe": 5, "cosine": False, "barred": Barred(frozenset())}
+    index, ids = faiss_index.build(corpus, VectorLayout(table=True), factory="OPQ4,IVF8,Flat", **settings)
     said = capfd.readouterr().err.splitlines()
     assert len(said) == 2 == len(set(said))  # of the rotation's and of the lists' centroids
     assert all(line.startswith("  FAISS: WARNING clustering 297 points to ") for line in said)
     assert (faiss.extract_index_ivf(index).nprobe, index.ntotal, len(ids)) == (5, 297, 297)
     with pytest.raises(RunError, match=r"IVF298,Flat: not with the 297 vectors to train on .*neighbors are written"):
-        faiss_index.build(corpus, Layout(table=True), factory="IVF298,Flat", **settings)
+        faiss_index.build(corpus, VectorLayout(table=True), factory="IVF298,Flat", **settings)
+
+
+@pytest.mark.usefixtures("ray_session")
+@pytest.mark.parametrize("side", ["queries", "corpus"])
+def test_exclusions_of_queries_and_of_the_corpus_are_counted(
+    tables: dict[str, Any], tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "withdrawn.txt").write_text("q03\nq15\nc007\nc111\nnowhere\n")
+    given = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", f"resident={side}"]
+    given += [f"exclusions={tmp_path}/withdrawn.txt", f"out={tmp_path}/out"]
+    assert cli.main("retrieve", given) == 0
+    said = capsys.readouterr().out
+    assert "exclusions: 1 of 5 entries match no picture here, for example nowhere" in said
+    assert "excluded 2" in said
+    made = rows_of(tmp_path / "out")
+    assert not {"q03", "q15"} & set(made["query_id"].to_pylist())
+    assert not {"c007", "c111"} & set(made["item_id"].to_pylist())
+    assert cli.main("retrieve", given) == 0  # resumed: the counts are those of the units
+    assert "1 of 5 entries match no picture here" in capsys.readouterr().out
 
 
 def test_a_plan_writes_nothing(tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +269,10 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
     from jobs.tables import TABLES
 
     run = open_run(
-        Plan(str(tmp_path / "t"), "texts", {}, [Unit("u", ())], {}, {}, False), resume=True, overwrite=False, retry=[]
+        TablePlan(str(tmp_path / "t"), "texts", {}, [Unit("u", ())], {}, {}, False),
+        resume=True,
+        overwrite=False,
+        retry=[],
     )
     with UnitWriter(run.target, run.todo[0]) as writer:
         writer.write(TABLES["texts"].schema().empty_table())
@@ -248,7 +282,7 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
 
 
 def test_the_probability_is_of_cosines() -> None:
-    from jobs.neighbors import Calibration
+    from jobs.workers.search import Calibration
 
     found = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
     assert found.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)

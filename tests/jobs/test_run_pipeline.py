@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from jobs import cli, config
 from jobs.errors import InputError
 from jobs.run import RunConfig
+from jobs.runtime import cli, config
 
 CENTURY = ("mine", "curate", "fetch", "embed", "judge", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
@@ -36,9 +36,14 @@ def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.Monke
 def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     debug, full = steps(monkeypatch, "profile=debug"), steps(monkeypatch, "profile=full")
     assert (debug["embed"].embedder.name, full["embed"].embedder.name) == ("local-tiny", "siglip-i18n-base")
-    assert (debug["judge"].judge.name, full["judge"].judge.name) == ("local-tiny", "qwen2.5-vl-7b")
+    assert (debug["judge"].model.name, full["judge"].model.name) == ("local-tiny", "qwen2.5-vl-7b")
     assert debug["curate"] == full["curate"]
     assert debug["judge"].input == full["judge"].input == "/r/images"
+
+
+def test_century_fetches_pictures_as_wide_as_the_papers_models_saw_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = steps(monkeypatch, "profile=full")
+    assert (seen["fetch"].width, seen["judge"].model.max_pixels) == (300, 1280 * 28 * 28)
 
 
 def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +55,7 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute", noted)
     execute(config.load("run", RunConfig, ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s"]))
-    assert [name for name, _ in seen] == ["fetch", "embed", "captions", "embed", "tric"]
+    assert [name for name, _ in seen] == ["fetch", "embed", "tric_captions", "embed", "tric_rank"]
     configs = [found for _, found in seen]
     assert configs[0].source.path == "/s/pictures"
     assert [configs[1].out, configs[3].out] == [configs[4].pictures, configs[4].vectors]

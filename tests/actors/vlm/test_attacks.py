@@ -7,7 +7,7 @@ import pytest
 
 from actors.vlm.chat import Chat
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
 from tests.actors.vlm.conftest import picture
 from tests.actors.vlm.test_families import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, apart, logprobs
 
@@ -22,8 +22,8 @@ TAILS = ("Melanesia?", "Northern Africa, is it so?")
 
 def asked(
     *tails: str, about: Any = WIDE, codes: tuple[str, ...] = DIGITS, after: str = ARTICLE, start: str = ""
-) -> list[Request]:
-    return [Request(Prompt("", after, tail, start), about, codes) for tail in tails]
+) -> list[ScoringRequest]:
+    return [ScoringRequest(Prompt("", after, tail, start), about, codes) for tail in tails]
 
 
 ATTACKS = {

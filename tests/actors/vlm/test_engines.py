@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import attention, memory, passes, scoring
-from actors.vlm.answers import Answers
+from actors.vlm import attention, forward, memory, scoring
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
+from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
-from actors.vlm.faults import ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
 from tests.actors.vlm.conftest import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -23,9 +23,9 @@ REGIONS = ("Northern Africa", "Northern Europe", "Melanesia", "North", "Western 
 SHOWN = picture(1)
 
 
-def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[Request]:
+def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[ScoringRequest]:
     tails = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
-    return [Request(Prompt("", "An article.\n\n", tail, start), SHOWN, codes) for tail in tails]
+    return [ScoringRequest(Prompt("", "An article.\n\n", tail, start), SHOWN, codes) for tail in tails]
 
 
 def good(found: list[Scores | ScoringError]) -> list[Scores]:
@@ -113,13 +113,13 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     model, processor = load("gemma3-tiny")
     whole = good(ClosedSetScorer(model, processor, engine="cascade").score(requests(n=6)))
     seen = []
-    hidden_states = passes.hidden_states
+    hidden_states = forward.hidden_states
 
     def watched(*given: Any, **options: Any) -> Any:
         seen.append(len(given[3]))
         return hidden_states(*given, **options)
 
-    monkeypatch.setattr(passes, "hidden_states", watched)
+    monkeypatch.setattr(forward, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
     scorer = ClosedSetScorer(model, processor, engine="cascade", budget_gb=4e-4)
     assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
@@ -153,8 +153,8 @@ def test_a_label_before_several_questions_passes_once(load: Load) -> None:
     """Two levels: picture and article for all, then each label for its questions."""
     long = "The culture is one of many that live by the sea and have been there for a long time: "
     tails = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
-    asked = [Request(Prompt("", "An article.\n\n", tail), SHOWN, DIGITS) for tail in tails]
-    tails_apart = [Request(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(tails)]
+    asked = [ScoringRequest(Prompt("", "An article.\n\n", tail), SHOWN, DIGITS) for tail in tails]
+    tails_apart = [ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(tails)]
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     assert (
         far(good(scorer.score(asked)), good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)))
@@ -180,14 +180,16 @@ def test_auto_gives_up_an_engine_that_is_wrong(
 ) -> None:
     expected = good(ClosedSetScorer(*load("gemma3-tiny"), engine="naive").score(requests()))
     assert ClosedSetScorer(*load("gemma3-tiny")).engine == "cascade"
-    monkeypatch.setattr(attention.Plan, "prefix_mask", lambda *_, **__: None)  # a kernel that forgets the window
-    long = [Request(Prompt("", "An article. " * 60 + "\n\n", r.prompt.tail), SHOWN, DIGITS) for r in requests()]
+    monkeypatch.setattr(
+        attention.AttentionPlan, "prefix_mask", lambda *_, **__: None
+    )  # a kernel that forgets the window
+    long = [ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.tail), SHOWN, DIGITS) for r in requests()]
     wrong = ClosedSetScorer(*load("gemma3-tiny"))
     good(wrong.score(long))
     assert wrong.engine == "batched"
     assert "engine cascade is not used (its log-likelihoods are" in caplog.text
-    monkeypatch.setattr(passes, "_cascade", lambda *_: 1 / 0)
-    monkeypatch.setattr(passes, "_batched", lambda *_: 1 / 0)
+    monkeypatch.setattr(forward, "_cascade", lambda *_: 1 / 0)
+    monkeypatch.setattr(forward, "_batched", lambda *_: 1 / 0)
     broken = ClosedSetScorer(*load("gemma3-tiny"))
     assert far(good(broken.score(requests())), expected) < 1e-6
     assert broken.engine == "naive"
@@ -217,14 +219,14 @@ def test_out_of_memory_halves_the_groups_once(load: Load, monkeypatch: pytest.Mo
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     expected, budget = good(scorer.score(requests())), scorer.budget
     failures = iter([True, False])
-    hidden_states = passes.hidden_states
+    hidden_states = forward.hidden_states
 
     def scarce(*given: Any, **options: Any) -> Any:
         if next(failures, True):
             raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
         return hidden_states(*given, **options)
 
-    monkeypatch.setattr(passes, "hidden_states", scarce)
+    monkeypatch.setattr(forward, "hidden_states", scarce)
     assert far(good(scorer.score(requests())), expected) < 1e-5
     assert scorer.budget == budget // 2
     found = scorer.score(requests())  # and from here on it fails each time: rows, not the run
@@ -251,7 +253,7 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     # where the engine under proof is what does not fit, it is not proven by that
     fresh = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
     with monkeypatch.context() as patch:
-        patch.setattr(passes, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+        patch.setattr(forward, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         assert {each.kind for each in fresh.score(requests()) if isinstance(each, ScoringError)} == {"out_of_memory"}
     assert not fresh._proven
     good(fresh.score(requests()))
@@ -300,4 +302,4 @@ def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:
 
 
 def test_the_rule_of_one_token_codes() -> None:
-    assert Answers("code", (), ((5,), (6,))).inner == []
+    assert AnswerCodes("code", (), ((5,), (6,))).inner == []

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import passes, prefix
+from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat
+from actors.vlm.errors import ScoringError
 from actors.vlm.families import FAMILIES, cut, extended, family_of
-from actors.vlm.faults import ScoringError
-from actors.vlm.packing import rows_of
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.token_trees import rows_of
 from tests.actors.vlm.conftest import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -31,13 +31,13 @@ DIGITS = ("1", "2", "3", "4", "5")
 TOLERANCE = 1e-4  # of log-likelihoods, float32
 
 
-def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[Request]:
+def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
     """Tails of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
     tails = [f"How relevant is this culture to the picture: {label}?" for label in labels]
     tails += [tails[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
     fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
-    return [Request(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in tails]
+    return [ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in tails]
 
 
 def logprobs(found: list[Scores | ScoringError]) -> list[float]:
@@ -49,11 +49,11 @@ def apart(one: list[float], other: list[float]) -> float:
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
-def scored(load: Load, name: str, engine: str, asked: list[Request]) -> list[float]:
+def scored(load: Load, name: str, engine: str, asked: list[ScoringRequest]) -> list[float]:
     return logprobs(ClosedSetScorer(*load(name), engine=engine).score(asked))
 
 
-def plain(load: Load, name: str, asked: Request) -> list[float]:
+def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
     """Log-probabilities of the digits by the plainest calls of transformers there are."""
     import torch
 
@@ -108,7 +108,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: st
     inputs = {"input_ids": whole, "attention_mask": torch.ones_like(whole)}
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
-    found = passes.hidden_states(
+    found = forward.hidden_states(
         model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], engine=engine
     )
     assert float((found[0, -1] - expected).abs().max()) < TOLERANCE
@@ -171,7 +171,7 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
 def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text without picture after a picture: what Qwen left on the module would move its positions."""
     model, processor = load("qwen2.5-vl-tiny")
-    bare = [Request(each.prompt, None, DIGITS) for each in requests(1)]
+    bare = [ScoringRequest(each.prompt, None, DIGITS) for each in requests(1)]
     expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
     scorer = ClosedSetScorer(model, processor, engine="cascade")
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
@@ -184,7 +184,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
 def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model has room for
     expected = scored(load, "mllama-tiny", "cascade", asked)
-    monkeypatch.setattr(passes, "_cross_masks", lambda *_: {})
+    monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
     assert apart(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
 
 
@@ -192,7 +192,7 @@ def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: 
 def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
-    monkeypatch.setattr(passes, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
+    monkeypatch.setattr(forward, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
     assert apart(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
@@ -204,8 +204,8 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     inputs = Chat(processor, name="llama").encode("An article.\n\n", None)
     made = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = passes.hidden_states(model, family, made, rows, engine="cascade")
-    alone = passes.hidden_states(model, family, made, rows_of([[11]], [()])[0], engine="cascade")
+    hidden = forward.hidden_states(model, family, made, rows, engine="cascade")
+    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], engine="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -220,8 +220,8 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     made = prefix.encode(model, family, inputs)
     before = [tensor.clone() for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [passes.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
-    again = [passes.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    first = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    again = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
     after = [tensor for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))

@@ -9,10 +9,11 @@ import pytest
 
 from actors.vlm import generation
 from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.generation import Generated, Sampling, TextGenerator, draw
 from actors.vlm.prefix import forget_positions
 from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.real_configs import QWEN_TEXT_GENERATION
 
 SEEDS = [[10, 11, 12], [20, 21, 22]]
 SHORT = Sampling(max_tokens=6)
@@ -142,6 +143,34 @@ def test_greedy_is_what_the_library_gives(
         expected = vlm[0].generate(**prompts[1], max_new_tokens=6, min_new_tokens=6, do_sample=False)
     tokens = expected[0, prompts[1]["input_ids"].shape[1] :].tolist()
     assert [one.tokens for one in texts] == [tokens, tokens]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        QWEN_TEXT_GENERATION,
+        {"do_sample": True, "repetition_penalty": 5.0, "temperature": 1e-06, "top_k": 1, "top_p": 0.001},
+        {"num_beams": 2},
+        {"do_sample": True, "num_return_sequences": 2},
+        {"cache_implementation": "static"},
+        {"max_new_tokens": 1, "max_length": 20},
+    ],
+    ids=",".join,
+)
+def test_the_models_own_generation_config_is_not_used(
+    vlm: tuple[Any, Any],
+    engine: TextGenerator,
+    prompts: list[dict[str, Any]],
+    own: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from transformers import GenerationConfig
+
+    expected = engine.generate(prompts, seeds=SEEDS, sampling=SHORT)
+    config = GenerationConfig(**own)
+    monkeypatch.setattr(vlm[0], "generation_config", config)
+    assert engine.generate(prompts, seeds=SEEDS, sampling=SHORT) == expected
+    assert vlm[0].generation_config is config
 
 
 def test_a_prompt_that_fails_leaves_its_neighbours(engine: TextGenerator, prompts: list[dict[str, Any]]) -> None:

@@ -274,7 +274,7 @@ def test_items_own_targets_suffice_for_a_rubric_that_asks_about_any(one_thread: 
     judge = Judge(model=MODEL, rubric=small, dtype="float32")
     asked = batch([png(1), png(1), None]).append_column("targets", pa.array([["Sahel"], None, None]))
     assert [(row["item_id"], row["target"], row["status"]) for row in judge(asked).to_pylist()] == [
-        ("item0", "Sahel", "ok")  # the others have none: the job refuses them (`jobs.targets.ratings_of`)
+        ("item0", "Sahel", "ok")  # the others have none: the job refuses them (`jobs.judging.targets.ratings_of`)
     ]
     with pytest.raises(ValueError, match="asks about no target"):
         judged_targets(Rubric.from_dict(small | {"parts": {"question": "{{ question }} {{ options }}"}} | {

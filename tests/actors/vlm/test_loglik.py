@@ -10,9 +10,9 @@ import yaml
 
 from actors.generator import PromptPreparer
 from actors.loglik_rater import LoglikRater
-from actors.vlm import loglik, memory, packed
+from actors.vlm import loglik, memory, shared_prefix
 from actors.vlm.encoding import ChatEncoder
-from actors.vlm.faults import ScoringError
+from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
 from actors.vlm.prefix import forget_positions
 from jobs.tables import conform, table
@@ -119,7 +119,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
     inputs = ChatEncoder(vlm[1]).encode(["x"], [])
     completions = [[100 + n, 200 + n % 5, 300 + n] for n in range(400)]
     scorer, sizes = scorer_of(vlm[0], is_packed=True), []
-    expected, once = scorer.score(inputs, completions), packed.passes.hidden_states
+    expected, once = scorer.score(inputs, completions), shared_prefix.forward.hidden_states
 
     def scarce(model: Any, family: Any, prefix: Any, rows: Any, **options: Any) -> Any:
         sizes.append(sum(len(row.tokens) for row in rows))
@@ -127,7 +127,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return once(model, family, prefix, rows, **options)
 
-    monkeypatch.setattr(packed.passes, "hidden_states", scarce)
+    monkeypatch.setattr(shared_prefix.forward, "hidden_states", scarce)
     scorer.budget = memory.pass_bytes(vlm[0].config.get_text_config(), 4) * 1100
     assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
     assert sizes[0] > 512
@@ -142,15 +142,15 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
-    right = packed.log_likelihoods
+    right = shared_prefix.log_likelihoods
 
-    def wrong(*given: Any, **options: Any) -> packed.Found:
+    def wrong(*given: Any, **options: Any) -> shared_prefix.Found:
         if isinstance(fault, Exception):
             raise fault
         found = right(*given, **options)
         return found._replace(logprobs=[[value + fault for value in one] for one in found.logprobs])
 
-    monkeypatch.setattr(packed, "log_likelihoods", wrong)
+    monkeypatch.setattr(shared_prefix, "log_likelihoods", wrong)
     assert scorer.score(inputs, completions) == expected
     assert "which is slower" in caplog.text
     assert not scorer._is_packed
@@ -265,3 +265,22 @@ def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: P
     for start, message in (("", "has no start"), ("To ", "ends in white space")):
         with pytest.raises(ValueError, match=message):
             LoglikRater(model=MODEL, instruction=prompt | {"start": start}, targets=["x"], settings=[(1.0, -1.0)])
+
+
+def test_pearson_needs_three_pairs() -> None:
+    moments = Moments()
+    moments.add(np.array([1.0, 2.0]), np.array([5.0, 3.0]))
+    assert moments.pearson is None
+    moments.add(np.array([3.0]), np.array([1.0]))
+    assert moments.pearson == pytest.approx(-1)
+
+
+def test_a_prompt_that_just_fits_is_scored(vlm: tuple[Any, Any]) -> None:
+    inputs, completions = ChatEncoder(vlm[1]).encode(["x"], []), [[1, 2], [3]]
+    scorer = CompletionScorer(vlm[0], pad_id=0)
+    scorer.max_positions = int(inputs["input_ids"].shape[1]) + 2
+    assert not isinstance(scorer.score(inputs, completions), ScoringError)
+    scorer.max_positions -= 1
+    found = scorer.score(inputs, completions)
+    assert isinstance(found, ScoringError)
+    assert found.kind == "prompt_too_long"

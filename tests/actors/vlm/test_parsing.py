@@ -145,3 +145,9 @@ def test_only_allowed_answers_come_out(answer: dict[str, Any], around: str) -> N
         assert made.answer is None or made.answer in question.answers
         assert (made.status is Status.OK) == (made.answer is not None)
         assert made.status is not Status.OUT_OF_RANGE or question.scale == "ordinal"
+
+
+@pytest.mark.parametrize("value", [{"9": 3}, {"9": "3"}, {"3": 9}, {"9": "Agree"}, {"Agree": 9}])
+def test_a_number_outside_the_scale_beside_an_answer_is_neither(value: Any) -> None:
+    found = parse_answer(value, AGREE)
+    assert (found.status, found.kind, found.answer) == (Status.UNPARSED, "not_an_answer", None)

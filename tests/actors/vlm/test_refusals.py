@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from actors.vlm.refusals import Refusal, RefusalRules
-from jobs import config
 from jobs.generate import GenerateConfig
+from jobs.runtime import config
 
 
 @pytest.fixture(scope="module")
 def rules() -> RefusalRules:
-    composed = config.load("generate", GenerateConfig, ["input=x", "out=y", "judge=local-tiny"])
+    composed = config.load("generate", GenerateConfig, ["input=x", "out=y", "model=local-tiny"])
     assert sorted(composed.refusals) == sorted("en es fr de pt it ru ar hi zh ja ko".split())
     return RefusalRules(composed.refusals)
 
@@ -187,3 +187,19 @@ def test_wrong_rules_are_refused(data: Any, message: str) -> None:
 
 def test_a_long_text_takes_no_time(rules: RefusalRules) -> None:
     assert kind(rules, "I cannot " * 20_000) is None
+
+
+DROPS = "I would suggest to leave this event out of the study."
+
+
+def test_a_hedge_that_suggests_to_drop_the_event_has_answered(rules: RefusalRules) -> None:
+    hedge = f"I cannot describe this image. However, here is what is known: {HISTORY}"
+    assert rules.find(hedge) == Refusal("hedge", answered=True)
+    assert rules.find(f"{hedge} {DROPS}") == Refusal("drop_event", answered=True)
+    assert rules.find(f"I cannot describe this image. {DROPS}") == Refusal("drop_event", answered=False)
+
+
+def test_only_what_comes_after_the_refusal_turns_it(rules: RefusalRules) -> None:
+    rest = HISTORY[HISTORY.index("It is remembered") :]  # with a turn an answer, without one not
+    assert kind(rules, f"I cannot describe this image. Here is what I think. {rest}") == "hedge"
+    assert kind(rules, f"Here is what I think. I cannot describe this image. {rest}") == "full"

@@ -3,8 +3,8 @@
 import pytest
 
 from actors.vlm.refusals import RefusalRules
-from jobs import config
 from jobs.generate import GenerateConfig
+from jobs.runtime import config
 
 ENGLISH = (
     " The image shows a crowd of people gathered in a public square, holding banners and flags, with"
@@ -156,7 +156,7 @@ SENTENCES = {
 
 @pytest.fixture(scope="module")
 def rules() -> RefusalRules:
-    return RefusalRules(config.load("generate", GenerateConfig, ["input=x", "out=y", "judge=local-tiny"]).refusals)
+    return RefusalRules(config.load("generate", GenerateConfig, ["input=x", "out=y", "model=local-tiny"]).refusals)
 
 
 @pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in SENTENCES.items() for text in texts])

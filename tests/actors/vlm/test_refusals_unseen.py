@@ -3,8 +3,8 @@
 import pytest
 
 from actors.vlm.refusals import RefusalRules
-from jobs import config
 from jobs.generate import GenerateConfig
+from jobs.runtime import config
 
 SENTENCES: list[tuple[str | None, str]] = [
     ("full", "Es tut mir leid, aber ich kann bei dieser Anfrage nicht behilflich sein."),
@@ -190,7 +190,7 @@ SENTENCES: list[tuple[str | None, str]] = [
 
 @pytest.fixture(scope="module")
 def rules() -> RefusalRules:
-    return RefusalRules(config.load("generate", GenerateConfig, ["input=x", "out=y", "judge=local-tiny"]).refusals)
+    return RefusalRules(config.load("generate", GenerateConfig, ["input=x", "out=y", "model=local-tiny"]).refusals)
 
 
 @pytest.mark.parametrize(("kind", "text"), SENTENCES)

@@ -200,11 +200,11 @@ def test_century_reads_columns_of_records(century: dict[str, Any]) -> None:
     assert set(century["context"]["fields"]) <= set(table("records").columns)
 
 
-@pytest.mark.parametrize("path", sorted((CONF / "judge").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((CONF / "model").glob("*.yaml")), ids=lambda path: path.stem)
 def test_judge_files(path: Any) -> None:
     text = path.read_text(encoding="utf-8")
     data = yaml.safe_load(text)
-    assert list(data) == ["name", "model", "revision", "dtype", "device_map", "memory_gb", "licence"]
+    assert list(data) == ["name", "checkpoint", "revision", "dtype", "device_map", "memory_gb", "licence"]
     assert data["name"] == path.stem
     assert text.startswith("#   python -m jobs.judge")
-    assert f"judge={path.stem} " in text
+    assert f"model={path.stem} " in text

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.faults import EngineError, ScoringError
+from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Request, Scores
+from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
 from tests.actors.vlm.conftest import picture
 
 DIGITS = ("1", "2", "3", "4", "5")
 QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")
 
 
-def request(seed: int, *, text: str = QUESTIONS[0], codes: tuple[str, ...] = DIGITS, **size: int) -> Request:
+def request(seed: int, *, text: str = QUESTIONS[0], codes: tuple[str, ...] = DIGITS, **size: int) -> ScoringRequest:
     prompt = Prompt(before="Look.\n\n", after="An article about a war.\n\n", tail=text)
-    return Request(prompt, picture(seed, **size), codes)
+    return ScoringRequest(prompt, picture(seed, **size), codes)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ REQUESTS = [  # pictures of unlike shapes, so that another one's positions would
 ]
 
 
-def plain(vlm: tuple[Any, Any], asked: Request, **changes: Any) -> Any:
+def plain(vlm: tuple[Any, Any], asked: ScoringRequest, **changes: Any) -> Any:
     """Full-vocabulary log-probabilities [vocabulary] of the next token, by the plainest calls there are."""
     import torch
 
@@ -58,7 +58,7 @@ def ids_of(vlm: tuple[Any, Any], codes: tuple[str, ...]) -> list[int]:
     return [vlm[1].tokenizer.convert_tokens_to_ids(code) for code in codes]
 
 
-def scores_of(scorer: ClosedSetScorer, asked: list[Request]) -> list[Scores]:
+def scores_of(scorer: ClosedSetScorer, asked: list[ScoringRequest]) -> list[Scores]:
     found = scorer.score(asked)
     assert all(isinstance(each, Scores) for each in found), found
     return [each for each in found if isinstance(each, Scores)]
@@ -103,7 +103,7 @@ def test_positions_of_the_picture_matter(vlm: tuple[Any, Any]) -> None:
 
 def test_depends_on_picture_and_context(scorer: ClosedSetScorer) -> None:
     base = request(1)
-    other = Request(
+    other = ScoringRequest(
         Prompt(base.prompt.before, "An article about a garden.\n\n", base.prompt.tail), base.picture, DIGITS
     )
     first, second, third = scores_of(scorer, [base, request(2), other])
@@ -150,7 +150,7 @@ def test_a_prompt_longer_than_the_model_is_its_own_error(vlm: tuple[Any, Any]) -
 
 
 def test_one_bad_request_leaves_the_others(scorer: ClosedSetScorer) -> None:
-    bad = Request(REQUESTS[0].prompt, picture(1, width=2000, height=2), DIGITS)  # Qwen refuses such a shape
+    bad = ScoringRequest(REQUESTS[0].prompt, picture(1, width=2000, height=2), DIGITS)  # Qwen refuses such a shape
     first, second, third = scorer.score([REQUESTS[0], bad, REQUESTS[0]])
     assert isinstance(second, ScoringError)
     assert second.kind == "ValueError"
@@ -185,3 +185,24 @@ def test_special_tokens_in_a_text_are_data(vlm: tuple[Any, Any], scorer: ClosedS
     assert set(tokenizer(attack)["input_ids"]) & set(tokenizer.all_special_ids)
     assert not set(tokenizer(scorer.as_data(attack))["input_ids"]) & set(tokenizer.all_special_ids)
     assert scorer.as_data("a < b |> c") == "a < b |> c"
+
+
+def test_the_longest_of_a_group_is_its_longest_prompt_with_the_longest_answer(scorer: ClosedSetScorer) -> None:
+    regions = ("North", "Northern Africa", "Melanesia")
+    short, long = request(1, codes=regions), request(1, text=QUESTIONS[0] * 3, codes=regions)
+    group = scorer.prepare([short, long])
+    lengths = {len(sequence) for sequence in group.answers[0].sequences}
+    assert len(lengths) > 1
+    assert group.longest == group.length(1) + max(lengths) - 1
+    assert group.length(1) > group.length(0)
+
+
+def test_the_room_for_a_prompt_is_the_lesser_of_positions_and_memory(vlm: tuple[Any, Any]) -> None:
+    from actors.vlm import memory
+
+    scorer = ClosedSetScorer(*vlm)
+    scorer.budget = 10_000_000
+    fits = memory.prefix_tokens(scorer.model, budget=scorer.budget)
+    for max_tokens, room in ((fits + 1, fits), (fits - 1, fits - 1), (None, fits)):
+        scorer.max_tokens = max_tokens
+        assert scorer.room() == room

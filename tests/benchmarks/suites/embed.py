@@ -1,7 +1,7 @@
 """Encoded pictures to vectors by SigLIP's image tower of base size (random weights): decode, resize, encode, normalise.
 
 `forward` is the model alone on tensors that are ready: what is above it is what the way there costs, and 1 - forward /
-remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/products.py`);
+remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/onednn.py`);
 `forward-torch` as torch does where nobody tells it. Loading the model is in no figure.
 """
 
@@ -49,14 +49,14 @@ def prepare(workdir: Path, size: Size) -> None:
 
 def _write_table(out: Path, data: list[bytes]) -> None:
     """The same as a table `images`, a batch a unit."""
-    from jobs.store.run import Plan, open_run
+    from jobs.store.run import TablePlan, open_run
     from jobs.store.units import Unit
     from jobs.store.writer import UnitWriter
 
     firsts = range(0, len(data), BATCH)
     units = [Unit(f"unit{first:06d}", (), rows=BATCH) for first in firsts]
     run = open_run(
-        Plan(str(out), "images", {"made": "for embed"}, units, {}, {}, derived=False),
+        TablePlan(str(out), "images", {"made": "for embed"}, units, {}, {}, derived=False),
         resume=False, overwrite=False, retry=[],
     )  # fmt: skip
     for task, first in zip(run.todo, firsts, strict=True):
@@ -210,13 +210,13 @@ def _forward(workdir: Path, size: Size, dtype: str, *, sped_up: bool = True) -> 
     import open_clip
     import torch
 
-    from actors import products
+    from actors import onednn
 
     torch.set_num_threads(THREADS)
     model, *_ = open_clip.create_model_and_transforms(_model(workdir))
     model = model.eval().to(getattr(torch, dtype))
     if sped_up:
-        products.speed_up(model)
+        onednn.speed_up(model)
     batch = torch.zeros(BATCH, 3, 256, 256, dtype=getattr(torch, dtype))
     clock = Clock()
     with torch.inference_mode():
@@ -233,14 +233,14 @@ def job(workdir: Path, size: Size) -> Result:
     Both stages take a unit at a time, so that each is written when it is ready. An actor a core with one thread each:
     two threads of one actor wait for each other whenever something else takes a core.
     """
-    from jobs import cli
+    from jobs.runtime import cli
 
     if PICTURES[size] < 8 * BATCH:
         raise SkippedError("too few units for a steady rate; use size default")
     with tempfile.TemporaryDirectory() as folder:
         actors = [f"resources.embed.actors={THREADS}", "resources.embed.threads=1"]
         resources = [*actors, *(f"resources.{s}.batch_size={BATCH}" for s in STAGES)]
-        named = ["embedder=local-tiny", f"embedder.model={_model(workdir)}", "embedder.dtype=float32"]
+        named = ["embedder=local-tiny", f"embedder.checkpoint={_model(workdir)}", "embedder.dtype=float32"]
         if cli.main("embed", [f"input={workdir / TABLE}", f"out={folder}/out", *named, *resources]):
             raise RuntimeError("the job failed")
         ends = sorted(path.stat().st_mtime for path in (Path(folder) / "out").glob("*.parquet"))

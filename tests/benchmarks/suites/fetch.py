@@ -143,7 +143,7 @@ def remine_few(workdir: Path, size: Size) -> Result:
 
 def decoders(workdir: Path, size: Size) -> Result:
     """The decoders alone, the bytes at hand."""
-    from actors.decoders import Decoders
+    from actors.fetching.decoders import Decoders
 
     data = [path.read_bytes() for path in sorted(workdir.glob("*.jpg"))]
     found: list[tuple[str, str]] = []

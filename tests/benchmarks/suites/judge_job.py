@@ -59,10 +59,10 @@ def _put(out: Path, name: str, unit: str, rows: Sequence[dict[str, Any]]) -> Non
 
     from jobs.store.units import Unit
     from jobs.store.writer import Target as Place
-    from jobs.store.writer import Task, UnitWriter
+    from jobs.store.writer import UnitTask, UnitWriter
     from jobs.tables import table
 
-    task = Task(Unit(unit, (), rows=len(rows)))
+    task = UnitTask(Unit(unit, (), rows=len(rows)))
     with UnitWriter(Place(str(out), name, {}, "identity", {}), task) as writer:
         writer.counts.rows_in = len(rows)
         writer.write(pa.Table.from_pylist(list(rows), schema=table(name).schema()))
@@ -92,12 +92,12 @@ def _requests(workdir: Path) -> list[list[Any]]:
     from actors.pictures import decode_rgb
     from actors.vlm.prompts import PromptBuilder
     from actors.vlm.rubric import Rubric
-    from actors.vlm.scoring import Request
-    from jobs import config
+    from actors.vlm.scoring import ScoringRequest
     from jobs.judge import JudgeConfig
+    from jobs.runtime import config
     from jobs.store.reading import open_table
 
-    asked = config.load("judge", JudgeConfig, [f"rubric={RUBRIC}", "judge=local-tiny", "input=i", "out=o"])
+    asked = config.load("judge", JudgeConfig, [f"rubric={RUBRIC}", "model=local-tiny", "input=i", "out=o"])
     rubric = Rubric.from_dict(asked.rubric)
     builder, targets = PromptBuilder(rubric), _targets()
 
@@ -110,7 +110,7 @@ def _requests(workdir: Path) -> list[list[Any]]:
     for shown, about in zip(rows("images", ["image_id", "bytes"]), rows("records", ["image_id", *fields]), strict=True):
         picture = decode_rgb(shown["bytes"])
         prompts = builder.prompts({field: about[field] for field in fields}, targets=targets)
-        made.append([Request(each.prompt, picture, each.question.codes) for each in prompts])
+        made.append([ScoringRequest(each.prompt, picture, each.question.codes) for each in prompts])
     return made
 
 
@@ -142,7 +142,7 @@ def _run(workdir: Path, size: Size) -> tuple[list[Mark], list[str]]:
     import shutil
     import tempfile
 
-    from jobs import cli
+    from jobs.runtime import cli
 
     out = Path(tempfile.mkdtemp(prefix="judged-", dir=workdir.parent))
     ended = threading.Event()
@@ -153,7 +153,7 @@ def _run(workdir: Path, size: Size) -> tuple[list[Mark], list[str]]:
         code = cli.main(
             "judge",
             [f"input={workdir / 'images'}", f"records={workdir / 'records'}", f"rubric={RUBRIC}", f"targets={TARGETS}",
-             "judge=local-tiny", f"judge.model={judging.MODEL}", "resources.judge.threads=1",
+             "model=local-tiny", f"model.checkpoint={judging.MODEL}", "resources.judge.threads=1",
              f"resources.judge.batch_size={BATCH}", f"out={out}"],
         )  # fmt: skip
         if code:
@@ -189,7 +189,7 @@ def _answers(out: Path) -> list[str]:
 
 
 def _targets() -> tuple[str, ...]:
-    from jobs.targets import read_targets
+    from jobs.judging.targets import read_targets
 
     return read_targets(TARGETS) or ()
 

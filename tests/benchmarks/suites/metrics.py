@@ -65,17 +65,24 @@ def _rows(schema, number, question, rater, score):
 
 def remine(workdir: Path, size: Size) -> Result:
     """The report's way: codes on disk, a question at a time, and every figure the report makes of them."""
-    from jobs import figuring, report
-    from jobs.known import Items, read_raters
-    from jobs.metrics.suite import FigureSettings
-    from jobs.reduction import Reduction
+    from jobs import report
+    from jobs.analysis import compute
+    from jobs.analysis.attributes import Items, read_raters
+    from jobs.analysis.rating_codes import Reduction
+    from jobs.metrics.suite import MetricSettings
+    from jobs.runtime.exclusions import Barred
     from jobs.store.reading import open_table
 
     source = open_table(str(workdir / TABLE), "ratings")
     with Reduction() as reduction:
-        report.reduce([source], set(), frozenset(), reduction)
+        report.reduce([source], set(), Barred(frozenset()), reduction)
         raters = read_raters([], reduction.methods, gold=[], groups=[])
-        made = list(figuring.question_figures(reduction, raters, Items(), FigureSettings(), orders={}, scales={}))
+        settings = MetricSettings()
+        made = list(
+            compute.question_metrics(
+                reduction, raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")
+            )
+        )
     return _result({f.dims["question"]: (f.value, f.n) for f in made if f.metric == "percent_agreement"})
 
 

@@ -171,7 +171,7 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
     Raises:
         ValueError: a reject, a row that took the slow way, or rows that do not balance.
     """
-    from jobs.corpora.wit import scan_file
+    from jobs.corpora.wit.reader import scan_file
     from jobs.store.writer import Counts, Reject
     from jobs.tables import WIT_COLUMNS
 
@@ -205,7 +205,7 @@ BENCHMARK = Benchmark(
     prepare=prepare,
     contenders=(
         Contender(name="isal", function=f"{__name__}:isal", compared=False, about="decompression only"),
-        Contender(name="remine", function=f"{__name__}:remine", about="jobs.corpora.wit"),
+        Contender(name="remine", function=f"{__name__}:remine", about="jobs.corpora.wit.reader"),
         Contender(name="remine_numpy", function=f"{__name__}:remine_numpy", about="the same without a C compiler"),
         Contender(name="csv_dictreader", function=f"{__name__}:csv_dictreader", about="gzip, csv, Aho-Corasick"),
         Contender(name="polars", function=f"{__name__}:polars", about="scan_csv, contains_any"),

@@ -120,9 +120,9 @@ def _plain(workdir: Path, *, workers: int) -> Result:
 
 
 def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
-    from jobs import cli, session
-    from jobs.config import RayConfig
-    from jobs.resources import Resources
+    from jobs.runtime import cli, ray_session
+    from jobs.runtime.config import RayConfig
+    from jobs.runtime.resources import Resources
     from jobs.store.writer import Counts
     from tests.benchmarks.wit_like import HEADER_MEMBER
 
@@ -131,7 +131,7 @@ def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
         empty.mkdir()
         for number in range(FILES[size]):
             (empty / f"{number}.tsv.gz").write_bytes(HEADER_MEMBER)
-        session.start(RayConfig(), Resources())
+        ray_session.start(RayConfig(), Resources())
 
         def mined(corpus: Path, out: str) -> tuple[Any, float, float]:
             begun, cpu = time.perf_counter(), sampler.cpu_s
@@ -185,15 +185,15 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
     from jobs.mine import MineUnit
-    from jobs.progress import Reporter
+    from jobs.runtime.progress import Reporter
     from jobs.store import locations
-    from jobs.store.run import Plan, open_run
+    from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter
 
     with tempfile.TemporaryDirectory() as folder:
         units = [unit_of_file(found) for file in files for found in locations.find(file)]
-        plan = Plan(f"{folder}/out", "records", {}, units, {}, {}, derived=False)
+        plan = TablePlan(f"{folder}/out", "records", {}, units, {}, {}, derived=False)
         run = open_run(plan, resume=True, overwrite=False, retry=[])
         kept = run.keep("terms.json", pack(read_terms(TermsConfig(path=terms))))
         same: dict[str, Any] = {"excluded": None, "match": "substring", "fold": Fold()}

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
-from jobs.corpora.vectors import Layout, UnitVectors
-from jobs.embed import EmbedderConfig
+from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError
+from jobs.models.encoder import EmbedderConfig
+from jobs.runtime.exclusions import Barred
 
 DIM = 64
-TINY = EmbedderConfig(name="tiny", model="local:siglip-tiny")  # 64 numbers a vector
+TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")  # 64 numbers a vector
 
 
 def vectors(rows: int, seed: int = 0) -> np.ndarray:
@@ -49,11 +50,11 @@ def read(
     corpus: Corpus, cfg: VectorsConfig, *, rows: int = 5, excluded: set[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """item_id -> vector of everything that would be searched, and the counts."""
-    layout = Layout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
+    layout = VectorLayout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
     found: dict[str, np.ndarray] = {}
     counts: dict[str, int] = {}
     for unit in corpus.units:
-        opened = UnitVectors(unit, layout, excluded=excluded or set())
+        opened = UnitVectors(unit, layout, barred=Barred(frozenset(excluded or ())))
         for block in opened.blocks(rows):
             assert len(block.vectors) == len(block.places) <= rows
             found |= zip(opened.ids(block.places), [v.copy() for v in block.vectors], strict=True)
@@ -174,7 +175,7 @@ class TestRefused:
         assert "there is no column 'height'" in self.said(
             config(good.path, "datacomp", array="l14_img", where="height > 3")
         )
-        assert "corpus.embedder.model= is required" in self.said(config(good.path, "datacomp", embedder=None))
+        assert "corpus.embedder.checkpoint= is required" in self.said(config(good.path, "datacomp", embedder=None))
         assert "no files of layout npy" in self.said(config(good.path, "npy"))
         assert "no such layout" in self.said(config(good.path, "parquet"))
 

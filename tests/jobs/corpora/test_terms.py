@@ -9,7 +9,7 @@ import pytest
 from actors.titles import Fold
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms, unpack
 from jobs.errors import InputError
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -62,7 +62,7 @@ def test_a_parquet_file_and_a_column_by_name(tmp_path: Path) -> None:
 def test_a_table_of_terms(tmp_path: Path) -> None:
     out = str(tmp_path / "terms")
     units = [Unit(name, ()) for name in ("u1", "u2")]
-    run = open_run(Plan(out, "terms", {}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[])
+    run = open_run(TablePlan(out, "terms", {}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[])
     for task, source in zip(run.todo, ("graph", "model"), strict=True):
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 1

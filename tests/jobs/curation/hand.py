@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs.store.run import Plan, open_run
+from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -27,7 +27,7 @@ class Held:
 
 def write(out: str, table: str, rows: Sequence[dict[str, Any]], *, name: str = "unit") -> str:
     """A complete table of one unit at `out`; returns `out`."""
-    plan = Plan(out, table, {"by": "hand"}, [Unit(name, (), rows=len(rows))], {}, {}, derived=False)
+    plan = TablePlan(out, table, {"by": "hand"}, [Unit(name, (), rows=len(rows))], {}, {}, derived=False)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
     for task in run.todo:
         with UnitWriter(run.target, task) as writer:

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.rows import Lookup, hashes_of, numbered
-from jobs.curation.starter import Ratings, StarterConfig, question_counts, rated_above, read_ratings, regions
+from jobs.curation.rows import HashIndex, hashes_of, numbered
+from jobs.curation.starter import PictureRatings, StarterConfig, question_counts, rated_above, read_ratings, regions
 from jobs.errors import InputError
 from tests.jobs.curation.hand import Held, rating
 
 ITEMS = ["a", "b", "c", "d", "e"]
 
 
-def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[Ratings, StarterConfig]:
+def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, StarterConfig]:
     """The ratings of the pictures a to e, by place of ITEMS."""
     config = StarterConfig(**keys)
     config.check()
@@ -23,9 +23,9 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[Ratings, StarterConfi
 
     hashes, place = numbered(hashes_of(pa.chunked_array([ITEMS])))
     sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
-    found = read_ratings(sources, Lookup(hashes), config)
+    found = read_ratings(sources, HashIndex(hashes), config)
     votes = tuple(v[place] for v in found.votes)
-    return Ratings(found.total[place], found.count[place], found.labels, votes, found.tally), config
+    return PictureRatings(found.total[place], found.count[place], found.labels, votes, found.tally), config
 
 
 def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]]:
@@ -64,6 +64,13 @@ def test_pooled_and_mean_of_means() -> None:
     assert above(models_only, mean="of_means") == (["a", "b", "d"], ["a", "d"])
     assert above(SCORES, above=2.75) == (["a", "b", "c", "d"], ["b", "c", "d"])
     assert above(SCORES, above=2.7)[1] == ["a", "b", "c", "d"]
+
+
+def test_the_mean_of_means_weighs_each_kind_by_its_own_number_of_ratings() -> None:
+    rows = [person("a", 2), *(model("a", score, f"m{n}") for n, score in enumerate((3, 3.5, 4)))]
+    assert above(rows, mean="of_means") == (["a"], [])  # (2 + 3.5) / 2 = 2.75
+    assert above(rows, mean="of_means", above=2.7) == (["a"], ["a"])
+    assert above(rows, mean="of_means", above=2.75) == (["a"], [])
 
 
 def test_means_do_not_depend_on_the_order_of_the_ratings() -> None:

@@ -77,5 +77,6 @@ def test_one_by_one_statistics():
     # averages 2.5, 2.5, 2, 2
     expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
     assert found["correlation_with_average"].value == pytest.approx(expected)
+    assert (found["correlation_with_average"].n, found["correlation_with_average"].coverage) == (4, 4 / 5)
     empty = {f.metric: f for f in against_each(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())

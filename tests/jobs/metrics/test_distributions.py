@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.metrics import distributions as module
-from jobs.metrics.distributions import Distribution, Distributions, figures_of
-from jobs.metrics.figure import figures_table
-from jobs.metrics.intervals import wilson
+from jobs.metrics.distributions import NORMAL, Distribution, Distributions, metrics_of
+from jobs.metrics.intervals import ALL_EQUAL, wilson
+from jobs.metrics.metric import metrics_table
 from jobs.tables import TableError, table
 
 SCALE = ["1", "2", "3", "4", "5"]
 SCHEMA = pa.schema([f for f in table("ratings").schema() if f.name in Distributions(extra=module.EXTRA).columns])
 
 
-def metrics_table(distributions):
-    return figures_table(figure for distribution in distributions for figure in figures_of(distribution))
+def table_of(distributions):
+    return metrics_table(figure for distribution in distributions for figure in metrics_of(distribution))
 
 
 def row(**changes):
@@ -86,7 +86,7 @@ def test_mean_score_and_interval():
     # half width 1.959964 · √(1.982142857 / 8) = 1.959964 · 0.4977628 = 0.9755972
     assert mean.low == pytest.approx(3.625 - 0.9755972, abs=1e-6)
     assert mean.high == pytest.approx(3.625 + 0.9755972, abs=1e-6)
-    assert (mean.n, mean.interval_method, mean.reason) == (8, "normal 95% over ratings", None)
+    assert (mean.n, mean.interval_method, mean.reason) == (8, NORMAL, None)
 
 
 def test_outside_mass_is_averaged_over_ok_rows_only():
@@ -144,7 +144,11 @@ def test_categories_have_shares_but_no_mean():
 
 @pytest.mark.parametrize(
     ("rows", "reason"),
-    [([scored(4)], "no interval: a single rating"), ([scored(4), scored(4)], "no interval: all are equal")],
+    [
+        ([scored(4)], "no interval: fewer than 5 ratings (1)"),
+        ([scored(3), scored(5)], "no interval: fewer than 5 ratings (2)"),
+        ([scored(4)] * 5, ALL_EQUAL),
+    ],
 )
 def test_no_interval_where_there_is_no_spread(rows, reason):
     mean = only(rows).mean_score
@@ -209,7 +213,7 @@ def test_dictionaries_that_differ_by_chunk_and_further_columns_are_read():
 
 def test_no_rows_no_distributions():
     assert reduce([]) == []
-    assert metrics_table([]).num_rows == 0
+    assert table_of([]).num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -238,7 +242,7 @@ def test_missing_columns_and_null_keys_are_named():
 
 
 def test_rows_of_the_table_metrics():
-    made = metrics_table(only_list := reduce(TEN))
+    made = table_of(only_list := reduce(TEN))
     assert made.schema.equals(table("metrics").schema())
     rows = {(r["metric"], r["dims"]): r for r in made.to_pylist()}
     assert len(rows) == made.num_rows == 5 + 3  # five answers, and mean, outside mass, coverage
@@ -251,11 +255,11 @@ def test_rows_of_the_table_metrics():
     assert rows["coverage", dims]["value"] == 0.8
     assert rows["coverage", dims]["n"] == 10
     with pytest.raises(TableError, match="duplicate keys"):
-        metrics_table(only_list * 2)
+        table_of(only_list * 2)
 
 
 def test_undefined_metrics_say_why():
-    made = metrics_table(reduce([row(status="error"), row(question="kind", value="a", answers=["a"])]))
+    made = table_of(reduce([row(status="error"), row(question="kind", value="a", answers=["a"])]))
     undefined = {
         (r["metric"], json.loads(r["dims"])["question"]): (r["value"], r["status"], r["reason"])
         for r in made.to_pylist()

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from jobs.metrics.dsg import Question, dsg_figures, is_unclear, is_yes, parents_of, score
+from jobs.metrics.dsg import DsgQuestion, dsg_metrics, is_unclear, is_yes, parents_of, score
 
 
 def named(figures):
@@ -14,22 +14,26 @@ def named(figures):
 
 def test_a_child_of_a_no_is_a_no_and_its_own_child_is_not():
     questions = [
-        Question("1", (), answer="no"),
-        Question("2", ("1",), answer="yes"),
-        Question("3", ("2",), answer="yes"),  # its parent's own answer is yes
-        Question("4", ("1", "2"), answer="yes"),
+        DsgQuestion("1", (), answer="no"),
+        DsgQuestion("2", ("1",), answer="yes"),
+        DsgQuestion("3", ("2",), answer="yes"),  # its parent's own answer is yes
+        DsgQuestion("4", ("1", "2"), answer="yes"),
     ]
     assert score(questions, dependencies=False) == 3 / 4
     assert score(questions, dependencies=True) == 1 / 4
 
 
 def test_invalid_missing_and_odd():
-    questions = [Question("1", answer="yes"), Question("2", valid=False, answer="no"), Question("3", answer=None)]
+    questions = [
+        DsgQuestion("1", answer="yes"),
+        DsgQuestion("2", valid=False, answer="no"),
+        DsgQuestion("3", answer=None),
+    ]
     assert score(questions, dependencies=True) == 1 / 2  # without an answer is no; an invalid one does not count
-    assert score([Question("1")], dependencies=True) is None
-    assert score([Question("1", valid=False, answer="yes")], dependencies=True) is None
+    assert score([DsgQuestion("1")], dependencies=True) is None
+    assert score([DsgQuestion("1", valid=False, answer="yes")], dependencies=True) is None
     assert score([], dependencies=False) is None
-    assert score([Question("2", ("9",), answer="yes")], dependencies=True) == 1  # a parent that is no question
+    assert score([DsgQuestion("2", ("9",), answer="yes")], dependencies=True) == 1  # a parent that is no question
     assert [is_yes(a) for a in ("yes", " Yes. ", "no", "yes, two", None, "")] == [
         True,
         True,
@@ -54,8 +58,8 @@ def test_invalid_missing_and_odd():
 
 
 def test_conventions_of_coverage():
-    pictures = {"a": [Question("1", answer="yes")], "b": [Question("1", answer="no")], "c": []}
-    found = named(dsg_figures(pictures, {}))
+    pictures = {"a": [DsgQuestion("1", answer="yes")], "b": [DsgQuestion("1", answer="no")], "c": []}
+    found = named(dsg_metrics(pictures, {}))
     assert found["dsg_score", "with dependencies", "answered"].value == 1 / 2
     assert found["dsg_score", "with dependencies", "published"].value == pytest.approx(1 / 3)
     assert found["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(2 / 3)
@@ -70,9 +74,9 @@ def test_the_published_correlations(data):
     with (folder / "mplug_dsg.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if (key := f"{row['t2i_model']} {row['item_id']}") in likert:
-                asked = Question(row["question_id"], parents_of(row["dependency_id"]), answer=row["answer"])
+                asked = DsgQuestion(row["question_id"], parents_of(row["dependency_id"]), answer=row["answer"])
                 pictures[key].append(asked)
-    found = named(dsg_figures(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))
+    found = named(dsg_metrics(pictures, {key: sum(s) / len(s) for key, s in likert.items()}))
     published = {
         ("dsg_spearman", "with dependencies"): 0.463,
         ("dsg_kendall", "with dependencies"): 0.380,

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_ind_from_stats
 from sklearn.metrics import precision_recall_fscore_support
 
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.gold import (
     OVER_RATERS,
     accounting,
@@ -55,8 +55,8 @@ def test_perfect_reversed_and_empty():
 
 
 def test_both_readings_of_greater_than_four():
-    found = readings([3.0, 4.0, 4.5, 5.0], 4)
-    assert {name: said.tolist() for name, said in found.items()} == {
+    found = readings(4)
+    assert {name: holds([3.0, 4.0, 4.5, 5.0]).tolist() for name, holds in found.items()} == {
         ">=4": [False, True, True, True],
         ">4": [False, False, True, True],
     }
@@ -112,7 +112,7 @@ def test_welch_undefined():
 
 def test_preferences_and_deviations_by_hand():
     # model against three ratings of item 1 and one of item 2; item 3 the model did not answer
-    both = Answers.of(np.array([[2, 1, 2, 3], [4, NAN, NAN, 4], [NAN, 1, NAN, NAN]]), raters=["m", "a", "b", "c"])
+    both = RatingTable.of(np.array([[2, 1, 2, 3], [4, NAN, NAN, 4], [NAN, 1, NAN, NAN]]), raters=["m", "a", "b", "c"])
     model, people = both.of_raters(["m"]), both.of_raters(["a", "b", "c"])
     found = preference_agreement(model, people)
     assert (found.value, found.n, found.coverage) == (2 / 4, 4, 4 / 5)
@@ -120,7 +120,7 @@ def test_preferences_and_deviations_by_hand():
     # 2-1, 2-2, 2-3, 4-4
     assert {k: f.value for k, f in shares.items() if k} == {"-1": 1 / 4, "0": 2 / 4, "+1": 1 / 4}
     assert shares[None].value == 0
-    alone = Answers.of([[1, NAN], [NAN, 2]], raters=["m", "a"])
+    alone = RatingTable.of([[1, NAN], [NAN, 2]], raters=["m", "a"])
     assert preference_agreement(alone.of_raters(["m"]), alone.of_raters(["a"])).value is None
     (undefined,) = deviations(alone.of_raters(["m"]), alone.of_raters(["a"]))
     assert undefined.reason

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import ALL_EQUAL
 from jobs.metrics.model_scores import (
-    Group,
+    RaterGroup,
     average_of_shares,
     difference,
     disaggregated,
     inverted,
     length_bias,
+    marked,
     mean_score,
     self_preference,
     share_at_least,
@@ -19,11 +21,11 @@ from jobs.metrics.model_scores import (
 
 NAN = np.nan
 # three people, then two models
-TABLE = Answers.of(
+TABLE = RatingTable.of(
     np.array([[1, 1, 1, 1, 2], [1, 3, 5, 4, 4], [2, 2, 4, NAN, 1], [3, NAN, 3, 5, 5]]),
     raters=["p1", "p2", "p3", "m1", "m2"],
 )
-PEOPLE, MODELS = Group("people", ("p1", "p2", "p3"), at_least=3), Group("models", ("m1", "m2"))
+PEOPLE, MODELS = RaterGroup("people", ("p1", "p2", "p3"), at_least=3), RaterGroup("models", ("m1", "m2"))
 
 
 def test_table_2_by_hand():
@@ -41,28 +43,28 @@ def test_table_2_by_hand():
 
 def test_means_of_thirds_reach_their_threshold():
     # 3.1 + 3.5 + 5.4 = 12: the mean is 4, be it by rounding a hair below
-    thirds = Answers.of([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
-    assert share_at_least(thirds, Group("all", thirds.raters), 4).value == 1
+    thirds = RatingTable.of([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
+    assert share_at_least(thirds, RaterGroup("all", thirds.raters), 4).value == 1
 
 
 def test_factual_errors_are_turned_round():
     turned = inverted(TABLE, low=1, high=5)
-    assert share_at_least(turned, Group("m2", ("m2",)), 4).value == 2 / 4  # 2 and 1 become 4 and 5
+    assert share_at_least(turned, RaterGroup("m2", ("m2",)), 4).value == 2 / 4  # 2 and 1 become 4 and 5
 
 
 def test_nobody_rated():
-    found = share_at_least(TABLE, Group("nobody", ("x",)), 3)
+    found = share_at_least(TABLE, RaterGroup("nobody", ("x",)), 3)
     assert (found.value, found.status, found.reason) == (None, "missing_input", "no item has a rating of nobody")
-    assert mean_score(TABLE, Group("few", ("p1", "p2"), at_least=3)).reason == "no item has 3 ratings of few"
+    assert mean_score(TABLE, RaterGroup("few", ("p1", "p2"), at_least=3)).reason == "no item has 3 ratings of few"
 
 
 def test_figure_13_averages_shares_not_scores():
-    groups = [Group("m1", ("m1",)), Group("m2", ("m2",)), PEOPLE]
+    groups = [RaterGroup("m1", ("m1",)), RaterGroup("m2", ("m2",)), PEOPLE]
     # at 4 or more: m1 2 of 3, m2 2 of 4, people 0 of 3
     found = average_of_shares(TABLE, groups, 4)
     assert found.value == pytest.approx((2 / 3 + 2 / 4 + 0) / 3)
     assert found.n == 4
-    assert average_of_shares(TABLE, [Group("x", ("x",))], 4).value is None
+    assert average_of_shares(TABLE, [RaterGroup("x", ("x",))], 4).value is None
 
 
 def test_parts_under_the_minimum_are_marked():
@@ -78,22 +80,43 @@ def test_self_preference_is_what_was_put_in():
     # "m" scores its own family's responses 1 higher than the others do, and those of others as they do
     own = np.arange(100) % 2 == 0
     base = np.random.default_rng(0).integers(1, 5, 100).astype(float)
-    answers = Answers.of(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
+    answers = RatingTable.of(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
     found = self_preference(answers, "m", own, np.ones(100, bool))
     assert found.value == pytest.approx(1)
     # the gap is the same in every response: no resample differs, which is no interval of a width of nothing
-    assert (found.n, found.low, found.reason) == (100, None, "no interval: too few, or no variance")
+    assert (found.n, found.low, found.reason) == (100, None, ALL_EQUAL)
     fair = self_preference(answers, "x", own, np.ones(100, bool))
     assert fair.value == pytest.approx(-0.5)  # the mean of the two others is half a point up on m's family
     assert self_preference(answers, "m", np.zeros(100, bool), np.ones(100, bool)).value is None
 
 
+def test_self_preference_leaves_out_responses_whose_author_is_not_known():
+    own, base = np.arange(40) % 2 == 0, np.tile([1.0, 2, 3, 4], 10)
+    scores = np.stack([base + own * (1 + np.arange(40) % 3 / 10), base], 1)
+    alone = self_preference(RatingTable.of(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
+    # a response of an unknown author, which the rater puts 3 points above the other rater
+    more = RatingTable.of(np.concatenate([scores, [[5, 2]]]), raters=["m", "x"])
+    written = np.arange(41) < 40
+    found = self_preference(more, "m", np.append(own, False), written)
+    assert (found.value, found.n, found.coverage) == (alone.value, 40, 1.0)
+    assert (found.low, found.high) == (alone.low, alone.high)
+
+
+def test_self_preference_rests_on_the_smaller_side():
+    own = np.arange(40) < 4
+    scores = np.stack([1 + np.arange(40) % 4, 1 + np.arange(40) % 3], 1).astype(float)
+    found = self_preference(RatingTable.of(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
+    assert found.value is not None
+    assert found.low is None
+    assert found.reason == "no interval: fewer than 5 responses of its own family (4)"
+
+
 def test_length_bias():
     lengths = np.array([10.0, 20, 30, 40, NAN])
-    answers = Answers.of([[1], [2], [3], [4], [5]])
-    found = {f.dims["kind"]: f for f in length_bias(answers, Group("r0", ("r0",)), lengths)}
+    answers = RatingTable.of([[1], [2], [3], [4], [5]])
+    found = {f.dims["kind"]: f for f in length_bias(answers, RaterGroup("r0", ("r0",)), lengths)}
     assert (found["pearson"].value, found["pearson"].n, found["spearman"].coverage) == (pytest.approx(1), 4, 4 / 5)
-    flat = list(length_bias(answers, Group("r0", ("r0",)), np.full(5, 7.0)))
+    flat = list(length_bias(answers, RaterGroup("r0", ("r0",)), np.full(5, 7.0)))
     assert all(f.value is None for f in flat)
 
 
@@ -101,8 +124,17 @@ def test_the_difference_of_two_conditions():
     # 56 of 70 against 48 of 80: Newcombe (1998), table II, method 10: 0.2000, 0.0524 to 0.3339
     first = np.arange(150) < 70
     scores = np.where(first, np.where(np.arange(150) < 56, 4, 3), np.where(np.arange(150) < 118, 4, 3))
-    answers = Answers.of(scores[:, None])
-    found = difference(answers, Group("r0", ("r0",)), 4, first, ~first)
+    answers = RatingTable.of(scores[:, None])
+    found = difference(answers, RaterGroup("r0", ("r0",)), 4, first, ~first)
     assert (found.value, found.n) == (pytest.approx(0.2), 150)
     assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
-    assert difference(answers, Group("r0", ("r0",)), 4, first, first & ~first).value is None
+    assert difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first).value is None
+    assert (
+        difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold lies on the scale"
+    )
+
+
+def test_a_mark_keeps_the_reason_for_having_no_interval():
+    few = mean_score(RatingTable.of([[1], [2]]), RaterGroup("r0", ("r0",)))
+    assert str(few.reason) in str(marked(few, 30).reason)
+    assert "fewer than 30" in str(marked(few, 30).reason)

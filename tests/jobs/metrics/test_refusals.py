@@ -1,12 +1,10 @@
 """Rates of refusals and their intervals."""
 
-import json
-
 import pyarrow as pa
 import pytest
 
-from jobs.metrics.distributions import wilson
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, lines, metrics_table
+from jobs.metrics.intervals import Z95, wilson
+from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, design_effect, figures, lines
 
 ROW = ("model", "prompt")
 
@@ -52,6 +50,25 @@ def test_samples_that_agree_count_as_one_item() -> None:
     assert (none.low, none.high) == pytest.approx(wilson(0, 20))
 
 
+def test_the_design_effect_is_that_of_the_ratio_estimator() -> None:
+    """0, 1 and 2 refusals in 3 items of 4 texts: share p = 3/12.
+
+    Between items: 3 / 2 x ((0 - 1)² + (1 - 1)² + (2 - 1)²) / 12² = 3 / 144; of 12 texts: p (1 - p) / 12 = 1 / 64.
+    Their ratio is 4/3, so that 12 texts count as 9.
+    """
+    counted = RefusalRates()
+    kinds: dict[str, list[str | None]] = {
+        "a": [None] * 4,
+        "b": ["full", None, None, None],
+        "c": ["full", "full", None, None],
+    }
+    counted.add(responses(kinds))
+    found = {rate.kind: rate for rate in counted.rates()}["full"]
+    (group,) = counted._groups.values()
+    assert design_effect(group.kinds["full"], group) == pytest.approx(4 / 3)
+    assert (found.low, found.high) == pytest.approx(wilson(3, 12, z=Z95 * (4 / 3) ** 0.5))
+
+
 def test_samples_that_differ_count_in_full() -> None:
     """One refusal in three of every item: no two items differ, so that 60 texts count as 60."""
     found = rates(responses({str(n): ["full", None, None] for n in range(20)}))["full"]
@@ -71,12 +88,27 @@ def test_an_unknown_kind_is_refused() -> None:
         rates(responses({"a": ["soft"]}))
 
 
-def test_rows_of_table_metrics() -> None:
+def test_figures() -> None:
     counted = RefusalRates()
     counted.add(responses({"a": ["full"], "b": [None]}))
     counted.add(responses({"a": [None]}, model="other"))
-    made = metrics_table(counted.rates()).to_pylist()
+    made = list(figures(counted.rates()))
     assert len(made) == 2 * 5
-    assert json.loads(made[0]["dims"]) == {"model": "m", "prompt": "explicit", "kind": "full"}
-    assert (made[0]["value"], made[0]["n"], made[0]["status"]) == (0.5, 2, "ok")
-    assert made[0]["low"] < 0.5 < made[0]["high"]
+    assert made[0].dims == {"model": "m", "prompt": "explicit", "kind": "full"}
+    assert (made[0].value, made[0].n, made[0].coverage, made[0].status) == (0.5, 2, 1.0, "ok")
+    assert made[0].low is not None
+    assert made[0].high is not None
+    assert made[0].low < 0.5 < made[0].high
+
+
+def test_texts_that_were_not_written_lower_the_coverage() -> None:
+    table = responses({"a": ["full", None, None], "b": [None]})
+    table = table.set_column(4, "text", pa.array(["x", None, None, "x"], pa.string()))
+    counted = RefusalRates()
+    counted.add(table)
+    (full,) = [figure for figure in figures(counted.rates()) if figure.dims["kind"] == "full"]
+    assert (full.value, full.n, full.coverage) == (1 / 2, 2, 1 / 2)
+    none = table.set_column(4, "text", pa.nulls(4, pa.string())).set_column(3, "refusal_kind", pa.nulls(4, pa.string()))
+    counted = RefusalRates()
+    counted.add(none)
+    assert {(f.value, f.status, f.coverage) for f in figures(counted.rates())} == {(None, "missing_input", 0.0)}

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image, ImageDraw
 
-from jobs.metrics.answers import Answers
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distribution, Distributions
-from jobs.metrics.figure import Figure
-from jobs.metrics.suite import FigureSettings, Known, figures
-from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
+from jobs.metrics.metric import Metric
+from jobs.metrics.suite import MetricSettings, QuestionContext, question_metrics
+from jobs.page.model import FunnelStep, ModelFacts, Page, Picture, PictureRating, TableSummary, Wording
 from jobs.page.thumbnails import thumbnail
 from jobs.tables import table
 
@@ -74,22 +74,22 @@ def distributions(rows: list[dict]) -> list[Distribution]:
     return counted.result()
 
 
-def told() -> list[Figure]:
+def told() -> list[Metric]:
     """The figures of three people and a model on one scale, with a part of too few items."""
     draw = np.random.default_rng(3)
     truth = draw.integers(1, 6, (60, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (60, 4)), 1, 5).astype(float)
     matrix[draw.random((60, 4)) < 0.1] = np.nan
-    answers = Answers.of(matrix, raters=["p1", "p2", "p3", RATERS[0]])
+    answers = RatingTable.of(matrix, raters=["p1", "p2", "p3", RATERS[0]])
     west = np.arange(60) < 8
-    known = Known(
+    known = QuestionContext(
         kinds={"p1": "human", "p2": "human", "p3": "human"},
         picture=np.arange(60),
         target=np.zeros(60, np.int64),
         scale=(1, 5),
         parts={"region": {"East": ~west, "West": west}},
     )
-    made = figures(answers, known, FigureSettings(disaggregate=["region"]))
+    made = question_metrics(answers, known, MetricSettings(disaggregate=["region"]))
     return [figure.at(rubric="century_labels", question="sensitive") for figure in made]
 
 
@@ -149,12 +149,14 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             "2 of 24 pictures could not be decoded.",
         ],
         steps=[
-            Step("Records of WIT", 37_800_000, "records"),
-            Step("Title matches a search term", 1_214_530, "records", "8,412 terms from Wikidata and language models"),
-            Step("One picture a page", 402_118, "records"),
-            Step("Curated", 1_500, "records", "at most 3 pictures an entity"),
-            Step("Pictures fetched", 1_488, "pictures"),
-            Step("Pictures labelled", 24, "pictures"),
+            FunnelStep("Records of WIT", 37_800_000, "records"),
+            FunnelStep(
+                "Title matches a search term", 1_214_530, "records", "8,412 terms from Wikidata and language models"
+            ),
+            FunnelStep("One picture a page", 402_118, "records"),
+            FunnelStep("Curated", 1_500, "records", "at most 3 pictures an entity"),
+            FunnelStep("Pictures fetched", 1_488, "pictures"),
+            FunnelStep("Pictures labelled", 24, "pictures"),
         ],
         tables=[
             TableSummary("records", 1_500, 3),
@@ -165,4 +167,16 @@ def page(data: Sequence[bytes] | None = None) -> Page:
         wording=wording(),
         pictures=pictures(data or [*(drawn(i) for i in range(22)), b"", b"\xff\xd8\xff broken"]),
         pictures_total=1_488,
+        models=[
+            ModelFacts(
+                "Qwen/Qwen2.5-VL-7B-Instruct@main",
+                "model",
+                "Qwen/Qwen2.5-VL-7B-Instruct",
+                "main",
+                "bfloat16",
+                "cascade, transformers 5.23 / torch 2.9.0, cuda",
+                "Apache-2.0",
+            ),
+            ModelFacts("google/gemma-3-12b-it@main", "model", licence="Gemma Terms of Use"),
+        ],
     )

@@ -1,17 +1,18 @@
 """The page in a real browser: what it shows, what it reveals and what it asks the network for."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from dataclasses import replace
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from jobs.page.model import Page, Picture, PictureRating
+from jobs.page.model import FunnelStep, Page, Picture, PictureRating
 from jobs.page.render import render
 from tests.jobs.page import sample
 
@@ -124,3 +125,60 @@ def test_a_phone_needs_no_sideways_scrolling(browse, word):
         "document.body.dataset.width = d.scrollWidth }</script>"
     )
     assert 'data-width="390"' in browse(frame + measure, "--dump-dom")
+
+
+# Sent to the page from outside: boxes of percentages and of what must hold them, in CSS pixels, as text in the page.
+MEASURE = """<script>onload = () => {
+  const inside = document.querySelector('iframe').contentDocument, found = {segments: [], values: []}
+  const box = node => {
+    const range = inside.createRange()
+    range.selectNodeContents(node)
+    const {left, right, top, bottom} = range.getBoundingClientRect()
+    return [left, right, top, bottom]
+  }
+  const frame = node => {
+    const {left, right, top, bottom} = node.getBoundingClientRect()
+    return [left, right, top, bottom]
+  }
+  for (const label of inside.querySelectorAll('.stack b'))
+    if (label.getClientRects().length) found.segments.push([label.textContent, box(label), frame(label.parentElement)])
+  for (const value of inside.querySelectorAll('.value'))
+    found.values.push([value.textContent, box(value), frame(value.closest('td'))])
+  document.body.textContent = JSON.stringify(found)
+}</script>"""
+
+
+def measured(browse, page: Page, width: int) -> dict[str, list]:
+    free = escape(re.sub(r"<meta http-equiv=.*?>", "", render(page)))
+    frame = f'<body><iframe style="width:{width}px;height:800px" srcdoc="{free}"></iframe>{MEASURE}'
+    dom = browse(frame, "--dump-dom", f"--window-size={width + 100},900")
+    body = re.search(r"<body>(.*?)</body>", dom, re.S)
+    assert body is not None
+    return json.loads(unescape(body.group(1)))
+
+
+@pytest.mark.parametrize("width", [390, 760, 1280])
+def test_percentages_are_whole_and_on_their_segments(browse, width):
+    """All that a bar shows lies within it: at 100.0% and >99.9% too, on a phone and on a desk."""
+    page = sample.page()
+    steps = [
+        FunnelStep("All", 1000, "r"),
+        FunnelStep("Kept", 1000, "r"),
+        FunnelStep("Most", 9999, "s"),
+        FunnelStep("Nearly", 9998, "s"),
+    ]
+    rows = [row | {"value": "3", "score": 3.0, "status": "ok"} if row["question"] == "sensitive" else row
+            for row in sample.ratings()]  # fmt: skip
+    kinds = [row | {"value": "yes", "status": "ok"} if row["question"] == "recognisable" else row for row in rows]
+    page = replace(page, pictures=[], steps=steps, distributions=sample.distributions(kinds))
+    found = measured(browse, page, width)
+    assert {"100.0%", ">99.9%"} <= {text for text, _, _ in found["values"]}
+    assert "100.0%" in {text for text, _, _ in found["segments"]}
+    assert len(found["segments"]) > 12
+    for text, (left, right, top, bottom), (from_left, to_right, from_top, to_bottom) in found["segments"]:
+        assert (left + right) / 2 == pytest.approx((from_left + to_right) / 2, abs=1), text
+        assert from_left <= left < right <= to_right, text
+        assert from_top <= top < bottom <= to_bottom, text
+    for text, (left, right, _, _), (from_left, to_right, _, _) in found["values"]:
+        assert from_left - 0.5 <= left < right <= to_right + 0.5, text
+        assert right <= width, text

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from jobs.metrics.distributions import Share
-from jobs.page.model import Page, Picture, PictureRating, Step, TableSummary, Wording
+from jobs.page.model import FunnelStep, Page, Picture, PictureRating, TableSummary, Wording
 from jobs.page.render import kept, link, number, percent, render
 from jobs.page.thumbnails import Thumbnail, thumbnail
 from tests.jobs.page import sample
@@ -73,7 +73,7 @@ def hostile_page():
         lede=HOSTILE,
         provenance=facts,
         notices=[HOSTILE],
-        steps=[Step(HOSTILE, 1, HOSTILE, HOSTILE)],
+        steps=[FunnelStep(HOSTILE, 1, HOSTILE, HOSTILE)],
         tables=[TableSummary(HOSTILE, 1, 1, {HOSTILE: 1})],
         distributions=sample.distributions(rows),
         wording={(HOSTILE, HOSTILE): Wording(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})},
@@ -272,10 +272,16 @@ def test_number():
 
 
 def test_kept_is_of_the_step_before_and_only_of_the_same_unit():
-    steps = [Step("a", 200, "x"), Step("b", 50, "x"), Step("c", 50, "y"), Step("d", 60, "y"), Step("e", 0, "y")]
+    steps = [
+        FunnelStep("a", 200, "x"),
+        FunnelStep("b", 50, "x"),
+        FunnelStep("c", 50, "y"),
+        FunnelStep("d", 60, "y"),
+        FunnelStep("e", 0, "y"),
+    ]
     # 50 / 200; another unit; more than before; 0 / 60
     assert kept(steps) == [None, 0.25, None, None, 0.0]
-    assert kept([Step("a", 0), Step("b", 0)]) == [None, None]
+    assert kept([FunnelStep("a", 0), FunnelStep("b", 0)]) == [None, None]
     assert kept([]) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store import lock
 from jobs.store.locations import find
-from jobs.store.run import Plan, open_run, survey
+from jobs.store.run import TablePlan, open_run, survey
 from jobs.store.units import Unit
 from tests.jobs.store.test_run import begin, complete, contents, plan, write
 
@@ -89,7 +89,7 @@ def test_a_table_is_not_written_where_its_input_lies(out: str, overwrite: bool) 
     complete(plan(out))
     before = contents(out)
     source = next(Path(out).glob("*.parquet"))
-    derived = Plan(out, "node_images", {"rules": 1}, [Unit("a", tuple(find(str(source))))], {}, {}, derived=True)
+    derived = TablePlan(out, "node_images", {"rules": 1}, [Unit("a", tuple(find(str(source))))], {}, {}, derived=True)
     with pytest.raises(InputError, match="this is where the input lies"):
         open_run(derived, resume=True, overwrite=overwrite, retry=[])
     assert contents(out) == before

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from jobs.store.compact_list import CompactList
 from jobs.store.locations import Object
-from jobs.store.packed import Packed
 from jobs.store.reading import open_table
-from jobs.store.run import Plan, TableRun, open_run
+from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
@@ -38,11 +38,11 @@ SHARDS = (10, 1000, 10_000)
 
 def opened(out: str, shards: int) -> TableRun:
     """The run of a table `neighbors` of so many units, as a scan of a corpus opens it."""
-    units = Packed(
+    units = CompactList(
         Unit(f"{n:032x}", (Object(f"/corpus/part-{n:05}.npy", 10**8, f"{n:032x}"),), rows=100) for n in range(shards)
     )
     return open_run(
-        Plan(out, "neighbors", {"by": "hand"}, units, {}, {}, False), resume=True, overwrite=False, retry=[]
+        TablePlan(out, "neighbors", {"by": "hand"}, units, {}, {}, False), resume=True, overwrite=False, retry=[]
     )
 
 

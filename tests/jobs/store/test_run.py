@@ -17,10 +17,10 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.reading import open_table, read_unit
-from jobs.store.run import Plan, TableRun, is_complete, open_run, survey
+from jobs.store.reading import data_objects, open_table, read_unit
+from jobs.store.run import TablePlan, TableRun, is_complete, open_run, survey
 from jobs.store.units import Unit, unit_of_file
-from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Task, UnitWriter
+from jobs.store.writer import REJECTS, REJECTS_HELD, Counts, Reject, UnitTask, UnitWriter
 
 FILES = ("a", "b", "c")
 
@@ -30,16 +30,18 @@ def unit(name: str, *, etag: str = "1", derived: bool = False) -> Unit:
     return Unit(name, (source,)) if derived else unit_of_file(source)
 
 
-def plan(out: str, **changes: Any) -> Plan:
-    made = Plan(out, "node_images", {"rules": {"x": 1}}, [unit(f) for f in FILES], {"key": "value"}, {}, derived=False)
+def plan(out: str, **changes: Any) -> TablePlan:
+    made = TablePlan(
+        out, "node_images", {"rules": {"x": 1}}, [unit(f) for f in FILES], {"key": "value"}, {}, derived=False
+    )
     return replace(made, **changes)
 
 
-def begin(made: Plan, *, resume: bool = True, overwrite: bool = False, retry: Sequence[str] = ()) -> TableRun:
+def begin(made: TablePlan, *, resume: bool = True, overwrite: bool = False, retry: Sequence[str] = ()) -> TableRun:
     return open_run(made, resume=resume, overwrite=overwrite, retry=retry)
 
 
-def write(run: TableRun, task: Task, rows: int = 2, *, rejected: int = 0) -> None:
+def write(run: TableRun, task: UnitTask, rows: int = 2, *, rejected: int = 0) -> None:
     name = task.unit.inputs[0].uri.rsplit("/", 1)[-1]
     with UnitWriter(run.target, task) as writer:
         writer.counts.rows_in = rows + rejected + 1
@@ -51,7 +53,7 @@ def write(run: TableRun, task: Task, rows: int = 2, *, rejected: int = 0) -> Non
             writer.write(pa.table({"node_id": ids, "image_id": ids}))
 
 
-def complete(made: Plan, **options: Any) -> dict[str, Any]:
+def complete(made: TablePlan, **options: Any) -> dict[str, Any]:
     run = begin(made, **options)
     for task in run.todo:
         write(run, task)
@@ -268,7 +270,7 @@ def test_a_footer_of_garbage_is_a_broken_object(out: str) -> None:
 
 
 def test_a_changed_parent_gives_a_new_generation(out: str) -> None:
-    def derived(etag: str) -> Plan:
+    def derived(etag: str) -> TablePlan:
         return plan(out, units=[unit("a", derived=True), unit("b", etag=etag, derived=True)], derived=True)
 
     complete(derived("1"))
@@ -309,7 +311,7 @@ def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
     again = begin(made, retry=["error", "truncated"])
     (task,) = again.todo
     assert (task.unit.inputs[0].uri, task.generation, task.retry) == ("/corpus/a", 1, ("error", "truncated"))
-    assert Task.from_json(task.to_json()) == task
+    assert UnitTask.from_json(task.to_json()) == task
     with UnitWriter(again.target, task) as writer:
         writer.counts.rows_in = 2
         writer.write(pictures(["ok", "ok"]))
@@ -404,3 +406,47 @@ def test_a_table_of_a_newer_remine_is_refused(out: str) -> None:
         pq.write_table(read.replace_schema_metadata({**read.schema.metadata, **changed}), victim)
         with pytest.raises(InputError, match=said):
             open_table(out)
+
+
+def test_each_retry_keeps_the_generations_before_it(out: str) -> None:
+    made = plan(out, table="images", units=[unit("a")])
+    for statuses in (["error", "error"], ["error", "ok"], ["ok", "ok"]):
+        run = begin(made, retry=["error"])
+        (task,) = run.todo
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = 2
+            writer.write(pictures(statuses))
+        manifest = run.finish()
+    (one,) = manifest["units"]
+    assert one["generation"] == 2
+    assert [r["generation"] for r in one["retired"]] == [0, 1]
+    assert [r["counts"]["status"] for r in one["retired"]] == [{"error": 2}, {"error": 1, "ok": 1}]
+
+
+@pytest.mark.parametrize(
+    ("counts", "balances"),
+    [
+        (Counts(rows_in=2, rows_out=2), True),
+        (Counts(rows_in=2, rows_out=2, status=Counter(ok=2)), True),
+        (Counts(rows_in=2, rows_out=2, status=Counter(ok=1)), False),
+        (Counts(rows_in=3, rows_out=2, filtered=Counter(rule=1)), True),
+        (Counts(rows_in=3, rows_out=2), False),
+    ],
+)
+def test_counts_balance_if_every_row_is_accounted_for(counts: Counts, balances: bool) -> None:
+    assert counts.balances() is balances
+
+
+def test_hidden_names_and_folders_hold_no_data_objects(out: str) -> None:
+    names = ["a.parquet", ".b.parquet", ".ipynb_checkpoints/c.parquet", "_rejects/d.parquet", "x/e.parquet", "f.txt"]
+    listed = [Object(f"{out}/{name}", 1, "") for name in names]
+    assert [o.uri for o in data_objects(out, listed)] == [f"{out}/a.parquet", f"{out}/x/e.parquet"]
+
+
+def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> None:
+    complete(plan(f"{out}/_partial/one"))
+    with pytest.raises(InputError, match="no table here"):
+        open_table(out)
+    complete(plan(f"{out}/two"))
+    with pytest.raises(InputError, match="a folder of some: two; name one of them"):
+        open_table(out)

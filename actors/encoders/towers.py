@@ -1,0 +1,122 @@
+"""One face for the encoders of open_clip and of transformers: picture geometry, and the loaded model."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from actors.devices import DTYPES
+from actors.encoders.facts import EncoderSource, Preprocessing, complete, find_source, geometry, pinned_weights
+from actors.encoders.transformers_encoders import HubEncoder, exponential, is_hub_encoder
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+
+class Geometry(NamedTuple):
+    """What happens to a picture on a CPU."""
+
+    resize: "Callable[[Image.Image], np.ndarray]"  # to [height, width, 3] uint8
+    size: tuple[int, int]  # height, width
+    shortest: bool  # brought to size by the shorter side, then cropped
+
+
+class Tower(Protocol):
+    """A loaded encoder; features are not yet normalised."""
+
+    dim: int
+    size: tuple[int, int]  # height, width of its pictures
+    logit_scale: float | None  # what cosines are multiplied with before the softmax or sigmoid it was trained with
+
+    def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
+        """[n, dim], of uint8 [n, 3, height, width] on the model's device."""
+
+    def texts(self, texts: Sequence[str]) -> "torch.Tensor":
+        """[n, dim], on the model's device."""
+
+
+def find_geometry(model: str, pretrained: str | None) -> Geometry:
+    """How a model's pictures are brought to size. Raises as `actors.encoders.facts.encoder_facts`."""
+    if is_hub_encoder(model):
+        found = HubEncoder(model, pretrained)
+        return Geometry(found.resize, found.size, found.shortest)
+    preprocessing = find_source(model, pretrained).preprocessing
+    resize = geometry(preprocessing)
+    return Geometry(lambda picture: np.asarray(resize(picture)), preprocessing.size, preprocessing.resize == "shortest")
+
+
+def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dtype: str) -> Tower:
+    """Load a model, from safetensors wherever it has them and never by unpickling code.
+
+    Raises:
+        ValueError, OSError: as `actors.encoders.facts.encoder_facts`.
+        RuntimeError: the weights cannot be loaded, or would be preprocessed in another way than announced.
+    """
+    import torch
+
+    if is_hub_encoder(model):
+        return HubEncoder(model, pretrained).load(device=device, dtype=getattr(torch, dtype))
+    return OpenClipTower(find_source(model, pretrained), device=device, dtype=dtype)
+
+
+class OpenClipTower:
+    """An encoder of open_clip."""
+
+    def __init__(self, source: EncoderSource, *, device: "torch.device", dtype: str) -> None:
+        import open_clip
+        import torch
+
+        from actors import onednn
+
+        precision, wanted = DTYPES[dtype], source.preprocessing
+        pretrained = pinned_weights(source) if source.commit else source.pretrained
+        self._model = open_clip.create_model(
+            source.model,
+            pretrained,
+            precision=precision,
+            device=device,
+            force_preprocess_cfg=_cfg(wanted) if (pretrained or "").endswith(".safetensors") else None,
+            require_pretrained=True,
+            weights_only=True,
+        ).eval()
+        onednn.speed_up(self._model)
+        own = self._model.visual.preprocess_cfg
+        loaded = Preprocessing(**complete(own, own["size"]))
+        if loaded != wanted:
+            raise RuntimeError(f"{source.model}: open_clip preprocesses with {loaded}, its config says {wanted}")
+        shape = (1, 3, 1, 1)
+        self._mean = torch.tensor(loaded.mean, device=device).view(shape)
+        self._std = torch.tensor(loaded.std, device=device).view(shape)
+        self._dtype = open_clip.get_input_dtype(precision) or torch.float32
+        self._tokenizer: Callable[[list[str]], torch.Tensor] | None = None
+        self._source, self._device = source, device
+        self.dim, self.size = int(source.config["embed_dim"]), loaded.size
+        self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
+
+    def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
+        """[n, dim], of uint8 [n, 3, height, width] on the model's device."""
+        import torch
+
+        # ToTensor and Normalize in torchvision's own order of operations, for the same bits.
+        scaled = pixels.to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
+        return self._model.encode_image(scaled.to(self._dtype))
+
+    def texts(self, texts: Sequence[str]) -> "torch.Tensor":
+        """[n, dim]; cleaned, cut and padded as the model's config says."""
+        import open_clip
+
+        if self._tokenizer is None:
+            self._tokenizer = open_clip.get_tokenizer(self._source.model)
+        return self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+
+
+def _cfg(wanted: Preprocessing) -> dict[str, object]:
+    """As open_clip names them."""
+    return {
+        "mean": wanted.mean,
+        "std": wanted.std,
+        "interpolation": wanted.interpolation,
+        "resize_mode": wanted.resize,
+        "fill_color": wanted.fill,
+    }

@@ -1,0 +1,128 @@
+"""What the containers of pictures say of themselves, without decoding: whether the file is whole, lossy, decodable."""
+
+import io
+from collections.abc import Callable
+from typing import Literal
+
+from PIL import Image, TiffImagePlugin
+
+BIG_TIFF = 43  # the version in the header of a TIFF with 64-bit offsets; 42 in others
+_LOSSY = ("JPEG", "MPO", "AVIF")  # WebP and JPEG 2000 are either, as their bytes say
+_SAMPLE_FORMATS = {1: "unsigned", 2: "signed", 3: "floating-point", 5: "complex", 6: "complex floating-point"}
+
+
+def is_lossy(found: str, data: bytes) -> bool:
+    """Whether a picture of format `found` (Pillow's word) lost information when it was encoded. AVIF counts as lossy:
+    its header does not tell."""
+    if found == "WEBP":
+        return not _webp_is_lossless(data)
+    if found == "JPEG2000":
+        return not _jpeg2000_is_reversible(data)
+    return found in _LOSSY
+
+
+def _webp_is_lossless(data: bytes) -> bool:
+    """Whether the first frame is coded without loss (chunk VP8L of the WebP container specification, not VP8)."""
+    at = 12
+    while at + 8 <= len(data):
+        kind, length = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        if kind in (b"VP8 ", b"VP8L"):
+            return kind == b"VP8L"
+        # A frame of an animation holds chunks of its own, after 16 bytes of position, duration and flags.
+        at += 8 + (16 if kind == b"ANMF" else length + length % 2)
+    return False
+
+
+def _jpeg2000_is_reversible(data: bytes) -> bool:
+    """Whether the codestream uses the reversible 5-3 wavelet (ISO/IEC 15444-1, A.6.1: the last byte of marker COD)."""
+    at = data.find(b"\xff\x4f\xff\x51")  # SOC and SIZ begin every codestream
+    at = at + 2 if at >= 0 else len(data)
+    while data[at : at + 1] == b"\xff" and (marker := data[at + 1 : at + 2]) != b"\x90":  # SOT ends the main header
+        if marker == b"\x52":
+            return data[at + 13 : at + 14] == b"\x01"
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return False
+
+
+def ends_early(data: bytes, found: str) -> bool:
+    """Whether the file stops before the end that its own structure announces, as far as that is easily seen."""
+    last, body = data[-64:], data.rstrip(b"\0")
+    seen: dict[str, Callable[[], bool]] = {
+        "JPEG": lambda: b"\xff\xd9" not in last,
+        "MPO": lambda: b"\xff\xd9" not in last,
+        "PNG": lambda: b"IEND" not in last,
+        "GIF": lambda: not body.endswith(b";"),
+        "WEBP": lambda: int.from_bytes(data[4:8], "little") + 8 > len(data),
+        "TIFF": lambda: _tiff_ends_early(data),
+        "AVIF": lambda: _boxes_end_early(data),
+        "JPEG2000": lambda: not body.endswith(b"\xff\xd9") if data.startswith(b"\xff\x4f") else _boxes_end_early(data),
+    }
+    return seen[found]() if found in seen else False
+
+
+def _boxes_end_early(data: bytes) -> bool:
+    """Walk the boxes of an ISO media file: length (4 bytes), type (4), then 8 bytes of length where the first is 1."""
+    at = 0
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if length == 0:  # to the end of the file; a JPEG 2000 codestream then has an end of its own
+            return data[at + 4 : at + 8] == b"jp2c" and not data.rstrip(b"\0").endswith(b"\xff\xd9")
+        if length == 1:
+            length = int.from_bytes(data[at + 8 : at + 16], "big")
+        if length < 8:
+            return False
+        at += length
+    return at > len(data)
+
+
+def _tiff_tags(data: bytes) -> TiffImagePlugin.ImageFileDirectory_v2:
+    """The first directory of a TIFF, read without Pillow's check whether it can decode the picture.
+
+    Raises:
+        Exception: whatever Pillow raises on a damaged directory.
+    """
+    tags = TiffImagePlugin.ImageFileDirectory_v2(data[: 16 if BIG_TIFF in data[2:4] else 8])
+    stream = io.BytesIO(data)
+    stream.seek(tags.next)
+    tags.load(stream)
+    return tags
+
+
+def tiff_directory_ends_early(data: bytes) -> bool:
+    """Whether the entries of a TIFF's first directory go past the end: Pillow takes those that are left, and a picture
+    that has lost its sample format is another picture."""
+    order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
+    big = int.from_bytes(data[2:4], order) == BIG_TIFF
+    offset, count, entry = (8, 8, 20) if big else (4, 2, 12)  # where the directory's place is, and the sizes in it
+    start = int.from_bytes(data[offset : offset + (8 if big else 4)], order)
+    entries = int.from_bytes(data[start : start + count], order)
+    return start + count + entries * entry > len(data)
+
+
+def _tiff_ends_early(data: bytes) -> bool:
+    if tiff_directory_ends_early(data):
+        return True
+    try:
+        tags = _tiff_tags(data)
+        starts, lengths = (tags.get(273) or tags[324]), (tags.get(279) or tags[325])
+        return any(start + length > len(data) for start, length in zip(starts, lengths, strict=True))
+    except Exception:  # a directory that cannot be read lies, most often, behind the end
+        return True
+
+
+def tiff_not_decoded(data: bytes) -> str | None:
+    """What keeps Pillow from decoding a whole TIFF, in words: its compression or its kind of samples; None if neither
+    does, so that the file is damaged."""
+    try:
+        tags = _tiff_tags(data)
+        if (compression := tags.get(259, 1)) not in TiffImagePlugin.COMPRESSION_INFO:
+            return f"compression {compression}"
+        bits, kind = max(tags.get(258, (1,))), _SAMPLE_FORMATS.get(tags.get(339, (1,))[0], "unknown")
+        Image.OPEN["TIFF"][0](io.BytesIO(data), "")
+    except SyntaxError as error:
+        if "unknown pixel mode" not in str(error):
+            return None
+        return f"samples of {bits} bits ({kind}; photometric interpretation {tags.get(262, 0)})"
+    except Exception:  # damage has many forms
+        return None
+    return None

@@ -1,0 +1,220 @@
+"""How large a model sees a picture: one upper and one lower bound of its pixels, for every family of models.
+
+The bounds count width x height of the picture itself, aspect ratio kept. Padding, and the small overview that tiling
+models add, are not counted. How a bound reaches the model depends on what its image processor can do:
+
+- Qwen2.5-VL and Qwen3-VL take the bounds as parameters of their own resize: the picture is resampled once.
+- SmolVLM and Idefics3 scale every picture, also a small one, to one longest edge and cut it into square tiles: they are
+  given the largest longest edge whose tiles stay within the bound, one tile at the least.
+- LLaVA-NeXT (Pangea), mllama and Gemma 3 have fixed sizes. Where the largest of them is within the bound they get the
+  picture as it is; else the picture is resampled to the bound first, and the processor scales the result to its size.
+- An image processor that is not known here gets the picture resampled to the bound.
+
+A bound of the processor's own that is tighter stays in force.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+# 1,280 tokens of 28 x 28 pixels: the upper end of the range that Qwen's model cards recommend against the default.
+DEFAULT_MAX_PIXELS = 1280 * 28 * 28
+
+
+@dataclass(frozen=True)
+class PixelBounds:
+    """The least and the most pixels (width x height) of a picture as a model sees it; None: what its processor does.
+
+    Raises:
+        ValueError: a bound that is not a positive integer, or min_pixels above max_pixels.
+    """
+
+    max_pixels: int | None = None
+    min_pixels: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_pixels", "min_pixels"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ValueError(f"{name}={value}: must be an integer of at least 1, or null")
+        if self.max_pixels is not None and self.min_pixels is not None and self.min_pixels > self.max_pixels:
+            raise ValueError(f"min_pixels={self.min_pixels}: must not exceed max_pixels={self.max_pixels}")
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """(width, height) of a picture of this size once it is within the bounds, aspect ratio kept."""
+        pixels = width * height
+        if self.max_pixels is not None and pixels > self.max_pixels:
+            return _within(self.max_pixels, width, height)
+        if self.min_pixels is not None and pixels < self.min_pixels:
+            scale = math.sqrt(self.min_pixels / pixels)
+            width, height = math.ceil(width * scale), math.ceil(height * scale)
+            if self.max_pixels is not None and width * height > self.max_pixels:  # rounded up past it
+                return _within(self.max_pixels, width, height)
+        return width, height
+
+
+NO_BOUNDS = PixelBounds()
+
+
+def _within(most: int, width: int, height: int) -> tuple[int, int]:
+    # In integers, since a floating-point root may end one pixel above the bound.
+    narrower = max(1, math.isqrt(most * width // height))
+    lower = max(1, math.isqrt(most * height // width))
+    return min(narrower, most), min(lower, most)
+
+
+class PictureSizer:
+    """Brings pictures within bounds for one image processor, and says what the processor is to be called with.
+
+    Args:
+        processor: a model's processor, as transformers loads it; one without an image processor changes nothing.
+        bounds: of the pictures' pixels.
+    """
+
+    def __init__(self, processor: Any, bounds: PixelBounds) -> None:
+        self.bounds = bounds
+        self._images = getattr(processor, "image_processor", None)
+        name = type(self._images).__name__
+        self._way = next((way for prefix, way in _WAYS.items() if name.startswith(prefix)), _unknown)
+
+    def __call__(self, pictures: Sequence[Image.Image]) -> tuple[list[Image.Image], dict[str, Any]]:
+        """(pictures, options of the image processor for a call with all of them).
+
+        Args:
+            pictures: RGB.
+        """
+        if not pictures or self._images is None or self.bounds == NO_BOUNDS:
+            return list(pictures), {}
+        sizes, options = self._way(self._images, self.bounds, [picture.size for picture in pictures])
+        return [_resized(picture, size) for picture, size in zip(pictures, sizes, strict=True)], options
+
+
+def _resized(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
+    if size == picture.size:
+        return picture
+    smaller = size[0] * size[1] < picture.width * picture.height
+    return picture.resize(size, Image.Resampling.LANCZOS if smaller else Image.Resampling.BICUBIC)
+
+
+_Size = tuple[int, int]  # width, height
+# A way: (image processor, bounds, sizes of a prompt's pictures) -> (sizes to resample them to, options of the call).
+_Way = Callable[[Any, PixelBounds, Sequence[_Size]], tuple[list[_Size], dict[str, Any]]]
+
+
+def _unknown(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    return [bounds.size(*size) for size in sizes], {}
+
+
+def _by_area(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    """Bounds of the processor's own, which calls them edges and means areas.
+
+    It rounds both edges up to whole cells where it enlarges, which may pass the upper bound: such pictures are brought
+    to the lower bound beforehand.
+    """
+    own_least, own_most = int(images.size["shortest_edge"]), int(images.size["longest_edge"])
+    most = min(own_most, bounds.max_pixels or own_most)
+    least = min(max(own_least, bounds.min_pixels or own_least), most)
+    cell = int(images.patch_size) * int(images.merge_size)
+    made = list(sizes)
+    if any(_enlarged(size, cell=cell, least=least) > most for size in sizes):
+        made, least = [PixelBounds(most, least).size(*size) for size in sizes], 1
+    options = {} if (least, most) == (own_least, own_most) else {"shortest_edge": least, "longest_edge": most}
+    return made, {"size": options} if options else {}
+
+
+def _enlarged(size: _Size, *, cell: int, least: int) -> int:
+    """Pixels of a picture enlarged to `least` in whole cells, as transformers' `smart_resize` does; 0 if it is not."""
+    if round(size[0] / cell) * round(size[1] / cell) * cell * cell >= least:
+        return 0
+    scale = math.sqrt(least / (size[0] * size[1]))
+    return math.ceil(size[0] * scale / cell) * math.ceil(size[1] * scale / cell) * cell * cell
+
+
+def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    """Square tiles of a picture whose longest edge is fixed; the pictures of one prompt share the smallest edge."""
+    tile, own = int(images.max_image_size["longest_edge"]), int(images.size["longest_edge"])
+    if bounds.max_pixels is None or not getattr(images, "do_image_splitting", True):
+        return _up_to(tile * tile, bounds, sizes), {}
+    edge = min(_largest_edge(size, tile=tile, own=own, most=bounds.max_pixels) for size in sizes)
+    made = _up_to(tile * tile if edge == tile else bounds.max_pixels, bounds, sizes)
+    return made, {} if edge == own else {"size": {"longest_edge": edge}}
+
+
+def _largest_edge(size: _Size, *, tile: int, own: int, most: int) -> int:
+    """The longest edge for a picture of `size`: the processor's own, else the most whole tiles within the bound."""
+    for edge in [own, *range(tile * ((own - 1) // tile), tile, -tile)]:
+        shorter = edge * min(size) // max(size)
+        shorter += shorter % 2  # as these processors round
+        columns = -(-edge // tile)
+        rows = -(-(columns * tile * shorter // edge) // tile)
+        if columns * rows * tile * tile <= most:
+            return edge
+    return tile
+
+
+def _by_grid(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    grids = [(int(width), int(height)) for height, width in images.image_grid_pinpoints]
+    most = bounds.max_pixels
+    if most is None or max(width * height for width, height in grids) <= most:
+        return _up_to(0, bounds, sizes), {}
+    return [_before_grid(bounds.size(*size), grids=grids, most=most) for size in sizes], {}
+
+
+def _before_grid(size: _Size, *, grids: Sequence[_Size], most: int) -> _Size:
+    """The largest size from which the processor makes no more than `most` pixels; `size` itself where there is none.
+
+    A picture is scaled up or down to the grid that keeps most of it, so that one a little smaller than the bound may
+    end far above it.
+    """
+    fits = sorted({_fit(size, grid) for grid in grids}, key=lambda fit: -fit[0] * fit[1])
+    for candidate in [size, *(fit for fit in fits if fit[0] * fit[1] <= size[0] * size[1])]:
+        width, height = _fit(candidate, _chosen_grid(candidate, grids))
+        if width * height <= most:
+            return candidate
+    return size
+
+
+def _fit(size: _Size, grid: _Size) -> _Size:
+    scale = min(grid[0] / size[0], grid[1] / size[1])
+    return max(1, min(grid[0], int(size[0] * scale))), max(1, min(grid[1], int(size[1] * scale)))
+
+
+def _chosen_grid(size: _Size, grids: Sequence[_Size]) -> _Size:
+    """As transformers' `select_best_resolution`: most of the picture kept, then least of the grid left over."""
+
+    def kept(grid: _Size) -> tuple[int, int]:
+        width, height = _fit(size, grid)
+        pixels = min(width * height, size[0] * size[1])
+        return pixels, pixels - grid[0] * grid[1]
+
+    return max(grids, key=kept)
+
+
+def _by_tiles(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    return _up_to(images.max_image_tiles * images.size["height"] * images.size["width"], bounds, sizes), {}
+
+
+def _by_square(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
+    if getattr(images, "do_pan_and_scan", None):  # crops of the whole picture, each of them scaled
+        return _unknown(images, bounds, sizes)
+    return _up_to(images.size["height"] * images.size["width"], bounds, sizes), {}
+
+
+def _up_to(largest: int, bounds: PixelBounds, sizes: Sequence[_Size]) -> list[_Size]:
+    """Sizes for a processor that itself scales a picture to `largest` pixels at the most."""
+    if bounds.max_pixels is not None and largest <= bounds.max_pixels:
+        bounds = PixelBounds(None, bounds.min_pixels)
+    return [bounds.size(*size) for size in sizes]
+
+
+_WAYS: dict[str, _Way] = {  # beginnings of the names of transformers' image processors
+    "Qwen2VL": _by_area,
+    "SmolVLM": _by_edge,
+    "Idefics3": _by_edge,
+    "LlavaNext": _by_grid,
+    "Mllama": _by_tiles,
+    "Gemma3": _by_square,
+}

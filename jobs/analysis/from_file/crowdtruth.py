@@ -1,0 +1,55 @@
+"""CrowdTruth 2.0 of the judgements of a file."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from jobs.analysis.from_file.columns import check_named, read_rows
+from jobs.analysis.from_file.config import AnalyzeConfig
+from jobs.errors import InputError
+from jobs.metrics.crowdtruth import CrowdTruthTask
+from jobs.metrics.metric import Metric
+from jobs.metrics.suite import MAX_LINES
+from jobs.runtime.console import say
+
+
+def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+    """One vector a judgement; of several by one worker of one unit the last counts, as in the reference."""
+    given: dict[tuple[str, str], frozenset[str]] = {}
+    asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
+    for batch in read_rows(cfg, uri, columns):
+        check_named(uri, batch, ("item", "rater"))
+        cells = zip(batch["item"].to_pylist(), batch["rater"].to_pylist(), batch["value"].to_pylist(), strict=True)
+        for unit, worker, cell in cells:
+            asked_of_unit[unit] += 1
+            asked_of_worker[worker] += 1
+            parts = cell.split(cfg.separator) if cell and cfg.separator else [cell or ""]
+            picked = frozenset(part.strip() for part in parts if part.strip())
+            if picked or cfg.empty:
+                given[unit, worker] = picked or frozenset([cfg.empty or ""])
+    occur = sorted({annotation for picked in given.values() for annotation in picked})
+    closed = cfg.annotations or occur
+    if strange := [annotation for annotation in occur if annotation not in closed]:
+        raise InputError(f"{uri}: annotation {strange[0]!r} is not in annotations={list(closed)}")
+    if len(occur) > MAX_LINES:
+        raise InputError(f"{uri}: {len(occur)} different annotations in columns.value: not a closed task")
+    asked = asked_of_worker.total()
+    if left := asked - len(given):
+        say(f"{left} of {asked} judgements are empty or given again by the same worker; they do not count")
+    units, workers = sorted(asked_of_unit), sorted(asked_of_worker)
+    of_unit, of_worker, place = ({name: code for code, name in enumerate(names)} for names in (units, workers, closed))
+    vectors = np.zeros((len(given), len(closed)))
+    for line, picked in enumerate(given.values()):
+        vectors[line, [place[annotation] for annotation in picked]] = 1
+    task = CrowdTruthTask(
+        unit=np.array([of_unit[u] for u, _ in given], np.int64),
+        worker=np.array([of_worker[w] for _, w in given], np.int64),
+        vectors=vectors,
+        units=units,
+        workers=workers,
+        annotations=closed,
+        asked_of_unit=np.array([asked_of_unit[u] for u in units], np.int64),
+        asked_of_worker=np.array([asked_of_worker[w] for w in workers], np.int64),
+    )
+    yield from task.figures(stop=cfg.figures.stop)

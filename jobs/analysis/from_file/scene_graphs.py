@@ -1,0 +1,73 @@
+"""Scene graphs (DSG) of a file of a model's answers, and people's ratings of the pictures from another."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow.compute as pc
+
+from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows
+from jobs.analysis.from_file.config import AnalyzeConfig
+from jobs.corpora.ratings_file import batches, chosen
+from jobs.errors import InputError
+from jobs.metrics import dsg
+from jobs.metrics.metric import Metric
+from jobs.runtime.console import say
+from jobs.store import locations
+
+
+def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+    pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
+    for batch in read_rows(cfg, uri, columns):
+        check_named(uri, batch, ("item", "question"))
+        for line in batch.to_pylist():
+            name = dsg.id_of(line["question"])
+            if name in pictures[line["item"]]:
+                raise InputError(
+                    f"{uri}: picture {line['item']!r} has question {name!r} twice; "
+                    "name one model's rows with where.COLUMN=, or more columns with columns.item="
+                )
+            pictures[line["item"]][name] = dsg.DsgQuestion(
+                question=name,
+                parents=dsg.parents_of(line.get("parents")),
+                valid=_is_valid(uri, line.get("valid")),
+                answer=line["value"],
+            )
+    if not pictures:
+        raise InputError(f"{uri}: no question" + (" (where= leaves none)" if cfg.where else ""))
+    strange = sorted({p for own in pictures.values() for q in own.values() for p in q.parents if p not in own})
+    if strange:
+        say(f"{len(strange)} parents are no question of their picture and ask for nothing, as {strange[0]!r}")
+    people = _people(cfg) if cfg.people else {}
+    if people:
+        if not people.keys() & pictures.keys():
+            example = next(iter(people)), next(iter(pictures))
+            raise InputError(f"people= and input= share no picture, as in {example[0]!r} and {example[1]!r}")
+        pictures = {name: own for name, own in pictures.items() if name in people}
+    yield from dsg.dsg_metrics({name: list(own.values()) for name, own in pictures.items()}, people)
+
+
+def _is_valid(uri: str, word: str | None) -> bool:
+    plain = dsg.id_of((word or "yes").casefold())
+    if plain in dsg.YES | {"valid", "t"}:
+        return True
+    if plain in dsg.NO | {"invalid", "f"}:
+        return False
+    raise InputError(f"{uri}: columns.valid= says {word!r} of a question, which is neither yes nor no")
+
+
+def _people(cfg: AnalyzeConfig) -> dict[str, float]:
+    """picture -> mean rating."""
+    uri = locations.find(cfg.people or "")[0].uri
+    given: dict[str, list[float]] = defaultdict(list)
+    for batch in batches(uri, encoding=cfg.encoding):
+        names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
+        rows = chosen(uri, batch, names, {})
+        scores = as_numbers(rows["value"])
+        strange = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
+        if len(strange):
+            raise InputError(f"{uri}: people_columns.value is no number, as {strange[0].as_py()!r}")
+        for item, score in zip(rows["item"].to_pylist(), scores.to_pylist(), strict=True):
+            if item is not None and score is not None:
+                given[item].append(score)
+    return {item: float(np.mean(scores)) for item, scores in given.items()}

@@ -1,0 +1,382 @@
+"""Ratings of any number as compact codes: one file a question in a temporary folder, read back a question at a time.
+
+Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes a rating and 12 an
+item, at the peak about 50 a rating with all figures; it is put in order a part of its items at a time. Items are told
+apart by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from actors.status import STATUSES, Status
+from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.store.spool import Spool
+
+Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
+Hashes = NDArray[np.uint64]
+ROW = np.dtype(
+    [
+        ("item", "u8"),
+        ("target", "i4"),
+        ("rater", "i4"),
+        ("value", "i4"),
+        ("sample", "i4"),
+        ("status", "i1"),
+        ("score", "f8"),
+    ]
+)
+PART = 1 << 21  # rows of a question that are put in order at once
+OPEN = 256  # files kept open; a table of more questions is a mistake, and slower
+_CODES = {status: place for place, status in enumerate(STATUSES)}
+_OK = _CODES[Status.OK]
+
+
+def item_hashes(ids: Sequence[str] | pa.Array | pa.ChunkedArray) -> Hashes:
+    """uint64[n]: 64-bit hashes of ids, the same in every run."""
+    from pandas.util import hash_array
+
+    values = ids.to_pylist() if isinstance(ids, pa.Array | pa.ChunkedArray) else list(ids)
+    return np.asarray(hash_array(np.array(values, dtype=object), categorize=False), np.uint64)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The ratings of one question.
+
+    Attributes:
+        answers: the ok ones; its items are the pairs of item and target that were asked about.
+        item: uint64[items], the hash of each pair's item; target: int[items], index into `targets`.
+        ended: rater -> its ratings by status; `double`: pairs with more than one rating, of any status.
+    """
+
+    key: Key
+    answers: RatingTable
+    item: Hashes
+    target: NDArray[np.int32]
+    targets: tuple[str, ...]
+    ended: Mapping[str, Counter[str]]
+    double: int
+
+    @property
+    def statuses(self) -> Counter[str]:
+        """All ratings by status."""
+        return sum(self.ended.values(), start=Counter())
+
+
+class Reduction:
+    """Takes batches of `ratings`; a context manager that removes its folder.
+
+    Args:
+        by: further columns that tell questions apart, of condition, method and order.
+        keep_ids: remember the ids behind the hashes (memory grows with the items).
+    """
+
+    def __init__(self, *, by: Sequence[str] = (), keep_ids: bool = False) -> None:
+        self._by = ("rubric", "question", *by)
+        self._folder = Spool("ratings")
+        self._files: dict[Key, IO[bytes]] = {}
+        self._values: dict[Key, dict[str, int]] = {}
+        self._raters: dict[str, int] = {}
+        self._targets: dict[str, int] = {}
+        self.methods: dict[str, set[str]] = {}  # rater -> how its ratings were made
+        self.ids: dict[int, str] | None = {} if keep_ids else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files.values():
+            file.close()
+        self._folder.cleanup()
+
+    @property
+    def folder(self) -> Path:
+        """Where the codes lie while this is open."""
+        return self._folder.path
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns that tell questions apart beside rubric and question."""
+        return self._by[2:]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `ratings` that `add` needs."""
+        own = ["item_id", "target", "rater", "method", "sample", "value", "score", "status"]
+        return list(dict.fromkeys([*own, *self._by]))
+
+    @property
+    def keys(self) -> list[Key]:
+        """The questions met, sorted."""
+        return sorted(self._values)
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """All raters, in the order of their codes."""
+        return tuple(self._raters)
+
+    def add(self, batch: pa.Table) -> None:
+        """Write a batch as codes. It is checked by `Distributions.add`, which has read it before."""
+        if not batch.num_rows:
+            return
+        rows = np.empty(batch.num_rows, ROW)
+        ids, place = _encoded(batch["item_id"])
+        hashes = item_hashes(ids)
+        rows["item"] = hashes[place]
+        if self.ids is not None:
+            self.ids.update(zip(hashes.tolist(), ids, strict=True))
+        rows["target"] = _coded(batch["target"], self._targets)
+        rows["rater"] = _coded(batch["rater"], self._raters)
+        rows["status"] = _coded(batch["status"], dict(_CODES))
+        rows["sample"] = batch["sample"].to_numpy()
+        rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        for rater, method in _pairs(batch, ["rater", "method"]):
+            self.methods.setdefault(rater, set()).add(method)
+        answers, given = _encoded(batch["value"])
+        for key, mine in self._split(batch):
+            part = rows[mine]
+            part["value"] = self._value_codes(key, answers, given[mine])
+            self._file(key).write(part.tobytes())
+
+    def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
+        """The rows of each question in the batch."""
+        names, code = [], np.zeros(batch.num_rows, np.int64)
+        for column in self._by:
+            values, place = _encoded(batch[column])
+            names.append(values)
+            code = code * len(values) + place
+        found, place = np.unique(code, return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        for number, mine in zip(found, np.split(order, np.cumsum(np.bincount(place))[:-1]), strict=True):
+            key: list[str] = []
+            for values in reversed(names):
+                number, at = divmod(int(number), len(values))  # noqa: PLW2901
+                key.insert(0, values[at])
+            yield tuple(key), mine
+
+    def _value_codes(self, key: Key, answers: list[Any], given: NDArray[np.int64]) -> NDArray[np.int64]:
+        known = self._values.setdefault(key, {})
+        code = np.full(len(answers), -1, np.int64)
+        for place in np.unique(given):
+            answer = answers[place]
+            # one more than a closed set may have is remembered, which tells that it is none
+            if answer is not None and (answer in known or len(known) <= MAX_LEVELS):
+                code[place] = known.setdefault(answer, len(known))
+        return code[given]
+
+    def _file(self, key: Key) -> IO[bytes]:
+        if key not in self._files:
+            if len(self._files) >= OPEN:
+                oldest = next(iter(self._files))
+                self._files.pop(oldest).close()
+            self._files[key] = self._path(key).open("ab")
+        return self._files[key]
+
+    def _path(self, key: Key) -> Path:
+        return self.folder / f"{list(self._values).index(key)}.codes"
+
+    def question(self, key: Key, *, order: Sequence[str] = (), countries: Mapping[str, str] | None = None) -> Reduced:
+        """One question's ratings; what a rater gave twice (samples, layouts) is put together.
+
+        The score is then the mean of the scores, the value that of the lowest sample.
+
+        Args:
+            order: the answers in the rubric's order; others follow by name.
+            countries: rater -> target, for ratings without a target beside others with one (people of a country).
+        """
+        if key in self._files:
+            self._files[key].flush()
+        present, n = self._present(key)
+        names, double = self.raters, 0
+        ended = np.zeros((len(present), len(STATUSES)), np.int64)
+        answers = _Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
+        units = _Growing(n, item="u8", target="i4")
+        asked = np.zeros(len(present), np.int64)
+        values, recode = self._ordered(key, order)
+        for rows in self._parts(key, n, countries or {}):
+            rater = np.searchsorted(present, rows["rater"])
+            cell = rater * len(STATUSES) + rows["status"]
+            ended += np.bincount(cell, minlength=ended.size).reshape(ended.shape)
+            unit, first = _units(rows)
+            asked += _distinct(unit, rater, len(present))
+            double += int((np.bincount(unit) > 1).sum())
+            ok = rows["status"] == _OK
+            item, who, value, score = _once(
+                unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
+            )
+            answers.add(item=item + units.n, rater=who, value=recode[value], score=score)
+            units.add(item=rows["item"][first], target=rows["target"][first])
+        return Reduced(
+            key=key,
+            answers=RatingTable(
+                **answers.arrays,
+                items=units.n,
+                raters=tuple(names[code] for code in present),
+                values=values,
+                asked=asked,
+            ),
+            item=units.arrays["item"],
+            target=units.arrays["target"],
+            targets=tuple(self._targets),
+            ended={
+                names[code]: Counter({status: k for status, k in zip(STATUSES, of.tolist(), strict=True) if k})
+                for code, of in zip(present, ended, strict=True)
+            },
+            double=double,
+        )
+
+    def _present(self, key: Key) -> tuple[NDArray[np.int32], int]:
+        """The codes of the raters that have ratings of the question, ascending, and how many ratings there are."""
+        if key in self._files:
+            self._files[key].flush()
+        present, n = np.zeros(0, np.int32), 0
+        for rows in self._read(self._path(key)):
+            present, n = np.union1d(present, rows["rater"]), n + len(rows)
+        return present, n
+
+    def _read(self, path: Path) -> Iterator[NDArray[Any]]:
+        with path.open("rb") as file:
+            while len(rows := np.fromfile(file, ROW, PART)):
+                yield rows
+
+    def _parts(self, key: Key, n: int, countries: Mapping[str, str]) -> Iterator[NDArray[Any]]:
+        """The rows of a question in parts of some `PART` rows: whole pairs of item and target, ascending by hash."""
+        place = self._placing(key, countries)
+        bits = (n // PART).bit_length()
+        if not bits:
+            yield from map(place, self._read(self._path(key)))
+            return
+        paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
+        for rows in map(place, self._read(self._path(key))):
+            part = _mixed(rows) >> np.uint64(64 - bits)
+            order = np.argsort(part, kind="stable")
+            ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
+            for path, mine in zip(paths, np.split(order, ends[:-1]), strict=True):
+                with path.open("ab") as file:
+                    rows[mine].tofile(file)
+        for path in paths:
+            rows = np.fromfile(path, ROW)
+            path.unlink()
+            if len(rows):
+                yield rows
+
+    def _placing(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """What puts the rater's country in place of no target, if there are ratings with a target beside them."""
+        none = self._targets.get("")
+        told = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
+        if none is None or not told:
+            return lambda rows: rows
+        own = np.full(len(self._raters), none, np.int64)
+        for rater, country in countries.items():
+            if rater in self._raters and country:
+                own[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
+
+        def placed(rows: NDArray[Any]) -> NDArray[Any]:
+            bare = rows["target"] == none
+            rows["target"][bare] = own[rows["rater"][bare]]
+            return rows
+
+        return placed
+
+    def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+        """The answers in their order, and codes as written -> places in it (-1 stays -1; all are -1 if not closed)."""
+        known = self._values[key]
+        recode = np.full(len(known) + 1, -1, np.int32)  # the last is where -1 points
+        if len(known) > MAX_LEVELS:
+            return (), recode
+        values = tuple(dict.fromkeys([*order, *sorted(known)]))
+        for answer, code in known.items():
+            recode[code] = values.index(answer)
+        return values, recode
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
+    """A column's different values (null among them) and each row's place in them."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.ChunkedArray):  # combine_chunks keeps several if they are large
+        whole = pa.concat_arrays(whole.chunks)
+    if pa.types.is_dictionary(whole.type):
+        whole = whole.cast(whole.type.value_type)
+    coded = pc.dictionary_encode(whole, null_encoding="encode")
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _coded(column: pa.ChunkedArray, known: dict[str, int]) -> NDArray[np.int64]:
+    """Each row's code in `known`, which takes up what is new."""
+    values, place = _encoded(column)
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)[place]
+
+
+def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
+    made = batch.select(columns).unify_dictionaries().group_by(columns).aggregate([])
+    return zip(*(made[name].to_pylist() for name in columns), strict=True)
+
+
+def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row's pair of item and target, numbered in the order of their hash, and a row of each."""
+    _, first, unit = np.unique(_mixed(rows), return_index=True, return_inverse=True)
+    return unit, first
+
+
+def _mixed(rows: NDArray[Any]) -> Hashes:
+    """The hash of each row's pair of item and target."""
+    mixed: Hashes = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
+
+
+class _Growing:
+    """Arrays of a known greatest length that are filled from the front; what is never filled needs no memory."""
+
+    def __init__(self, most: int, **kinds: str) -> None:
+        self._made = {name: np.empty(most, kind) for name, kind in kinds.items()}
+        self.n = 0
+
+    def add(self, **parts: NDArray[Any]) -> None:
+        """Append to every array a part of the same length."""
+        length = {len(part) for part in parts.values()}.pop()
+        for name, part in parts.items():
+            self._made[name][self.n : self.n + length] = part
+        self.n += length
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What was added."""
+        return {name: made[: self.n] for name, made in self._made.items()}
+
+
+def _distinct(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:
+    """Pairs each rater was asked about, however often."""
+    pairs = np.unique(unit * np.int64(max(raters, 1)) + rater)
+    return np.bincount(pairs % max(raters, 1), minlength=raters)
+
+
+def _once(
+    unit: NDArray[np.int64],
+    rater: NDArray[np.int64],
+    sample: NDArray[np.int32],
+    value: NDArray[np.int32],
+    score: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """One row a unit and rater, sorted: unit, rater, the first sample's value, the mean score."""
+    order = np.lexsort((sample, rater, unit))
+    unit, rater, value, score = unit[order], rater[order], value[order], score[order]
+    new = np.ones(len(unit), bool)
+    new[1:] = (unit[1:] != unit[:-1]) | (rater[1:] != rater[:-1])
+    starts = np.flatnonzero(new)
+    if len(starts) < len(unit):
+        known = ~np.isnan(score)
+        total = np.add.reduceat(np.where(known, score, 0.0), starts)
+        n = np.add.reduceat(known.astype(np.int64), starts)
+        score = np.divide(total, n, out=np.full(len(starts), np.nan), where=n > 0)
+    return unit[starts].astype(np.int32), rater[starts].astype(np.int32), value[starts], score

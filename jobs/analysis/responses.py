@@ -1,0 +1,28 @@
+"""What a whole table of responses says: how often its models declined."""
+
+import pyarrow as pa
+
+from jobs.errors import InputError
+from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates
+from jobs.runtime.exclusions import Barred
+from jobs.store.reading import TableSource, read_unit
+
+
+def refusal_rates(source: TableSource, *, barred: Barred | None = None) -> list[RefusalRate]:
+    """Refusals by model, prompt and kind, one unit in memory at a time.
+
+    Args:
+        source: a table `responses`.
+        barred: exclusions; responses about these items do not count.
+
+    Raises:
+        InputError: a kind of refusal that there is not.
+    """
+    counted = RefusalRates()
+    for footer in source.footers:
+        rows = read_unit(footer.object.uri, columns=COLUMNS)
+        try:
+            counted.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
+        except ValueError as error:
+            raise InputError(f"{footer.object.uri}: {error}") from error
+    return counted.rates()

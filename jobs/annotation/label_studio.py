@@ -1,0 +1,164 @@
+"""Label Studio's JSON export: a list of tasks with their annotations. Drafts and predictions are no annotations."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.annotation import json_files, model, tools
+from jobs.annotation.answers import ISSUE
+from jobs.annotation.model import Rejects
+from jobs.annotation.tools import COMMENT, REPORT, WELFARE, Done, ToolReading
+from jobs.errors import InputError
+from jobs.store.writer import Reject
+
+VALUES = ("choices", "rating", "number", "text", "labels")  # where a result's value lies, by the control's type
+CHECKED_AFTER = 1000  # annotations without any control that is asked for: it is another project's export
+
+
+def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
+    """The answers, stretches or people in `uri`, in batches; `reject` gets what is no annotation, by task.
+
+    Raises:
+        InputError: not such an export, or one of another project.
+    """
+    yield from tools.batches(_Export(uri, reading, reject).rows(), reading.table)
+
+
+class _Export:
+    """One file: makes rows of its annotations, and counts its controls to tell another project's export."""
+
+    def __init__(self, uri: str, reading: ToolReading, reject: Rejects) -> None:
+        self._uri, self._reading, self._reject = uri, reading, reject
+        self._unknown: Counter[str] = Counter()
+        self._wanted: set[str] = set()
+        self._known = self._annotations = 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows of all annotations."""
+        for number, task in enumerate(json_files.elements(self._uri), start=1):
+            if not _is_task(task):
+                if number == 1:
+                    raise InputError(f"{self._uri}: {_what_is_it(task)}")
+                self._reject(Reject(self._uri, number, "not_a_task", "an element without data and annotations"))
+                continue
+            for annotation in task.get("annotations", task.get("completions")):
+                done = self._done(number, task, annotation)
+                if done is None:
+                    continue
+                self._check(enough=CHECKED_AFTER)
+                if self._reading.table == "raters":
+                    yield {"rater": done.rater, "position": number}
+                elif self._reading.table == "spans":
+                    yield from tools.stretches(self._uri, done, self._reading, self._reject)
+                else:
+                    yield from tools.answers(done, self._reading)
+        self._check(enough=0)
+
+    def _check(self, *, enough: int) -> None:
+        """Refuse an export of which nothing is known, once `enough` annotations were seen."""
+        if self._known or not self._unknown or self._reading.table == "raters" or self._annotations < enough:
+            return
+        there = ", ".join(name for name, _ in self._unknown.most_common(8))
+        raise InputError(
+            f"{self._uri}: another project's annotations: its controls are {there}; wanted are "
+            f"{', '.join(sorted(self._wanted)) or 'none'} (map them with columns.questions={{question: control}})"
+        )
+
+    def _note(self, names: Iterable[str], questions: Sequence[str]) -> None:
+        """Count the controls of one annotation."""
+        marks = self._reading.marks.marks if self._reading.marks else ()
+        wanted = {*(self._reading.controls.get(q, q) for q in questions), *(mark.name for mark in marks)}
+        self._wanted |= wanted
+        self._annotations += 1
+        self._known += sum(name in wanted for name in names)
+        self._unknown.update(name for name in names if name not in wanted and name not in WELFARE)
+
+    def _done(self, number: int, task: Mapping[str, Any], annotation: Any) -> Done | None:
+        """One annotation; None if it was rejected."""
+        data, reading = task["data"], self._reading
+        results = annotation.get("result") if isinstance(annotation, dict) else None
+        if not isinstance(results, list):
+            message = "an annotation without a list of results"
+            self._reject(Reject(self._uri, number, "not_an_annotation", message))
+            return None
+        item, rater = reading.get(data, "item_id"), _rater(data, annotation, reading)
+        for name, value in (("item_id", item), ("rater", rater)):
+            if model.blank(value):
+                there = f"; its data has {', '.join(list(data)[:8])}" if name == "item_id" else ""
+                message = f"task {task.get('id')} names no {name}{there}"
+                self._reject(Reject(self._uri, number, f"no_{name}", message))
+                return None
+        by_control: dict[str, list[Mapping[str, Any]]] = {}
+        for result in results:
+            if isinstance(result, dict) and isinstance(result.get("value"), dict) and "from_name" in result:
+                by_control.setdefault(str(result["from_name"]), []).append(result["value"])
+        questions = reading.questions(data)
+        self._note(by_control, questions)
+        has_issue_box = ISSUE in by_control or bool(data.get("asks_issue"))
+        marks = reading.marks.marks if reading.marks else ()
+        return Done(
+            item_id=str(item),
+            rater=str(rater),
+            data=data,
+            given={q: _chosen(by_control.get(reading.controls.get(q, q), ())) for q in questions},
+            marked={mark.name: list(map(_stretch, by_control.get(mark.name, ()))) for mark in marks},
+            skipped=bool(annotation.get("was_cancelled")),
+            reported=bool(_chosen(by_control.get(REPORT, ()))),
+            issue=bool(_chosen(by_control.get(ISSUE, ()))) if has_issue_box else None,
+            comment="\n".join(map(str, _chosen(by_control.get(COMMENT, ())))) or None,
+            seconds=model.duration(annotation.get("lead_time")),
+            time=_time(annotation),
+            position=number,
+            number=self._annotations,
+        )
+
+
+def _is_task(task: Any) -> bool:
+    if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
+        return False
+    return isinstance(task.get("annotations", task.get("completions")), list)
+
+
+def _what_is_it(task: Any) -> str:
+    if isinstance(task, dict) and "annotator" in task and "data" not in task:
+        return "Label Studio's JSON-MIN export, which leaves out what is needed; export as JSON"
+    if isinstance(task, dict):
+        return (
+            f"not Label Studio's JSON export: its first element has {', '.join(list(task)[:8])}, not data, annotations"
+        )
+    return f"not Label Studio's JSON export: its first element is {type(task).__name__}, not a task"
+
+
+def _rater(data: Mapping[str, Any], annotation: Mapping[str, Any], reading: ToolReading) -> Any:
+    if reading.rater == "assigned":
+        return reading.get(data, "assigned_to")
+    by = annotation.get("completed_by")
+    if isinstance(by, dict):
+        return next((by[key] for key in ("email", "username", "id") if not model.blank(by.get(key))), None)
+    return by
+
+
+def _time(annotation: Mapping[str, Any]) -> float | None:
+    try:
+        return model.seconds_since_1970(annotation.get("updated_at") or annotation.get("created_at"))
+    except ValueError:
+        return None
+
+
+def _chosen(values: Any) -> list[Any]:
+    """What the results of one control hold: choices, a rating, a number or texts."""
+    found: list[Any] = []
+    for value in values:
+        for key in VALUES:
+            if key in value:
+                said = value[key]
+                found += said if isinstance(said, list) else [said]
+                break
+    return found
+
+
+def _stretch(value: Mapping[str, Any]) -> dict[str, Any]:
+    labels = value.get("labels") or value.get("hypertextlabels") or [None]
+    return {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "label": labels[0]}

@@ -1,0 +1,168 @@
+"""A study in Label Studio: the labelling configuration and the tasks."""
+
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from jobs.annotation import form as forms
+from jobs.annotation.answers import ISSUE
+from jobs.annotation.form import Form, FormQuestion, ShownItem
+from jobs.annotation.spans import Mark
+from jobs.annotation.tools import COMMENT, REPORT, SHOW
+
+TOLD = "task"  # the object that every control but a mark's refers to; it is always in sight
+# A picture is one object whatever its state: one that is shown only when a box is ticked is measured while hidden, and
+# then drawn as small as a stamp. So the box unblurs it by style alone; a browser that cannot do that leaves it blurred.
+# No `>` in it: Label Studio takes a style as it stands in the XML, where that is escaped.
+STYLE = """
+.remine-note * {font-size: 14px !important; font-weight: 400 !important; line-height: 1.4 !important;
+  margin: 4px 0 !important;}
+.remine-blurred {filter: blur(28px); pointer-events: none;}
+.remine-sheet:has(.remine-show input:checked) .remine-blurred {filter: none; pointer-events: auto;}
+@media (min-width: 1200px) {
+  .remine-columns {display: flex; gap: 24px; align-items: flex-start;}
+  .remine-look {flex: 1 1 50%; min-width: 0; position: sticky; top: 0; max-height: 85vh; overflow: hidden auto;}
+  .remine-ask {flex: 1 1 50%; min-width: 0;}
+}
+"""
+KEEP_LABEL = (
+    'Turn on "Keep label selected after creating a region" in the settings of Label Studio: the label that you choose '
+    "then serves for several stretches."
+)
+BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # none of KEYBOARD's
+
+
+def config_xml(form: Form) -> str:
+    """The labelling configuration. Texts of people's are escaped; `$` begins a variable there and is written wide."""
+    view = Xml.Element("View", className="remine-sheet")
+    _add(view, "Style").text = STYLE
+    for text in filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help]):
+        _note(view, text)
+    columns = _add(view, "View", className="remine-columns")
+    look = _add(columns, "View", className="remine-look")
+    _add(look, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
+    if form.asks_report:
+        _box(look, REPORT, form.welfare.report, form.welfare.report_help)
+    if form.pictures:
+        _pictures(look, form)
+    # Who reports a picture is asked nothing more.
+    asked = _add(columns, "View", className="remine-ask", **_when_not_reported(form))
+    for role in form.texts:
+        if not form.marks or role not in [mark.text for mark in form.marks.marks]:
+            _header(asked, role, size="5")
+            _add(asked, "Text", name=role, value=f"${role}")
+    if form.asks_issue:
+        _box(asked, ISSUE, form.welfare.issue, form.welfare.issue_help)
+    if form.marks:
+        _note(asked, KEEP_LABEL)
+        for role in form.marks.in_reading_order(dict.fromkeys(mark.text for mark in form.marks.marks)):
+            for mark in form.marks.marks:
+                if mark.text == role:
+                    _mark(asked, mark)
+    for question in form.questions:
+        _question(asked, question)
+    if form.welfare.comment:
+        _header(asked, form.welfare.comment, size="5")
+        _add(asked, "TextArea", name=COMMENT, toName=TOLD, rows="2", maxSubmissions="1", editable="true")
+    Xml.indent(view)
+    return Xml.tostring(view, encoding="unicode") + "\n"
+
+
+def _when_not_reported(form: Form) -> dict[str, str]:
+    if not form.asks_report:
+        return {}
+    return {"visibleWhen": "choice-unselected", "whenTagName": REPORT, "whenChoiceValue": _word(form.welfare.report)}
+
+
+def _pictures(view: Xml.Element, form: Form) -> None:
+    blurred = {"className": "remine-blurred"} if form.welfare.blur else {}
+    if blurred:
+        _box(_add(view, "View", className="remine-show"), SHOW, form.welfare.show, "")
+    sheet = _add(view, "View", **blurred)
+    for number in range(form.pictures):
+        name = field_of(number)
+        _add(sheet, "Image", name=name, value=f"${name}", zoom="true", zoomControl="true")
+
+
+def field_of(number: int) -> str:
+    """The task's field of its picture `number`, from 0: image, image_2, …"""
+    return "image" if number == 0 else f"image_{number + 1}"
+
+
+def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
+    """A box to be ticked; it has no alias, because conditions compare with a choice's own value."""
+    choices = _add(view, "Choices", name=name, toName=TOLD, choice="multiple", showInline="true")
+    _add(choices, "Choice", value=_word(label), hotkey=BOX_KEYS[name])
+    if help_:
+        _note(view, help_)
+
+
+def _question(view: Xml.Element, question: FormQuestion) -> None:
+    _header(view, question.text, size="4")
+    if question.guidance:
+        _note(view, question.guidance)
+    if question.examples:
+        panel = _add(_add(view, "Collapse"), "Panel", value="Examples")
+        for example in question.examples:
+            _note(panel, example)
+    missing = {"required": "true", "requiredMessage": f"Not answered yet: {_plain(question.text)}"}
+    choices = _add(
+        view, "Choices", name=question.name, toName=TOLD, choice="single-radio", showInline="false", **missing
+    )
+    for option in question.options:
+        extra = {"hotkey": option.hotkey} if option.hotkey else {}
+        if option.colour:
+            extra["style"] = f"border-left: 8px solid {option.colour}; padding-left: 8px"
+        _add(choices, "Choice", value=_plain(option.label), alias=option.value, **extra)
+
+
+def _mark(view: Xml.Element, mark: Mark) -> None:
+    _header(view, mark.title or mark.name, size="4")
+    if mark.guidance:
+        _note(view, mark.guidance)
+    labels = _add(view, "Labels", name=mark.name, toName=mark.text, showInline="true")
+    for label in mark.labels:
+        looks = {"background": label.colour, "hotkey": label.hotkey, "hint": _plain(label.guidance)}
+        extra = {key: value for key, value in looks.items() if value}
+        _add(labels, "Label", value=_plain(label.label), alias=label.value, **extra)
+    _add(view, "Text", name=mark.text, value=f"${mark.text}", saveTextResult="yes")
+
+
+def _add(parent: Xml.Element, tag: str, **attributes: str) -> Xml.Element:
+    return Xml.SubElement(parent, tag, attributes)
+
+
+def _header(view: Xml.Element, text: str, *, size: str) -> None:
+    _add(view, "Header", value=_plain(text), size=size)
+
+
+def _note(view: Xml.Element, text: str) -> None:
+    _add(_add(view, "View", className="remine-note"), "Header", value=_plain(text), size="6")
+
+
+def _word(text: str) -> str:
+    """A choice's value that a condition can name: commas would begin another value there."""
+    return _plain(text).replace(",", "\N{FULLWIDTH COMMA}")
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).replace("$", "\N{FULLWIDTH DOLLAR SIGN}")
+
+
+def task(form: Form, thing: ShownItem, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
+    """One task as Label Studio imports it. What the import reads again stands in its data by name."""
+    data: dict[str, Any] = {
+        "item_id": thing.item_id,
+        "target": target,
+        "rubric": form.rubric,
+        "questions": [question.name for question in form.questions],
+        "image_ids": list(thing.image_ids),
+        "told": forms.instruction(thing, target),
+        "place": place,
+        "asks_issue": form.asks_issue,
+    }
+    if assigned_to is not None:
+        data["assigned_to"] = assigned_to
+    data |= {field_of(number): address for number, address in enumerate(thing.pictures)}
+    for role, (text_id, text) in thing.texts.items():
+        data |= {role: text, f"{role}_id": text_id}
+    return {"data": data}

@@ -1,0 +1,161 @@
+"""A study in Prodigy: tasks as JSON lines and the settings that show them, for its built-in recipe `mark`.
+
+    prodigy mark DATASET anna.choice.jsonl --view-id blocks        (beside it prodigy.json = prodigy.choice.json)
+
+Prodigy shows one closed question at a time: its `choice` interface keeps one answer a task. So each question is a
+task of its own, and so is each text in which stretches are marked.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from actors.ids import content_id
+from jobs.annotation import form as forms
+from jobs.annotation.form import Form, ShownItem
+from jobs.annotation.prodigy import ISSUE_OPTION, MARK, REPORT_OPTION
+from jobs.annotation.spans import Mark
+from jobs.annotation.tools import COMMENT
+
+KINDS = CHOICE, SPANS = "choice", "spans"
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_CSS = """
+.remine-show {position: absolute; opacity: 0}
+.remine-show + label {cursor: pointer; text-decoration: underline}
+.remine-show:focus + label {outline: 2px solid}
+.remine-blurred {filter: blur(28px)}
+.remine-show:checked ~ .remine-blurred {filter: none}
+.remine-picture {max-width: 100%}
+.remine-note {opacity: 0.8; font-size: 80%}
+"""
+
+
+def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
+    """prodigy.json for the tasks of `kind`: choice or spans. Skipping (the space bar) is always there.
+
+    `per_task` is for a file that several people share: Prodigy then gives each task to as many of them.
+    """
+    blocks: list[dict[str, Any]] = [{"view_id": "html"}]
+    made: dict[str, Any] = {
+        "global_css": _CSS,
+        "buttons": ["accept", "ignore", "undo"],
+        "show_stats": False,
+        # A file of one rater is sent as it stands, all of it: the plan has decided on it and on its order.
+        **({"feed_overlap": True} if per_task is None else {"feed_overlap": False, "annotations_per_task": per_task}),
+        "exclude_by": "task",
+        "batch_size": 1,
+        "instant_submit": False,
+        "choice_style": "single",
+        "choice_auto_accept": False,
+    }
+    if kind == SPANS and form.marks:
+        labels = [label for mark in form.marks.marks for label in mark.labels]
+        blocks.append({"view_id": "spans_manual", "labels": [label.value for label in labels]})
+        made["custom_theme"] = {"labels": {label.value: label.colour for label in labels if label.colour}}
+        made["keymap_by_label"] = {label.value: label.hotkey for label in labels if label.hotkey}
+    blocks.append({"view_id": "choice", "text": None, "html": None, "image": None})
+    if form.welfare.comment:
+        blocks.append(
+            {"view_id": "text_input", "field_id": COMMENT, "field_label": form.welfare.comment, "field_rows": 2}
+        )
+    return {**made, "blocks": blocks}
+
+
+def tasks(
+    form: Form, thing: ShownItem, *, target: str, assigned_to: str | None, place: int
+) -> Iterator[dict[str, Any]]:
+    """The tasks of one item: one a question, then one a text to be marked (these have a field `mark`)."""
+    base: dict[str, Any] = {
+        "item_id": thing.item_id,
+        "target": target,
+        "rubric": form.rubric,
+        "image_ids": list(thing.image_ids),
+        "place": place,
+    }
+    if assigned_to is not None:
+        base["assigned_to"] = assigned_to
+    # The box for a faulty response is a question of its own: it is asked once an item.
+    issue: list[dict[str, Any]] = [{"id": ISSUE_OPTION, "text": form.welfare.issue}] if form.asks_issue else []
+    report: list[dict[str, Any]] = [{"id": REPORT_OPTION, "text": form.welfare.report}] if form.asks_report else []
+    roles = form.marks.in_reading_order(thing.texts) if form.marks else list(thing.texts)
+    said = [f"{role}: {thing.texts[role][1]}" for role in roles]
+    for number, question in enumerate(form.questions):
+        options: list[dict[str, Any]] = []
+        for option in question.options:
+            style = {"style": {"borderLeft": f"8px solid {option.colour}"}} if option.colour else {}
+            options.append({"id": option.value, "text": option.label, **style})
+        title = _texts(said) + f"<h3>{html.escape(question.text)}</h3>"
+        title += _notes([question.guidance, *question.examples])
+        options += [*report, *(issue if number == 0 else [])]
+        yield {**base, "question": question.name, "html": _page(form, thing, target, title), "options": options}
+    for mark in form.marks.marks if form.marks else ():
+        if mark.text not in thing.texts:
+            continue
+        text_id, text = thing.texts[mark.text]
+        others = [f"{role}: {thing.texts[role][1]}" for role in roles if role != mark.text]
+        title = _texts(others) + f"<h3>{html.escape(mark.title or mark.name)}</h3>"
+        title += _notes([mark.guidance, *_labels(mark)])
+        yield {
+            **base,
+            MARK: mark.name,
+            "text": text,
+            "text_id": text_id,
+            "tokens": tokens(text),
+            "html": _page(form, thing, target, title),
+            "options": report,
+        }
+
+
+def kind_of(task: dict[str, Any]) -> str:
+    """Which settings show the task."""
+    return SPANS if MARK in task else CHOICE
+
+
+def _labels(mark: Mark) -> list[str]:
+    return [f"{label.value}: {label.label}. {label.guidance}" for label in mark.labels]
+
+
+def _page(form: Form, thing: ShownItem, target: str, title: str) -> str:
+    notes = _notes([form.welfare.notice, form.instructions, form.welfare.skip_help, form.welfare.report_help])
+    return notes + forms.instruction(thing, target) + _pictures(form, thing) + title
+
+
+def _pictures(form: Form, thing: ShownItem) -> str:
+    """The pictures, blurred until the label is clicked; no script."""
+    if not thing.pictures:
+        return ""
+    blurred = " remine-blurred" if form.welfare.blur else ""
+    shown = "".join(
+        f'<img class="remine-picture{blurred}" src="{html.escape(address, quote=True)}" alt=""/>'
+        for address in thing.pictures
+    )
+    box = f"show-{content_id(thing.item_id)[:12]}"
+    switch = (
+        f'<input type="checkbox" class="remine-show" id="{box}"/>'
+        f'<label for="{box}">{html.escape(form.welfare.show)}</label><br/>'
+    )
+    return f"<div>{switch if blurred else ''}{shown}</div>"
+
+
+def _texts(texts: list[str]) -> str:
+    return "".join(f"<blockquote>{html.escape(text)}</blockquote>" for text in texts)
+
+
+def _notes(texts: list[str]) -> str:
+    return "".join(f'<p class="remine-note">{html.escape(text)}</p>' for text in texts if text)
+
+
+def tokens(text: str) -> list[dict[str, Any]]:
+    """Words and signs with their places, which Prodigy lets people select."""
+    found = list(_TOKEN.finditer(text))
+    return [
+        {
+            "text": match.group(),
+            "start": match.start(),
+            "end": match.end(),
+            "id": number,
+            "ws": match.end() < len(text) and text[match.end()].isspace(),
+        }
+        for number, match in enumerate(found)
+    ]

@@ -1,0 +1,189 @@
+"""The items of a study as people see them, from the tables images, records, items, texts and responses."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
+from jobs.errors import InputError
+from jobs.runtime import exclusions
+from jobs.runtime.exclusions import Barred
+from jobs.store import locations
+from jobs.store.reading import TableSource
+from jobs.tables import TABLES
+
+EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "TIFF": "tif", "BMP": "bmp", "SVG": "svg"}
+PICTURE_FOLDER = "pictures"
+
+
+@dataclass(frozen=True)
+class ShownTables:
+    """The tables that things are made from; `main` is images or items, the others may be absent."""
+
+    main: TableSource
+    images: TableSource | None
+    records: TableSource | None
+    texts: TableSource | None
+    responses: TableSource | None
+
+
+@dataclass(frozen=True)
+class Showing:
+    """How things are shown: fields told, links, and the address of pictures (`base` None: where they came from)."""
+
+    about: Sequence[str]
+    links: Sequence[Mapping[str, str]]
+    base: str | None
+
+
+def choose(sources: ShownTables, *, size: int | None, barred: Barred) -> list[dict[str, Any]]:
+    """The items to be shown, at most `size`: those of the smallest ids, which are hashes, so that nothing else counts.
+
+    Each with item_id, image_ids, text_ids, response_id, attributes. Pictures that are excluded or not ok are left out.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    found: list[dict[str, Any]] = []
+    if sources.main.name == "images":
+        for batch in sources.main.batches(["image_id", "source_url", "status"]):
+            rows = exclusions.withhold(batch, item="image_id", barred=barred)
+            ids = rows.filter(pc.equal(rows["status"], "ok"))["image_id"].to_pylist()
+            empty = dict.fromkeys(("text_ids", "response_id", "attributes"))
+            found += [{"item_id": i, "image_ids": [i], **empty} for i in ids]
+            found = _smallest(found, size)
+    else:
+        for batch in sources.main.batches(["item_id", "image_ids", "text_ids", "response_id", "attributes"]):
+            found += [row for row in batch.to_pylist() if not barred.hit(row["item_id"], *(row["image_ids"] or ()))]
+            found = _smallest(found, size)
+    if not found:
+        raise InputError(f"{sources.main.uri}: no item left to be shown (exclusions, or no picture is ok)")
+    return found
+
+
+def _smallest(found: list[dict[str, Any]], size: int | None) -> list[dict[str, Any]]:
+    left = {row["item_id"]: row for row in found}
+    return [left[item] for item in sorted(left)[:size]]
+
+
+def things(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:
+    """The chosen items with everything that people see of them.
+
+    Raises:
+        InputError: a picture without an address, a text or picture that no table has, or an unknown field.
+    """
+    pictures = {image for row in chosen for image in row["image_ids"] or []}
+    texts = {text for row in chosen for text in row["text_ids"] or []}
+    responses = {row["response_id"] for row in chosen if row["response_id"]}
+    columns = ["image_id", "source_url", "final_url", "format", "status"]
+    images = _by_key(sources.images, "image_id", columns, pictures, need=bool(pictures), key="images")
+    known = _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
+    said = _by_key(
+        sources.responses, "response_id", ["response_id", "text"], responses, need=bool(responses), key="responses"
+    )
+    named = {name for row in chosen for name, _ in row["attributes"] or ()}
+    facts = _facts(sources.records, pictures, showing, attributes=named)
+    made = []
+    for row in chosen:
+        own = {known[each]["role"]: (each, known[each]["text"] or "") for each in row["text_ids"] or []}
+        if row["response_id"]:
+            own[RESPONSE] = (row["response_id"], said[row["response_id"]]["text"] or "")
+        shown = [(image, images[image]) for image in row["image_ids"] or []]
+        about = facts.get(shown[0][0], {}) if shown else {}
+        made.append(_thing(row, shown, own, about, showing))
+    _check_alike(made)
+    return made
+
+
+def _check_alike(made: Sequence[ShownItem]) -> None:
+    """Refuse items that one form cannot show."""
+    first = made[0]
+    for other in made:
+        if len(other.pictures) != len(first.pictures) or list(other.texts) != list(first.texts):
+            told = [f"{len(t.pictures)} pictures and texts {', '.join(t.texts) or 'none'}" for t in (first, other)]
+            raise InputError(
+                f"items {first.item_id} and {other.item_id} have {told[0]} and {told[1]}; make a study of each kind"
+            )
+
+
+def _facts(
+    records: TableSource | None, pictures: set[str], showing: Showing, *, attributes: set[str]
+) -> dict[str, dict[str, Any]]:
+    fields = sorted({*showing.about, "page_title", "page_url"})
+    if unknown := [name for name in fields if name not in TABLES["records"].columns]:
+        raise InputError(f"about: {unknown[0]!r} is no column of records")
+    try:
+        check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return _by_key(records, "image_id", ["image_id", *fields], pictures, need=False, key="records")
+
+
+def _by_key(
+    source: TableSource | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
+) -> dict[str, dict[str, Any]]:
+    """The rows whose `name` is wanted, the first of each."""
+    if source is None:
+        if need:
+            raise InputError(f"annotate: the items have {key}; give {key}=TABLE")
+        return {}
+    ids = pa.array(sorted(wanted), pa.string())
+    found: dict[str, dict[str, Any]] = {}
+    for batch in source.batches(list(columns)):
+        for row in batch.filter(pc.is_in(batch[name], ids)).to_pylist():
+            found.setdefault(row[name], row)
+    if need and (missing := next((each for each in ids.to_pylist() if each not in found), None)):
+        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item has")
+    return found
+
+
+def _thing(
+    item: Mapping[str, Any],
+    images: Sequence[tuple[str, Mapping[str, Any]]],
+    texts: Mapping[str, tuple[str, str]],
+    about: Mapping[str, Any],
+    showing: Showing,
+) -> ShownItem:
+    sources = [url for _, image in images[:1] for url in (image["final_url"], image["source_url"]) if is_web(url)]
+    web = sources[0] if sources else None
+    return ShownItem(
+        item_id=item["item_id"],
+        image_ids=tuple(image_id for image_id, _ in images),
+        pictures=tuple(_address(image_id, image, showing.base) for image_id, image in images),
+        about=tuple((name.replace("_", " "), about[name]) for name in showing.about if about.get(name)),
+        texts=dict(sorted(texts.items())),
+        links=links_of(showing.links, {**dict(item["attributes"] or ()), **about, "image_url": web, "source_url": web}),
+    )
+
+
+def _address(image_id: str, image: Mapping[str, Any], base: str | None) -> str:
+    if base is not None:
+        return base + file_name(image_id, image["format"])
+    for url in (image["final_url"], image["source_url"]):
+        if is_web(url):
+            return str(url)
+    raise InputError(
+        f"picture {image_id} came from {image['source_url']!r}, which no browser can open; "
+        "use pictures=files, and picture_base= for where they will be served"
+    )
+
+
+def file_name(image_id: str, format_: str | None) -> str:
+    """The name of a picture's file."""
+    return f"{image_id}.{EXTENSIONS.get(format_ or '', 'bin')}"
+
+
+def write_pictures(images: TableSource, wanted: Iterable[str], folder: str) -> int:
+    """Write the wanted pictures' bytes to `folder`, one at a time; how many."""
+    ids = pa.array(sorted(wanted), pa.string())
+    written = 0
+    for batch in images.batches(["image_id", "format", "bytes", "status"]):
+        for place in pc.indices_nonzero(pc.is_in(batch["image_id"], ids)).to_pylist():
+            (row,) = batch.slice(place, 1).to_pylist()
+            if row["bytes"] is not None:
+                locations.replace(locations.join(folder, file_name(row["image_id"], row["format"])), row["bytes"])
+                written += 1
+    return written

@@ -1,0 +1,323 @@
+"""CSV and Parquet by a mapping of columns: one row an answer (long) or one column a question (wide)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from actors.status import Status
+from jobs.annotation import model
+from jobs.annotation.answers import Questionnaire
+from jobs.annotation.model import ROWS_AT_A_TIME, Rejects
+from jobs.corpora import delimited
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.writer import Reject
+
+JOIN = "+"  # columns.item_id=model+prompt: ids made of two columns …
+JOINED = "/"  # … read mini-dalle/prompt_3
+NEEDED = {
+    "ratings": ("item_id", "rater"),
+    "spans": ("item_id", "rater", "start", "end"),
+    "raters": ("rater",),
+}
+MARKED = {"spans": ("text_id", "kind"), "ratings": (), "raters": ()}
+
+
+@dataclass
+class RatingColumns:
+    """Which column holds what; null: the column of that very name, if there is one. a+b joins two columns by `/`."""
+
+    item_id: str | None = None
+    rater: str | None = None
+    value: str | None = None  # long form: the answer
+    question: str | None = None  # long form: the question's name or text
+    questions: Any = None  # wide form, and tools: {question: its column or control}
+    target: str | None = None
+    condition: str | None = None
+    order: str | None = None
+    sample: str | None = None
+    comment: str | None = None
+    seconds: str | None = None
+    time: str | None = None  # ISO 8601 or seconds since 1970; decides which of repeated answers is the last
+    skipped: str | None = None  # yes where the person skipped the item
+    reported: str | None = None  # yes where the person reported the picture
+    country: str | None = None
+    pool: str | None = None
+    experience: str | None = None
+    text_id: str | None = None
+    kind: str | None = None
+    start: str | None = None
+    end: str | None = None
+    category: str | None = None
+    score: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """The mapping as one file has it: columns of each role, and the wide form's column of each question."""
+
+    roles: dict[str, tuple[str, ...]]
+    wide: dict[str, str]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that are read."""
+        return list(dict.fromkeys([*(c for of in self.roles.values() for c in of), *self.wide.values()]))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is to be read: the table, the mapping, the questions, and how the file is written."""
+
+    table: str
+    columns: RatingColumns
+    asked: Questionnaire | None
+    question: str | None = None  # the one question that all rows answer
+    rater: str | None = None  # the one rater of all rows
+    encoding: str | None = None
+    delimiter: str | None = None
+    private: bool = False  # keep names of people out of rejects
+
+
+def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMapping:
+    """Find the columns of `uri`.
+
+    Raises:
+        InputError: columns that are not there (all are named), two columns of one name among those to be read, or no
+            way to tell the question.
+    """
+    roles = {}
+    for role in (f.name for f in fields(RatingColumns) if f.name != "questions"):
+        name = getattr(reading.columns, role)
+        if name is not None or role in header:
+            roles[role] = (name or role,) if (name or role) in header else tuple((name or role).split(JOIN))
+    _check(header, reading, roles, uri=uri)
+    wide = _wide(header, reading, roles, uri=uri) if reading.table == "ratings" else {}
+    if repeated := [column for column in ColumnMapping(roles, wide).read if header.count(column) > 1]:
+        raise InputError(f"{uri}: more than one column {', '.join(repeated)}; rename them")
+    return ColumnMapping(roles, wide)
+
+
+def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence[str]], *, uri: str) -> None:
+    """Refuse a file without a column that is needed or that a key names."""
+    keys = {role: f"columns.{role}={getattr(reading.columns, role) or ''}" for role in roles}
+    missing = [f"{name} ({keys[role]})" for role, names in roles.items() for name in names if name not in header]
+    for role in (*NEEDED[reading.table], *MARKED[reading.table]):
+        if role not in roles and not (role == "rater" and reading.rater):
+            missing.append(f"{role} (columns.{role}=)")
+    if reading.table == "ratings":
+        wide = (reading.columns.questions or {}).items()
+        missing += [f"{name} (columns.questions.{question}=)" for question, name in wide if name not in header]
+    if missing:
+        raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(header)}")
+
+
+def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> dict[str, str]:
+    if reading.columns.questions:
+        wide = dict(reading.columns.questions)
+        for question in wide:
+            if reading.asked and reading.asked.names and question not in reading.asked.sets:
+                there = ", ".join(reading.asked.sets)
+                raise InputError(f"columns.questions.{question}: rubric {reading.asked.name} has {there}")
+        return wide
+    if "value" in roles:
+        if "question" not in roles and reading.question is None:
+            raise InputError(
+                f"{uri}: nothing says which question a row answers; name a column with columns.question= "
+                f"(there are {', '.join(header)}) or the one question with question="
+            )
+        return {}
+    by_fold = {name.casefold(): name for name in header}
+    known = list(reading.asked.sets) if reading.asked else []
+    if by_name := {question: by_fold[question.casefold()] for question in known if question.casefold() in by_fold}:
+        return by_name
+    raise InputError(
+        f"{uri}: no column of answers; there are {', '.join(header)} "
+        "(choose with columns.value= or columns.questions={question: column})"
+    )
+
+
+def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
+    """The answers, stretches or people of a delimited text file, in batches; bad rows to `reject` by line.
+
+    Raises:
+        InputError: see `layout` and `text_files`.
+    """
+    dialect = delimited.look_at(uri, encoding=reading.encoding, delimiter=reading.delimiter)
+    found = layout(dialect.header, reading, uri=uri)
+    place = {name: dialect.header.index(name) for name in found.read}
+    lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
+    batches = _Batches(uri, found, reading, reject)
+    while held := list(islice(lines, ROWS_AT_A_TIME)):
+        cells = list(zip(*(row for _, row in held), strict=True))
+        columns = {name: pa.array(cells[i], pa.string()) for name, i in place.items()}
+        yield batches.made(columns, pa.array([line for line, _ in held], pa.int64()))
+
+
+def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
+    """As `read_csv` for a Parquet file; a row's position is its number, from 1."""
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        try:
+            file = pq.ParquetFile(stream)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"{uri}: not a readable Parquet file") from error
+        found = layout(file.schema_arrow.names, reading, uri=uri)
+        if not file.metadata.num_rows:
+            raise InputError(f"{uri}: no rows")
+        batches, seen = _Batches(uri, found, reading, reject), 0
+        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=found.read):
+            columns = {name: _text(uri, name, batch.column(name)) for name in found.read}
+            positions = pa.array(range(seen + 1, seen + 1 + batch.num_rows), pa.int64())
+            seen += batch.num_rows
+            yield batches.made(columns, positions)
+
+
+def _text(uri: str, name: str, column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise InputError(f"{uri}: column {name} holds {column.type}, not text or numbers") from error
+
+
+class _Batches:
+    """Makes the rows of one file, a batch of its columns at a time."""
+
+    def __init__(self, uri: str, found: ColumnMapping, reading: Reading, reject: Rejects) -> None:
+        self._uri, self._found, self._reading, self._reject = uri, found, reading, reject
+
+    def made(self, columns: Mapping[str, pa.Array], positions: pa.Array) -> pa.Table:
+        """The rows of a batch under the schema of the table that is read."""
+        reading = self._reading
+        cells = {role: _joined([columns[name] for name in names]) for role, names in self._found.roles.items()}
+        if reading.rater:
+            cells["rater"] = pa.array([reading.rater] * len(positions), pa.string())
+        rows = pa.table({**cells, "position": positions})
+        for role in (*NEEDED[reading.table], *MARKED[reading.table]):
+            rows = self._drop(rows, pc.is_null(rows[role]), f"no_{role}", f"column {role} is empty")
+        if reading.table == "raters":
+            return _under(rows, model.PEOPLE)
+        if reading.table == "spans":
+            return self._marks(rows)
+        rows = self._flags(rows)
+        if not self._found.wide:
+            return self._answers(rows, question=None, given=rows["value"])
+        place = {p: i for i, p in enumerate(positions.to_pylist())}
+        kept = pa.array([place[p] for p in rows["position"].to_pylist()], pa.int64())
+        batches = [
+            self._answers(rows, question=question, given=_joined([columns[column]]).take(kept))
+            for question, column in self._found.wide.items()
+        ]
+        return pa.concat_tables(batches)
+
+    def _drop(self, rows: pa.Table, where: Any, reason: str, message: str) -> pa.Table:
+        """`rows` without those at `where`, which are rejected."""
+        if not pc.any(where).as_py():
+            return rows
+        for row in rows.filter(where).to_pylist():
+            shown = "" if self._reading.private else " ".join(f"{k}={v}" for k, v in row.items() if v is not None)
+            self._reject(Reject(self._uri, row["position"], reason, message, shown[: model.RAW_KEPT]))
+        return rows.filter(pc.invert(where))
+
+    def _flags(self, rows: pa.Table) -> pa.Table:
+        """Add `status`: reported, skipped or null, from the columns of those names; a report outweighs a skip."""
+        rows = rows.append_column("status", pa.nulls(rows.num_rows, pa.string()))
+        for role, word in (("skipped", Status.SKIPPED), ("reported", Status.REPORTED)):
+            if role not in rows.column_names:
+                continue
+            said = mapped(rows[role], model.flag, pa.bool_(), absent=False)
+            status = pc.if_else(said, pa.scalar(word.value), rows["status"])
+            rows = _with(rows, "status", status)
+            rows = self._drop(rows, pc.is_null(said), "unreadable_flag", f"column {role} says neither yes nor no")
+        return rows
+
+    def _answers(self, rows: pa.Table, *, question: str | None, given: Any) -> pa.Table:
+        reading = self._reading
+        rows = rows.append_column("given", given)
+        if question is None and "question" in rows.column_names:
+            known = reading.asked.question if reading.asked else str
+            rows = _with(rows, "question", mapped(rows["question"], known, pa.string()))
+            rows = self._drop(rows, pc.is_null(rows["question"]), "unknown_question", "no question of the rubric")
+        else:
+            rows = _with(rows, "question", pa.array([question or reading.question] * rows.num_rows, pa.string()))
+        rows = self._times(rows, ("seconds",))
+        if "sample" in rows.column_names:
+            rows = self._wholes(rows, ("sample",))
+        return _under(rows, model.ANSWERS)
+
+    def _marks(self, rows: pa.Table) -> pa.Table:
+        rows = self._wholes(rows, ("start", "end"))
+        backwards = pc.less(rows["end"], rows["start"])
+        rows = self._drop(rows, backwards, "bad_end", "a stretch that ends before it begins")
+        if "score" in rows.column_names:
+            rows = _with(rows, "score", mapped(rows["score"], _number, pa.float64()))
+        return _under(self._times(rows, ()), model.MARKS)
+
+    def _times(self, rows: pa.Table, durations: Sequence[str]) -> pa.Table:
+        for role in durations:
+            if role in rows.column_names:
+                rows = _with(rows, role, mapped(rows[role], model.duration, pa.float64()))
+        if "time" in rows.column_names:
+            rows = _with(rows, "time", mapped(rows["time"], self._moment, pa.float64()))
+        return rows
+
+    def _moment(self, text: str) -> float | None:
+        try:
+            return model.seconds_since_1970(text)
+        except ValueError as error:
+            message = f"columns.time holds {text!r}, neither ISO 8601 nor seconds since 1970"
+            raise InputError(f"{self._uri}: {message}") from error
+
+    def _wholes(self, rows: pa.Table, roles: Sequence[str]) -> pa.Table:
+        for role in roles:
+            rows = _with(rows, role, mapped(rows[role], _whole, pa.int32()))
+            rows = self._drop(rows, pc.is_null(rows[role]), f"bad_{role}", f"{role} is no whole number from 0 on")
+        return rows
+
+
+def _joined(columns: Sequence[pa.Array]) -> pa.Array:
+    """The columns as one, trimmed; null where one of them is empty."""
+    trimmed = [pc.utf8_trim_whitespace(column) for column in columns]
+    filled = [pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column) for column in trimmed]
+    return pc.binary_join_element_wise(*filled, JOINED) if len(filled) > 1 else filled[0]
+
+
+def _whole(text: str) -> int | None:
+    number = _number(text)
+    return int(number) if number is not None and number == int(number) and 0 <= number < 2**31 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def _with(rows: pa.Table, name: str, column: Any) -> pa.Table:
+    if name in rows.column_names:
+        return rows.set_column(rows.column_names.index(name), name, column)
+    return rows.append_column(name, column)
+
+
+def mapped(column: Any, convert: Callable[[str], Any], kind: pa.DataType, *, absent: Any = None) -> pa.Array:
+    """`convert` of each text, called once for each different one; `absent` where there is none."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole.dictionary_encode()
+    values = pa.array([*map(convert, coded.dictionary.to_pylist()), absent], kind)
+    return values.take(pc.fill_null(coded.indices, len(values) - 1))
+
+
+def _under(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`rows` with the columns of `schema`, null where there is none."""
+    columns = [
+        rows[name].cast(kind) if name in rows.column_names else pa.nulls(rows.num_rows, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.table(columns, schema=schema)

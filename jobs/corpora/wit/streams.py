@@ -1,0 +1,234 @@
+"""Opening a WIT file: gzip, zstd or plain as its bytes say, and decompression that loses nothing where a file breaks.
+
+There are two ways to decompress. `fast_stream` is for the byte scan: it says only that something is wrong.
+`careful_stream` is for the csv module: it gives out every byte before a break, then says what broke.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from isal import igzip, igzip_lib, isal_zlib
+
+from jobs.store import locations
+
+BLOCK = 1 << 18  # compressed bytes read at a time by the careful way
+FAST_BLOCK = 128 << 10
+SKIP = 1 << 20
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+SKIPPED = b"\x2a\x4d\x18"  # of zstd, behind a byte from 0x50 to 0x5f
+PARQUET = "Parquet"
+FOREIGN = {  # what people also pack or convert TSV to: named, rather than read as text without a header
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "a zip archive",
+    b"PK\x05\x06": "an empty zip archive",
+    b"PAR1": PARQUET,
+    b"7z\xbc\xaf": "a 7z archive",
+    b"ARROW1": "an Arrow file",
+}
+_TAR, _TAR_AT = b"ustar", 257
+FAILURES: tuple[Any, ...] = (EOFError, OSError, ValueError, igzip_lib.IsalError, isal_zlib.error)  # of decompressors
+
+
+class BrokenOffError(Exception):
+    """The compressed data ends or breaks here; everything before was given out."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class ByteSource:
+    """The bytes of the file as they lie there. Remembers its own failure: a lost connection is no damaged file."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self.failure: BaseException | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            data: bytes = self._file.read(size if size >= 0 else None)
+        except Exception as error:
+            self.failure = error
+            raise
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._file.readinto(buffer))
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The file belongs to who opened it."""
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
+    """The file at its start, and what its first bytes are (GZIP, ZSTD or empty); its name is not believed."""
+    fs, path = locations.filesystem(uri)
+    with fs.open_input_file(path) as file:
+        magic = file.read(4)
+        file.seek(0)
+        yield ByteSource(file), GZIP if magic[:2] == GZIP else ZSTD if _is_zstd(magic) else b""
+
+
+def _is_zstd(magic: bytes) -> bool:
+    """Whether a zstd frame begins so, one to be skipped included: pzstd puts such a one first."""
+    return magic == ZSTD or (magic[1:] == SKIPPED and magic[0] >> 4 == 5)
+
+
+def foreign_format(uri: str) -> str | None:
+    """The name of a format that is not read here, told by the first bytes; of gzip and zstd by those inside."""
+    with opened(uri) as (source, kind):
+        try:
+            head: bytes = careful_stream(source, kind).read(_TAR_AT + len(_TAR))
+        except (BrokenOffError, *FAILURES):
+            if source.failure is not None:
+                raise source.failure from None
+            return None
+    name = next((name for start, name in FOREIGN.items() if head.startswith(start)), None)
+    if name is None and head[_TAR_AT:] == _TAR:
+        name = "a tar archive"
+    if name is None and kind and (head[:2] == GZIP or _is_zstd(head[:4])):
+        name = "compressed data again"
+    packed = {GZIP: "gzip of ", ZSTD: "zstd of "}.get(kind, "")
+    return f"{packed}{name}" if name else None
+
+
+def fast_stream(source: ByteSource, kind: bytes) -> Any:
+    """A `readinto` over the decompressed file; raises one of FAILURES where it breaks, having lost what came before."""
+    return gzip_stream(source) if kind == GZIP else _zstd(source) if kind == ZSTD else source
+
+
+def careful_stream(source: ByteSource, kind: bytes) -> Any:
+    """A `read` over the decompressed file that raises BrokenOffError where it breaks, and loses nothing."""
+    return Careful(source, Gunzip if kind == GZIP else _zstd) if kind else source
+
+
+def gzip_stream(source: Any) -> Any:
+    """A `readinto` over the gzip members of a binary file.
+
+    `IGzipFile.readinto` makes a bytes object of each read and copies it; the reader inside it writes to the buffer that
+    it is given.
+    """
+    reader = getattr(isal_zlib, "_GzipReader", None)
+    return igzip.IGzipFile(fileobj=source) if reader is None else reader(source, FAST_BLOCK)
+
+
+def _zstd(source: ByteSource) -> pa.NativeFile:
+    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd")
+
+
+class Pushback:
+    """A stream to which what was read too much can be given back."""
+
+    def __init__(self, stream: Any) -> None:
+        self._readinto = stream.readinto
+        self._back = memoryview(b"")
+
+    def push(self, data: bytes) -> None:
+        """Put `data` before what comes next."""
+        self._back = memoryview(data + bytes(self._back))
+
+    def readinto(self, buffer: memoryview) -> int:
+        if not self._back:
+            return int(self._readinto(buffer))
+        size = min(len(buffer), len(self._back))
+        buffer[:size], self._back = self._back[:size], self._back[size:]
+        return size
+
+    def read(self, size: int) -> bytes:
+        buffer = bytearray(size)
+        return bytes(buffer[: self.readinto(memoryview(buffer))])
+
+
+class Gunzip:
+    """A gzip file of one or more members. isal's own file object loses a whole buffer where the file breaks."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self._member: Any = None
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._member is None or self._member.eof:
+                rest = self._member.unused_data if self._member else b""
+                while not rest.lstrip(b"\0"):  # members may be padded with zeros
+                    if not (rest := self._source.read(BLOCK)):
+                        return b""
+                rest = rest.lstrip(b"\0")
+                if rest[:2] != GZIP[: len(rest)]:
+                    raise ValueError("what follows a gzip member is none")
+                self._member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+                data = self._member.decompress(rest, size)
+            elif self._member.needs_input:
+                if not (more := self._source.read(BLOCK)):
+                    raise EOFError
+                data = self._member.decompress(more, size)
+            else:
+                data = self._member.decompress(b"", size)
+            if data:
+                return bytes(data)
+
+
+class Careful:
+    """A compressed stream, given out to the last byte before a break; `begin` makes the stream from the start.
+
+    A decompressor that fails keeps the bytes of the call in which it failed. They are fetched by a second one
+    that begins again and goes byte by byte where the first one broke off.
+    """
+
+    def __init__(self, source: ByteSource, begin: Callable[[ByteSource], Any]) -> None:
+        self._source, self._begin = source, begin
+        self._stream = begin(source)
+        self._given = 0
+        self._broken: BrokenOffError | None = None
+
+    def read(self, size: int) -> bytes:
+        if self._broken:
+            raise self._broken
+        try:
+            data: bytes = self._stream.read(size)
+        except FAILURES as error:
+            self._broken = self._verdict(error)
+            if not (data := self._rescued(size)):
+                raise self._broken from error
+        self._given += len(data)
+        return data
+
+    def _verdict(self, error: Exception) -> BrokenOffError:
+        if self._source.failure is not None:
+            raise self._source.failure
+        if isinstance(error, EOFError) or "truncated" in str(error).lower():
+            return BrokenOffError("truncated", "the compressed file ends before its end-of-stream mark")
+        return BrokenOffError("corrupt", f"the compressed data is damaged ({error})")
+
+    def _rescued(self, size: int) -> bytes:
+        self._source.seek(0)
+        stream = self._begin(self._source)
+        saved = bytearray()
+        try:
+            left = self._given
+            while left and (skipped := stream.read(min(left, SKIP))):
+                left -= len(skipped)
+            while len(saved) < size and (byte := stream.read(1)):
+                saved += byte
+        except FAILURES:
+            if self._source.failure is not None:
+                raise self._source.failure from None
+        return bytes(saved)

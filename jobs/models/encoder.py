@@ -1,0 +1,81 @@
+"""Which encoder a job uses: its configuration, what identifies its vectors, and checks before a run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.errors import first_line
+from jobs.errors import InputError
+from jobs.store.reading import read_unit
+from jobs.store.writer import UnitTask
+
+if TYPE_CHECKING:
+    from actors.encoders.facts import EncoderFacts
+
+PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
+
+
+@dataclass
+class EmbedderConfig:
+    """Which encoder; `conf/embedder/` has named ones."""
+
+    name: str = MISSING  # display name
+    checkpoint: str = MISSING  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
+    # with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
+    pretrained: str | None = None
+    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
+    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
+
+
+def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":
+    """Return what identifies an encoder's vectors, from its configuration alone.
+
+    Raises:
+        InputError: the model does not exist, or its preprocessing is unknown.
+    """
+    from actors.encoders import facts
+
+    with _naming_checkpoint(cfg):
+        return facts.encoder_facts(cfg.checkpoint, pretrained=cfg.pretrained)
+
+
+def check_available(cfg: EmbedderConfig) -> None:
+    """Check, without a download, that the weights are available.
+
+    Raises:
+        InputError: they are not.
+    """
+    from actors.encoders.facts import check_weights
+
+    with _naming_checkpoint(cfg):
+        check_weights(cfg.checkpoint, pretrained=cfg.pretrained)
+
+
+def logit_scalars(cfg: EmbedderConfig) -> dict[str, str]:
+    """Return SigLIP's scale and bias for a table's metadata, from which `retrieve` computes probabilities.
+
+    Returns:
+        `logit_scale` and `logit_bias`; empty for an encoder without them.
+    """
+    from actors.encoders import calibration
+
+    with _naming_checkpoint(cfg):
+        scalars = calibration.logit_scalars(cfg.checkpoint, pretrained=cfg.pretrained)
+    return {f"logit_{name}": repr(value) for name, value in scalars._asdict().items()} if scalars else {}
+
+
+@contextmanager
+def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise InputError(f"embedder.checkpoint={cfg.checkpoint}: {first_line(error)}") from error
+
+
+def read_pictures(task: UnitTask) -> pa.Table:
+    """Read the columns of a unit's pictures that the decoder needs."""
+    return read_unit(task.unit.inputs[0].uri, columns=PICTURE_COLUMNS)

@@ -1,0 +1,228 @@
+"""Figures as tables that can be read: a family of figures is one table, a figure a cell."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.metrics.metric import Metric
+
+MAX_ROWS = 60  # of a table on the page; the rest is in the table `metrics`
+
+
+@dataclass(frozen=True)
+class MetricFamily:
+    """Figures that stand in one table: those of `metrics`, with the dims (or the metric) that make columns."""
+
+    title: str
+    metrics: tuple[str, ...]
+    columns: tuple[str, ...]
+    needs: str = ""  # only figures with this dim
+    without: str = ""  # only figures without it
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """A family's table: labels of columns, and rows of (label, a figure or None a column)."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Metric | None, ...]], ...]
+    more: int
+    notes: tuple[str, ...]  # reasons of what is undefined, once each
+    remarks: tuple[str, ...]  # reasons of values without an interval, and what a value leaves out, once each
+
+
+@dataclass(frozen=True)
+class MetricBlock:
+    """The tables of a question, or of what has none."""
+
+    rubric: str
+    question: str
+    about: str  # condition, method or order, if told apart
+    tables: tuple[MetricTable, ...]
+
+
+_SHARES = ("share_lowest", "share_at_least", "group_mean_score")
+_WITH_PEOPLE = (
+    "pearson_with_people",
+    "spearman_with_people",
+    "kendall_with_people",
+    "pearson_by_image",
+    "pearson_by_target",
+    "pearson_by_concept_and_target",
+    "pearson_concept_average",
+    "pearson_global_average",
+    "preference_agreement",
+    "mean_deviation",
+)
+_ONE_BY_ONE = (
+    "rater_correlation_mean",
+    "rater_correlation_max",
+    "rater_correlation_min",
+    "rater_correlation_median",
+    "rater_correlation_sd",
+    "correlation_with_average",
+)
+_AGREEMENT = (
+    "percent_agreement",
+    "percent_agreement_within",
+    "alpha",
+    "icc1",
+    "icc2",
+    "icc2k",
+    "pairwise_pearson",
+    "pairwise_spearman",
+)
+FAMILIES = (
+    MetricFamily("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left"),
+           ("metric",)),
+    MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
+    MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
+    MetricFamily("Agreement by part", _AGREEMENT, ("group",), needs="attribute"),
+    MetricFamily("Agreement of two raters", ("kappa",), ("group", "weights")),
+    MetricFamily("Raters and the others", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
+    MetricFamily("Answers by majority", ("majority_share",), ("group",)),
+    MetricFamily("Scores", _SHARES, ("metric", "threshold", "rule"), without="attribute"),
+    MetricFamily("Scores by part", ("share_at_least", "average_of_shares"), ("metric", "group"), needs="attribute"),
+    MetricFamily("Parts compared", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
+           ("metric", "part", "threshold")),
+    MetricFamily("Biases of judges", ("self_preference", "length_bias"), ("metric", "kind")),
+    MetricFamily("Models and people", _WITH_PEOPLE, ("rater",)),
+    MetricFamily("Models and the raters of a target, one by one",
+           _ONE_BY_ONE, ("metric",)),
+    MetricFamily("Model’s score minus a person’s", ("deviation_share",), ("rater",)),
+    MetricFamily("Against gold", ("accuracy", "precision", "recall", "f1"), ("group", "positive")),
+    MetricFamily("CrowdTruth", ("unit_quality_mean", "unit_quality_zero", "worker_quality_mean", "annotation_quality",
+                          "crowdtruth_rounds"), ("bins",)),
+    MetricFamily("CrowdTruth: workers",
+                 ("worker_quality", "worker_worker_agreement", "worker_unit_agreement"), ("metric",)),
+    MetricFamily("Refusals", ("refusal_rate",), ("kind",)),
+    MetricFamily("Marked spans",
+                 ("span_precision", "span_recall", "span_f1", "span_agreement", "span_alpha"), ("unit",)),
+    MetricFamily("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid", "dsg_unclear"),
+           ("reading", "convention")),
+)  # fmt: skip
+SHARE_METRICS = frozenset({
+    "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
+    "majority_share", "status_share",
+    "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
+    "accuracy", "unit_quality_zero", "share_difference", "refusal_rate",
+})  # fmt: skip
+COUNTS = frozenset({
+    "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
+    "crowdtruth_rounds", "dsg_invalid", "dsg_unclear",
+})  # fmt: skip
+WITHOUT_INTERVAL = COUNTS | {"welch_p", "part_mean", "part_sd"}  # by their nature; nothing to remark
+NAMES = {
+    "percent_agreement": "equal answers",
+    "percent_agreement_within": "answers within",
+    "alpha": "Krippendorff’s α",
+    "icc1": "ICC(1)",
+    "icc2": "ICC(2,1)",
+    "icc2k": "ICC(2,k)",
+    "kappa": "Cohen’s κ",
+    "pairwise_pearson": "Pearson, mean of pairs",
+    "pairwise_spearman": "Spearman, mean of pairs",
+    "status_share": "share",
+    "share_lowest": "lowest",
+    "share_at_least": "at least",
+    "group_mean_score": "mean",
+    "average_of_shares": "average of all",
+    "majority_share": "share",
+    "f1": "F1",
+    "welch_p": "Welch’s p",
+    "part_sd": "SD",
+    "part_mean": "mean",
+    "span_f1": "F1",
+    "span_alpha": "Krippendorff’s α",
+    "dsg_score": "score",
+    "refusal_rate": "rate",
+}
+WORDS = {"rule": {"mean": "by mean", "any": "by any rater"}, "weights": {"none": "unweighted"}}
+IN_HEADING = ("rubric", "question", "condition", "method", "order")
+
+
+def blocks(figures: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> list[MetricBlock]:
+    """The figures by question, in the order given and then by name; those without a question last."""
+    by: dict[tuple[str, ...], list[Metric]] = {}
+    for figure in figures:
+        by.setdefault(tuple(figure.dims.get(name, "") for name in IN_HEADING), []).append(figure)
+    place = {key: number for number, key in enumerate(order)}
+    keys = sorted(by, key=lambda key: (not key[1], place.get((key[0], key[1]), len(place)), key))
+    made = []
+    for key in keys:
+        tables = [table for family in FAMILIES if (table := _table(family, by[key]))]
+        if tables:
+            about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
+            made.append(MetricBlock(key[0], key[1], about, tuple(tables)))
+    return made
+
+
+def _table(family: MetricFamily, figures: Iterable[Metric]) -> MetricTable | None:
+    cells: dict[str, dict[str, Metric]] = {}
+    columns: dict[str, None] = {}
+    rows: dict[str, tuple[int, int]] = {}
+    for number, figure in enumerate(figures):
+        if figure.metric not in family.metrics or not _fits(family, figure):
+            continue
+        column, row = _labels(family, figure)
+        columns.setdefault(column)
+        rows.setdefault(row, (family.metrics.index(figure.metric) if "metric" not in family.columns else 0, number))
+        cells.setdefault(row, {})[column] = figure
+    if not cells:
+        return None
+    names = sorted(rows, key=lambda row: rows[row])
+    shown = [(row, tuple(cells[row].get(column) for column in columns)) for row in names[:MAX_ROWS]]
+    told = [f for _, line in shown for f in line if f and f.reason]
+    notes = dict.fromkeys(str(f.reason) for f in told if f.value is None)
+    remarks = _remarks(f for f in told if f.value is not None and f.metric not in WITHOUT_INTERVAL)
+    return MetricTable(family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
+
+
+def _remarks(figures: Iterable[Metric]) -> tuple[str, ...]:
+    """The figures' reasons, each once with the figures it is of.
+
+    Without the mark of a small part, which is in the cell (see `model_scores.marked`).
+    """
+    of: dict[str, dict[str, None]] = {}
+    for figure in figures:
+        for part in str(figure.reason).split("; "):
+            if not part.startswith("fewer than "):
+                of.setdefault(part, {})[_word("metric", figure)] = None
+    return tuple(f"{'; '.join(names)} — {reason}" for reason, names in of.items())
+
+
+def _fits(family: MetricFamily, figure: Metric) -> bool:
+    if figure.reason == "one rater":  # the table `metrics` says so; on the page it would be a table of dashes
+        return False
+    if family.needs and family.needs not in figure.dims:
+        return False
+    return not (family.without and family.without in figure.dims)
+
+
+def _labels(family: MetricFamily, figure: Metric) -> tuple[str, str]:
+    column = " · ".join(filter(None, (_word(name, figure) for name in family.columns)))
+    taken = {*family.columns, *IN_HEADING}
+    rest = [_word(name, figure) for name in ("metric", *sorted(figure.dims)) if name not in taken]
+    return column or "value", " · ".join(filter(None, rest)) or "all"
+
+
+def _word(name: str, figure: Metric) -> str:
+    if name == "metric":
+        return NAMES.get(figure.metric, figure.metric.replace("_", " ").removeprefix("rater correlation "))
+    value = figure.dims.get(name, "")
+    if name == "inverted" and value:
+        return "scale inverted"
+    if name in ("k", "bins") and value:
+        return f"{name} = {value}"
+    return WORDS.get(name, {}).get(value, value)
+
+
+def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
+    """What each figure on the page is: name -> definition, once each."""
+    found: dict[str, str] = {}
+    for table in tables:
+        for _, line in table.rows:
+            for figure in line:
+                if figure:
+                    found.setdefault(_word("metric", figure), figure.definition)
+    return found

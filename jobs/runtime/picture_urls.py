@@ -1,0 +1,135 @@
+"""Which picture a URL names, however the URL is written.
+
+Two URLs name one picture if they differ only in the scheme (http, https, none), the case of the host, a default port,
+the percent-encoding or the fragment. All addresses of one file of Wikimedia name one picture: the original, thumbnails
+of any width, both hosts, File pages and Special:FilePath; an older version (`archive/`) is a picture of its own.
+
+Of other hosts a query is compared only where both URLs have one: a list's `a.jpg?size=2` names `a.jpg`, and its `a.jpg`
+names `a.jpg?size=2`, but `picture?id=1` does not name `picture?id=2`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from actors.fetching import wikimedia
+from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile
+
+_LOCAL_PAGE = re.compile(r"(?P<wiki>[a-z][a-z0-9-]*)(?:\.m)?\.(?P<project>[a-z]+)\.org")  # en.m.wikipedia.org
+_WEB = re.compile(r"(?:https?:)?//", re.I)
+# An original of Wikimedia whose name is spelled as MediaWiki spells it. Left out is what `wikimedia.parse` changes:
+# spaces, what was encoded twice, letters that Unicode may compose, a small first letter.
+PLAIN = (
+    r"^https?://upload\.wikimedia\.org/[a-z]+/[a-z0-9-]+/[0-9a-f]/[0-9a-f]{2}/"
+    r"(?:[A-Z0-9_~-]|%(?:2[1-46-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-D]))"
+    r"(?:[A-Za-z0-9._~-]|%(?:2[1-46-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-D]|(?:C[3-9]|D[01])%[89AB][0-9A-F]))*$"
+)
+# What writers of URLs leave as it is in a path: nothing (MediaWiki's files), MediaWiki's pages, everything.
+_SAFE = ("", "!$()*,:;@~'", None)
+
+
+class Named(NamedTuple):
+    """What a URL names: a place without its spelling, and the query where it matters."""
+
+    place: str
+    query: str | None
+
+
+def is_web(text: str) -> bool:
+    """Whether `text` has the form of a web address."""
+    return _WEB.match(text) is not None
+
+
+def named(url: str) -> list[Named]:
+    """What `url` may name. A File page of a wiki names a file of that wiki or of Commons, hence two; what is not a web
+    address names nothing."""
+    parts = _split(url)
+    if parts is None:
+        return []
+    if files := _wikimedia_files(url, parts):
+        return [Named(_file_place(file), None) for file in files]
+    host = (parts.hostname or "").rstrip(".")
+    port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    return [Named(f"//{host}{port}{_path(parts)}", unquote(parts.query, errors="surrogateescape") or None)]
+
+
+def spellings(url: str) -> Iterator[str]:
+    """URLs as a corpus may write them for the picture that `url` names: for tables that know it by the hash of its URL.
+
+    Thumbnails are left out: corpora name originals.
+    """
+    parts = _split(url)
+    if parts is None:
+        return
+    if files := _wikimedia_files(url, parts):
+        for file in files:
+            yield from _schemes(_each_quoting(file.original_url()))
+        return
+    host = (parts.hostname or "").rstrip(".")
+    port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
+    for place in _each_quoting(f"https://{host}{port}{parts.path or '/'}"):
+        yield from _schemes([place] if not parts.query else [place, f"{place}?{parts.query}"])
+
+
+def plain_spellings(url: str) -> Iterator[str]:
+    """The URLs in the form `PLAIN` of the file of Wikimedia that `url` names; others in that form name other files."""
+    parts = _split(url)
+    for file in _wikimedia_files(url, parts) if parts else ():
+        original = file.original_url()
+        yield from (original, original.replace("https:", "http:", 1))
+
+
+def _split(url: str) -> SplitResult | None:
+    text = url.strip()
+    try:
+        parts = urlsplit(f"https:{text}" if text.startswith("//") else text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is not a number, an unclosed [
+        return None
+    return parts if known else None
+
+
+def _wikimedia_files(url: str, parts: SplitResult) -> list[WikimediaFile]:
+    host = (parts.hostname or "").rstrip(".")
+    if not wikimedia.is_their_host(host):
+        return []
+    try:
+        return [wikimedia.parse(url)]
+    except NoThumbnailError:
+        local = _LOCAL_PAGE.fullmatch(host)
+        if not local:
+            return []
+        try:
+            file = wikimedia.parse(parts._replace(scheme="https", netloc=wikimedia.COMMONS[0]).geturl())
+        except NoThumbnailError:
+            return []
+        return [file, replace(file, project=local["project"], wiki=local["wiki"])]
+
+
+def _file_place(file: WikimediaFile) -> str:
+    # MediaWiki takes the first letter of a title in either case.
+    name = file.name[:1].upper() + file.name[1:]
+    version = f"@{file.stamp}" if file.stamp else ""
+    return f"wikimedia:{file.project}/{file.wiki}/{name}{version}"
+
+
+def _path(parts: SplitResult) -> str:
+    return quote(unquote(parts.path, errors="surrogateescape"), safe="/", errors="surrogateescape") or "/"
+
+
+def _each_quoting(url: str) -> Iterator[str]:
+    """`url` as given, and with its path quoted in each of the usual ways."""
+    parts = urlsplit(url)
+    plain = unquote(parts.path, errors="surrogateescape")
+    yield url
+    for safe in _SAFE:
+        path = plain if safe is None else quote(plain, safe=f"/{safe}", errors="surrogateescape")
+        yield parts._replace(path=path).geturl()
+
+
+def _schemes(urls: Iterable[str]) -> Iterator[str]:
+    for url in urls:
+        rest = url.partition("://")[2]
+        yield from (f"https://{rest}", f"http://{rest}", f"//{rest}")

@@ -1,0 +1,162 @@
+"""Progress: a line a stage with rows done/total, rows/s, time left and errors.
+
+Workers report to one small Ray actor; a thread of the driver draws what it says: live on a terminal, a line
+every ten seconds otherwise.
+"""
+
+import math
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+LINE_EVERY_S = 10.0
+DRAW_EVERY_S = 0.5
+REPORT_EVERY_S = 0.5
+
+
+@dataclass
+class StageProgress:
+    """What is known of a stage: `unit` names what `done` counts (rows, MB); total None if unknown."""
+
+    name: str
+    total: int | None
+    unit: str = "rows"
+    done: int = 0
+    errors: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
+    since: float = 0.0  # monotonic seconds: the last look at which nothing was done or noted yet
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is done or noted, such as the tokens of a first batch."""
+        return bool(self.done or self.notes)
+
+
+class Board:
+    """The counters, kept in a Ray actor of their own: add(stage, done, errors, notes) and read()."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[int, int, Counter[str]]] = {}
+
+    def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
+        d, e, n = self._counts.get(stage, (0, 0, Counter()))
+        self._counts[stage] = (d + done, e + errors, n + Counter(notes))
+
+    def read(self) -> dict[str, tuple[int, int, Counter[str]]]:
+        return self._counts
+
+
+class Reporter:
+    """A worker's end: collects counts and sends them at most every half second, without waiting."""
+
+    def __init__(self, board: Any, stage: str) -> None:
+        self._board, self._stage = board, stage
+        self._done = self._errors = 0
+        self._notes: Counter[str] = Counter()
+        self._sent = 0.0
+
+    def add(self, done: int, *, errors: int = 0, **notes: int) -> None:
+        self._done += done
+        self._errors += errors
+        self._notes.update(notes)
+        if time.monotonic() - self._sent >= REPORT_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._board is not None and (self._done or self._errors or self._notes):
+            self._board.add.remote(self._stage, self._done, self._errors, dict(self._notes))
+        self._done, self._errors, self._notes, self._sent = 0, 0, Counter(), time.monotonic()
+
+
+class Progress:
+    """The driver's end: a context manager that draws until it is left; `board` is for the workers."""
+
+    def __init__(self, job: str, stages: list[StageProgress], *, stream: Any = None, live: bool | None = None) -> None:
+        import ray
+
+        self._job, self._stages = job, stages
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty() if live is None else live
+        actor: Any = ray.remote(Board)
+        self.board = actor.options(num_cpus=0).remote()
+        self._begun = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        import ray
+
+        self._stop.set()
+        self._thread.join(timeout=5)
+        # A worker that still holds a handle would keep its process, and a pipeline is many jobs.
+        ray.kill(self.board)
+
+    def lines(self) -> list[str]:
+        """One line a stage, as of the last reading."""
+        now = time.monotonic()
+        return [line(stage, now - (stage.since or self._begun), job=self._job) for stage in self._stages]
+
+    def _refresh(self) -> None:
+        import ray
+
+        try:
+            counts: Any = ray.get(self.board.read.remote(), timeout=5)
+        except (ray.exceptions.RayError, TimeoutError):  # the board never decides whether a run goes on
+            return
+        for stage in self._stages:
+            stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
+            if not stage.begun:
+                stage.since = time.monotonic()
+
+    def _draw(self) -> None:
+        if self._live:
+            from rich.console import Console
+            from rich.live import Live
+            from rich.text import Text
+
+            with Live(console=Console(file=self._stream), refresh_per_second=4) as live:
+                while True:
+                    last = self._stop.wait(DRAW_EVERY_S)
+                    self._refresh()
+                    live.update(Text("\n".join(self.lines())))
+                    if last:
+                        return
+        while True:
+            last = self._stop.wait(LINE_EVERY_S)
+            self._refresh()
+            for text in self.lines():
+                self._stream.write(text + "\n")
+            self._stream.flush()
+            if last:
+                return
+
+
+def line(stage: StageProgress, seconds: float, *, job: str) -> str:
+    """A stage's line `seconds` after its work began."""
+    rate = stage.done / max(seconds, 1e-9)
+    if not stage.begun:
+        seconds = math.inf  # nothing is known of speed yet
+    total = f"/{stage.total:,}" if stage.total is not None else ""
+    left = ""
+    if stage.total is not None and 0 < stage.done < stage.total:
+        left = f"  {_clock((stage.total - stage.done) / rate)} left"
+    # Where bytes are counted, how many rows a second these are is what people ask next; of tokens the same.
+    timed = {"tokens", *({"rows"} if stage.unit != "rows" else ())}
+    speed = {what: f" ({stage.notes[what] / max(seconds, 1e-9):,.0f}/s)" for what in timed}
+    notes = "".join(f"  {n:,} {what}{speed.get(what, '')}" for what, n in sorted(stage.notes.items()))
+    errors = f"  {stage.errors:,} errors" if stage.errors else ""
+    name = job if stage.name == job else f"{job} {stage.name}"
+    return f"{name:12} {stage.done:,}{total} {stage.unit}  {rate:,.1f} {stage.unit}/s{left}{notes}{errors}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,65 @@
+"""What a job says at its end: the plan, the reconciliation, counts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.resources import Demand
+from jobs.store import failures, locations
+from jobs.store.run import TablePlan, TableRun, survey
+
+TALLY_LINES = 10
+FAILURE_LINES = 10
+
+
+def show_plan(
+    name: str, plan: TablePlan, uses: Sequence[Demand] = (), *, note: str = "", lines: Sequence[str] = ()
+) -> None:
+    """plan=true: what would be read, written and used (by a job that needs Ray), then `lines`. Writes nothing."""
+    found = survey(plan, overwrite=bool(plan.config.get("overwrite")))
+    say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
+    rows = f", {found['rows_in']:,} rows" if found["rows_in"] else ""
+    extra = f"; {note}" if note else ""
+    say(f"  reads  {found['units']:,} units{rows}, {found['bytes_in'] / 1e6:,.1f} MB{extra}")
+    say(f"  done   {found['done']:,} of {found['units']:,} units already")
+    if uses:
+        say(f"  uses   {', '.join(map(str, uses))}")
+    for line in lines:
+        say(f"  {line}")
+
+
+def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
+    """The reconciliation: in = out + filtered + rejected, and asked = ok + each other status."""
+    say(f"{name}: {run.target.out}")
+    say(reconciliation(manifest["counts"]))
+    again = f", {run.done_before:,} done before" if run.done_before else ""
+    say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
+
+
+def reconciliation(counts: Mapping[str, Any]) -> str:
+    """The sums of `Counts` as lines for a person, and of each kind of failure the number and the first."""
+    parts = [f"{counts['rows_out']:,} out"]
+    parts += [f"{n:,} filtered by {rule}" for rule, n in sorted(counts["filtered"].items())]
+    parts += [f"{n:,} rejected as {reason}" for reason, n in sorted(counts["rejected"].items())]
+    lines = [f"  {counts['rows_in']:,} in = {' + '.join(parts)}"]
+    if counts["status"]:
+        by_status = sorted(counts["status"].items(), key=lambda kv: (kv[0] != "ok", kv[0]))
+        total = sum(counts["status"].values())
+        lines.append(f"  {total:,} asked = {' + '.join(f'{n:,} {word}' for word, n in by_status)}")
+    lines += [f"    {line}" for line in failures.lines(counts["failures"], most=FAILURE_LINES)]
+    return "\n".join(lines)
+
+
+def show_tally(title: str, tally: Mapping[str, int]) -> None:
+    """The most frequent entries of a tally."""
+    top = sorted(tally.items(), key=lambda kv: (-kv[1], kv[0]))
+    if top:
+        more = f" (+{len(top) - TALLY_LINES:,} more)" if len(top) > TALLY_LINES else ""
+        say(f"  {title}: {', '.join(f'{k} {n:,}' for k, n in top[:TALLY_LINES])}{more}")
+
+
+def show_exclusions(excluded: Exclusions, matched: Iterable[str]) -> None:
+    """How many entries of the list match a picture; nothing without a list. `matched`: marks that did."""
+    if line := excluded.summary(matched):
+        say(f"  {line}")

@@ -1,0 +1,215 @@
+"""What an error of a disk or an object store means: where it happened, its cause and the remedy, in one sentence.
+
+pyarrow reports an S3 error as an OSError whose text names bucket, key and operation; s3fs raises an OSError that
+names neither and keeps botocore's answer as its cause. Both are brought to one form here.
+"""
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from actors.errors import first_line
+
+CHECKSUM_SETTINGS = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required AWS_RESPONSE_CHECKSUM_VALIDATION=when_required"
+
+_S3 = re.compile(r"AWS Error (?P<code>.+?) during (?P<operation>\w+) operation: (?P<message>.*)", re.DOTALL)
+_KEY = re.compile(r" key '(?P<key>.*)' in bucket '(?P<bucket>[^']+)'", re.DOTALL)
+_BUCKET = re.compile(r" bucket '(?P<bucket>[^']+)'")
+_STATUS = re.compile(r"\(HTTP status (\d+)\)")
+_UNKNOWN = re.compile(r"Unable to parse ExceptionName: (?P<code>\S*) Message: (?P<message>.*)", re.DOTALL)
+
+_CHECKSUM = re.compile(
+    r"^411\b|MissingContentLength|MissingContentMD5|XAmzContent|InvalidDigest|checksum|trailer", re.I
+)
+_UNSUPPORTED = re.compile(r"NotImplemented|^501\b")
+_EXPIRED = re.compile(r"Expired|TokenRefresh|EXPIRED")
+_CLOCK = re.compile(r"TimeTooSkewed|TIME_TOO_SKEWED")
+_DENIED = re.compile(
+    r"^40[13]\b|AccessDenied|ACCESS_DENIED|Access Denied|Forbidden|Signature|SIGNATURE|AccessKeyId|ACCESS_KEY_ID|"
+    r"InvalidToken|CLIENT_TOKEN|AllAccessDisabled|AccountProblem"
+)
+_ABSENT = re.compile(r"^404\b|NoSuch|NO_SUCH|RESOURCE_NOT_FOUND")
+_REGION = re.compile(r"^30[17]\b|PermanentRedirect|AuthorizationHeaderMalformed|bucket is located")
+_FULL = re.compile(r"^507\b|InsufficientStorage|Quota|StorageFull")
+_BUSY = re.compile(
+    r"^(429|500|502|503|504)\b|SlowDown|SLOW_DOWN|InternalError|INTERNAL_FAILURE|ServiceUnavailable|"
+    r"SERVICE_UNAVAILABLE|NETWORK_CONNECTION|RequestTimeout|REQUEST_TIMEOUT|THROTTLING|curlCode"
+)
+_ABSENT_KEY = "bucket {!r} or the key does not exist"
+# The first pattern that matches "STATUS CODE" of an S3 answer, or else its message, says what it means and what to do.
+_ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (_CHECKSUM, "the store does not accept this form of request checksum", f"set {CHECKSUM_SETTINGS}"),
+    (_EXPIRED, "the credentials have expired", "renew them"),
+    (_CLOCK, "the clocks of this machine and the store differ", "set this machine's clock"),
+    (_DENIED, "access denied", "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their permissions"),
+    (_ABSENT, _ABSENT_KEY, "check the name"),
+    (_REGION, "the bucket is in another region", "set AWS_REGION"),
+    (_FULL, "the store is full", "free space there, or use another out="),
+    (_BUSY, "the store did not answer", "run the same command again later"),
+    (_UNSUPPORTED, "the store does not support the request", f"for an older store, set {CHECKSUM_SETTINGS}"),
+)
+_ERRNO = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "free space there or raise the quota",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    errno.EROFS: "use another out=",
+    errno.EIO: "check the disk or the network file system",
+    errno.EACCES: "check the permissions",
+    errno.EPERM: "check the permissions",
+    errno.EISDIR: "remove or rename the folder of this name",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENAMETOOLONG: "use a shorter path",
+}
+
+
+class Answer(NamedTuple):
+    """What an S3 store answered to a request that failed; parts that are not known are empty."""
+
+    place: str
+    status: str
+    code: str
+    message: str
+    operation: str
+
+
+def sentence(error: BaseException, place: str = "") -> str | None:
+    """Place, cause and remedy of a storage error in one sentence; None for an error of another kind.
+
+    Args:
+        place: what was being read or written, if the caller knows; a more exact place below it that the error itself
+            names is preferred.
+    """
+    if not isinstance(error, OSError) and not _is_botocore(error):
+        return None
+    exact = _where(place, _filename(error))
+    if (answer := _answer(error)) is not None:
+        return _told(answer, _where(place, answer.place) if answer.place else exact)
+    if _is_botocore(error):
+        return _joined(exact, *_client_side(error))
+    if isinstance(error, NotADirectoryError | FileExistsError):
+        return _joined(place or exact, "a file is where a folder is needed", "")
+    return _joined(exact, *_local(error, exact))
+
+
+def sentence_of_text(text: str) -> str | None:
+    """As `sentence`, of the text that pyarrow gave to an S3 error: all that is left of one that a worker raised."""
+    answer = _answer_in(text)
+    return None if answer is None else _told(answer, answer.place)
+
+
+@contextlib.contextmanager
+def at(uri: str) -> Iterator[None]:
+    """Let a storage error in a block that reads or writes `uri` alone name it: s3fs and a full disk do not."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = uri
+        elif isinstance(error, OSError) or _is_botocore(error):
+            # The text of an OSError without a number would be "[Errno None] None" once it has a file name.
+            error.place = uri  # type: ignore[attr-defined]
+        raise
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether pyarrow raised `error` because of what is in a file, not because the file could not be read."""
+    if isinstance(error, OSError):
+        return type(error) is OSError and error.errno is None and _answer(error) is None
+    return isinstance(error, pa.ArrowException | UnicodeDecodeError)
+
+
+def _answer(error: BaseException) -> Answer | None:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(response := getattr(cause, "response", None), dict) and isinstance(response.get("Error"), dict):
+            told = response["Error"]
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
+            operation = getattr(cause, "operation_name", "")
+            return Answer("", str(status), str(told.get("Code", "")), str(told.get("Message", "")), str(operation))
+        cause = cause.__cause__
+    return _answer_in(str(error))
+
+
+def _answer_in(text: str) -> Answer | None:
+    if (found := _S3.search(text)) is None:
+        return None
+    code, message = found["code"], found["message"].strip()
+    status = _STATUS.search(code)
+    code = "" if status or code.startswith("[") else code
+    if inner := _UNKNOWN.match(message):
+        code, message = inner["code"], inner["message"].strip()
+    if message == "No response body.":
+        message = ""
+    at_key, at_bucket = _KEY.search(text, 0, found.start()), _BUCKET.search(text, 0, found.start())
+    place = f"s3://{at_key['bucket']}/{at_key['key']}" if at_key else f"s3://{at_bucket['bucket']}" if at_bucket else ""
+    return Answer(place, status[1] if status else "", code, message, found["operation"])
+
+
+def _told(answer: Answer, where: str) -> str:
+    meaning, remedy = (
+        _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
+    )
+    status = f"HTTP {answer.status}" if answer.status and answer.status != answer.code else ""
+    details = ", ".join(filter(None, (answer.operation, status, answer.code, _one_line(answer.message))))
+    return _joined(where, f"{meaning.format(_bucket(where))} ({details})", remedy)
+
+
+def _meaning(text: str) -> tuple[str, str] | None:
+    return next(((meaning, remedy) for pattern, meaning, remedy in _ANSWERS if pattern.search(text)), None)
+
+
+def _is_botocore(error: BaseException) -> bool:
+    """Whether botocore defines the error's type, found without importing botocore, which local runs do not need."""
+    return any(kind.__module__.startswith("botocore.") for kind in type(error).__mro__)
+
+
+def _local(error: BaseException, where: str) -> tuple[str, str]:
+    """Cause and remedy of what the operating system, or pyarrow, reported."""
+    if isinstance(error, FileNotFoundError) and where:
+        return (_ABSENT_KEY.format(_bucket(where)) if where.startswith("s3://") else "does not exist"), ""
+    remedy = _ERRNO.get(getattr(error, "errno", None) or 0, "")
+    if isinstance(error, PermissionError):
+        return f"access denied ({_cause(error)})", remedy or "check the permissions"
+    return _cause(error), remedy
+
+
+def _client_side(error: BaseException) -> tuple[str, str]:
+    """Cause and remedy of an error that botocore raised without an answer of the store."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & {"NoCredentialsError", "PartialCredentialsError"}:
+        return "no AWS credentials in the environment, profile or instance role", "set AWS_ACCESS_KEY_ID or AWS_PROFILE"
+    if kinds & {"HTTPClientError", "ConnectionError"}:
+        return f"the storage endpoint cannot be reached ({first_line(error)})", "check AWS_ENDPOINT_URL and the network"
+    return first_line(error), ""
+
+
+def _cause(error: BaseException) -> str:
+    """What happened, without the number and the file name that Python adds."""
+    strerror = getattr(error, "strerror", None)
+    return _one_line(strerror) if strerror else first_line(error)
+
+
+def _filename(error: BaseException) -> str:
+    name = getattr(error, "place", None) or getattr(error, "filename", None)
+    return name if isinstance(name, str) else ""
+
+
+def _where(place: str, named: str) -> str:
+    """`named` if it lies below `place`, or nothing else is known."""
+    return named if not place or named.startswith(f"{place.rstrip('/')}/") else place
+
+
+def _bucket(uri: str) -> str:
+    return uri.removeprefix("s3://").split("/", 1)[0]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _joined(where: str, cause: str, remedy: str) -> str:
+    return (f"{where}: " if where else "") + cause + (f"; {remedy}" if remedy else "")

@@ -1,0 +1,166 @@
+"""Keys that occur more than once, in one table or in several, found by 64-bit hashes.
+
+Hashes are compared a part at a time, so that memory is bounded whatever the number of rows; keys whose hashes are equal
+are then compared themselves.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from jobs.store.reading import TableSource
+from jobs.store.spool import Spool
+
+HASHES_AT_A_TIME = 20_000_000  # 200 MB with the numbers of their tables
+HELD = np.dtype([("hash", "u8"), ("table", "u2")])
+SUSPECTS_AT_A_TIME = 1000
+MAX_SPAN = 2**40  # of codes, before they are numbered anew: a further factor of millions still fits 64 bits
+Hashes = NDArray[np.uint64]
+
+
+def double_keys(source: TableSource, key: Sequence[str]) -> dict[tuple[str, ...], int]:
+    """The keys that occur more than once in a table, and how often."""
+    hashed = ((0, key_hashes(batch, key)) for batch in source.batches(key))
+    wanted = np.concatenate([np.zeros(0, np.uint64), *_repeated(hashed, source.rows)])
+    if not len(wanted):
+        return {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    for batch in source.batches(key):
+        rows = batch.filter(pa.array(np.isin(key_hashes(batch, key), wanted)))
+        seen.update(zip(*(rows[name].to_pylist() for name in key), strict=True))
+    return {k: n for k, n in seen.items() if n > 1}
+
+
+def key_hashes(batch: pa.Table, key: Sequence[str]) -> Hashes:
+    """uint64[rows]: hashes of the key columns, joined by a separator that ids and names do not hold."""
+    from pandas.util import hash_array
+
+    joined = pc.binary_join_element_wise(*(batch[name].cast(pa.string()) for name in key), "\x1f")
+    return np.asarray(hash_array(joined.to_numpy(zero_copy_only=False).astype(object), categorize=False), np.uint64)
+
+
+@dataclass(frozen=True)
+class SharedKey:
+    """A key that several tables hold, and the first two of them."""
+
+    key: dict[str, Any]
+    first: TableSource
+    second: TableSource
+
+
+def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Sequence[str]) -> SharedKey | None:
+    """One of the keys that several of the tables hold, None if there is none.
+
+    Args:
+        groups: columns of the key that have few different values, such as names of raters. One pass reads them; only
+            rows whose values in them occur in several tables are hashed, which in tables of one rater each are none.
+    """
+    shared, rows = _shared_groups(sources, groups)
+    hashed = (
+        (number, key_hashes(batch, key))
+        for number, source in enumerate(sources)
+        for batch in _in_shared(source, key, groups, shared)
+    )
+    for suspects in _repeated(hashed, rows, across=True) if shared else ():
+        for start in range(0, len(suspects), SUSPECTS_AT_A_TIME):
+            wanted = suspects[start : start + SUSPECTS_AT_A_TIME]
+            if (found := _compared(sources, key, groups=groups, shared=shared, wanted=wanted)) is not None:
+                return found
+    return None
+
+
+def _repeated(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool = False) -> Iterator[Hashes]:
+    """The hashes that occur more than once, a part of them at a time, ascending.
+
+    Args:
+        hashed: (number of a table, uint64[n]), table after table; spooled to a temporary folder, 10 bytes each.
+        rows: how many there are.
+        across: only those of more than one table.
+    """
+    parts = max(1, -(-rows // HASHES_AT_A_TIME))
+    with Spool("keys") as spool:
+        paths = [spool.path / str(part) for part in range(parts)]
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("wb")) for path in paths]
+            for number, hashes in hashed:
+                held = np.empty(len(hashes), HELD)
+                held["hash"], held["table"] = hashes, number
+                part = hashes % np.uint64(parts)
+                for place, file in enumerate(files):
+                    file.write(held[part == place].tobytes())
+        for path in paths:
+            held = np.fromfile(path, HELD)
+            held = held[np.argsort(held["hash"], kind="stable")]  # of equal hashes the tables stay in their order
+            again = held["hash"][1:] == held["hash"][:-1]
+            if across:
+                again &= held["table"][1:] != held["table"][:-1]
+            yield np.unique(held["hash"][1:][again])
+
+
+def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tuple[set[tuple[Any, ...]], int]:
+    """The values of `groups` that several tables have, and how many rows have them."""
+    rows: Counter[tuple[Any, ...]] = Counter()
+    tables: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+    for number, source in enumerate(sources):
+        for batch in source.batches(groups, dictionaries=groups):
+            values, code = _grouped(batch, groups)
+            for value, n in zip(values, np.bincount(code, minlength=len(values)).tolist(), strict=True):
+                rows[value] += n
+                tables[value].add(number)
+    shared = {value for value, held in tables.items() if len(held) > 1}
+    return shared, sum(rows[value] for value in shared)
+
+
+def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[tuple[Any, ...]], NDArray[np.int64]]:
+    """The different values of `groups` in a batch, and each row's place among them: int64[rows]."""
+    if not batch.num_rows:
+        return [], np.zeros(0, np.int64)
+    code, span = np.zeros(batch.num_rows, np.int64), 1
+    for name in groups:
+        whole = batch[name].combine_chunks()
+        coded = whole if isinstance(whole, pa.DictionaryArray) else pc.dictionary_encode(whole)
+        code, span = code * len(coded.dictionary) + coded.indices.to_numpy(), span * len(coded.dictionary)
+        if span > MAX_SPAN:
+            _, code = np.unique(code, return_inverse=True)
+            span = batch.num_rows
+    _, first, code = np.unique(code, return_index=True, return_inverse=True)
+    chosen = batch.select(list(groups)).take(pa.array(first))
+    return list(zip(*(chosen[name].to_pylist() for name in groups), strict=True)), code
+
+
+def _in_shared(
+    source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[tuple[Any, ...]]
+) -> Iterator[pa.Table]:
+    """The key columns of the rows whose values of `groups` are shared."""
+    for batch in source.batches(key, dictionaries=groups):
+        values, code = _grouped(batch, groups)
+        chosen = np.array([value in shared for value in values], bool)
+        if chosen.any():
+            yield batch.filter(pa.array(chosen[code]))
+
+
+def _compared(
+    sources: Sequence[TableSource],
+    key: Sequence[str],
+    *,
+    groups: Sequence[str],
+    shared: set[tuple[Any, ...]],
+    wanted: Hashes,
+) -> SharedKey | None:
+    """The first key with one of the hashes `wanted` that two tables hold."""
+    held: dict[tuple[Any, ...], TableSource] = {}
+    for source in sources:
+        for rows in _in_shared(source, key, groups, shared):
+            hit = rows.filter(pa.array(np.isin(key_hashes(rows, key), wanted)))
+            for values in zip(*(hit[name].to_pylist() for name in key), strict=True):
+                other = held.setdefault(values, source)
+                if other is not source:
+                    return SharedKey(dict(zip(key, values, strict=True)), other, source)
+    return None

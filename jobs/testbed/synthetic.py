@@ -1,0 +1,269 @@
+"""A small corpus in WIT's format, all of our own invention, for the demo and the tests.
+
+It holds what makes WIT hard to read: quoted fields with tabs, newlines and quotes, fifteen languages, search terms
+in titles of other languages, pages with several pictures, one picture on several pages, plain-http addresses,
+pictures that do not decode and pictures that are missing. Addresses end in `.example`, which no resolver answers.
+"""
+
+import csv
+import gzip
+import io
+import random
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.tables import WIT_COLUMNS
+from jobs.testbed import synthetic_pictures
+from jobs.testbed.synthetic_words import AWKWARD_SETTINGS, EVENTS, PLACES, SETTINGS, UNSPACED, WORDS
+
+ENGLISH_SHARE = 0.5  # WIT has 14.6 %; a demo this small has to find something
+TRAIN_FILES = 2
+VAL_SHARE = 0.1
+MIN_PICTURES = 8
+ROWS_PER_PICTURE = 5  # what the planned rows below need, with room for rows that have nothing to do with history
+MIME = {"jpg": "image/jpeg", "JPG": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml"}
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusFacts:
+    """What `write_corpus` wrote, and what mining and curating it must find.
+
+    Attributes:
+        files: name of each TSV file -> its rows, the header not counted.
+        rows: rows of all files.
+        english: rows whose language is `en`.
+        matched: of these, rows whose lower-cased title contains a lower-cased term.
+        main_image: of these, rows that are their page's main image.
+        single_image_pages: rows left once pages (page_url) with more than one distinct image_url are dropped.
+        https: rows left whose image_url starts with `https://`.
+        unique_images: rows left when each image_url keeps one row, that of the smallest (page_title, page_url).
+        surviving: the image_urls of those last rows, sorted.
+        pictures: how many files in `pictures/` decode.
+        broken: names of files in `pictures/` that do not decode.
+        missing: names of files that rows ask for and `pictures/` lacks.
+    """
+
+    files: dict[str, int]
+    rows: int
+    english: int
+    matched: int
+    main_image: int
+    single_image_pages: int
+    https: int
+    unique_images: int
+    surviving: tuple[str, ...]
+    pictures: int
+    broken: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def write_corpus(folder: Path, *, rows: int = 6000, seed: int = 0, pictures: int = 120) -> CorpusFacts:
+    """Write the corpus into `folder` (made if absent): TSV.gz files, `terms.csv` and `pictures/`.
+
+    `pictures` rows survive curation, each with an image_url of its own whose last path segment names its file in
+    `pictures/`; two of these files are broken and two are missing. The same arguments give the same bytes under one
+    version of Python, zlib and Pillow. The facts come from reading the written files back in a plain loop.
+
+    Raises:
+        ValueError: fewer than 8 pictures, or fewer than 5 rows a picture.
+    """
+    if pictures < MIN_PICTURES:
+        raise ValueError(f"pictures is {pictures}, at least {MIN_PICTURES} are needed")
+    if rows < ROWS_PER_PICTURE * pictures:
+        raise ValueError(f"rows is {rows}, at least {ROWS_PER_PICTURE} a picture are needed: {pictures} pictures")
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(f"corpus {seed}")
+    drawn = [synthetic_pictures.draw(number, seed=seed) for number in range(pictures)]
+    planned = list(_historical_rows(rng, [extension for extension, _ in drawn]))
+    everything = planned + list(_filler_rows(rng, rows - len(planned)))
+    rng.shuffle(everything)
+    files = _write_files(folder, everything)
+    _write_terms(folder / "terms.csv")
+    steps = _expected(folder, list(files))
+    broken, missing = _write_pictures(
+        folder / "pictures", [data for _, data in drawn], [r["image_url"] for r in planned]
+    )
+    return CorpusFacts(
+        files=files, rows=rows, **steps, pictures=pictures - len(broken) - len(missing), broken=broken, missing=missing
+    )
+
+
+def _historical_rows(rng: random.Random, extensions: list[str]) -> Iterator[Row]:
+    """First one row for each picture, in order; then rows that each step of curation must drop."""
+    titles = _titles(rng)
+    kept = []
+    for number, extension in enumerate(extensions):
+        row = _row(rng, "en", next(titles), image=_image_url(rng, f"Invented_history_{number:03d}", extension))
+        kept.append(row)
+        yield row
+    some = len(kept) // 6
+    for row in rng.sample(kept, some):
+        # sorts after the row that has the picture already: which of the two stays is decided by title
+        yield _row(rng, "en", f"Žarrow and the {next(titles)}", image=row["image_url"])
+    for row in rng.sample(kept, some):
+        # the same picture again further down the same page: still one distinct picture
+        yield {**row, "section_title": "Legacy", "caption_alt_text_description": _text(rng, "en", 8)}
+    for row in rng.sample(kept, some * 2):
+        yield {**row, "image_url": _image_url(rng, "Side_view", "jpg"), "is_main_image": "false"}
+    for _ in range(some):
+        title = next(titles)
+        for _ in range(rng.randint(2, 3)):
+            yield _row(rng, "en", title, image=_image_url(rng, "One_of_several", "png"))
+    for _ in range(some):
+        insecure = _image_url(rng, "Plain_http", "jpg").replace("https://", "http://")
+        yield _row(rng, "en", next(titles), image=insecure)
+    others = [language for language in WORDS if language != "en"]
+    for _ in range(some * 2):
+        yield _row(rng, rng.choice(others), next(titles))
+
+
+def _filler_rows(rng: random.Random, count: int) -> Iterator[Row]:
+    others = [language for language in WORDS if language != "en"]
+    left = count
+    while left:
+        language = "en" if rng.random() < ENGLISH_SHARE else rng.choice(others)
+        title = _text(rng, language, rng.randint(1, 3)).rstrip(".,。").capitalize()
+        if language == "en" and rng.random() < 0.3:
+            title = rng.choice(("History of {}", "{} railway station", "List of mills in {}")).format(
+                rng.choice(PLACES)
+            )
+        for place in range(min(left, rng.choice((1, 1, 1, 2, 4)))):
+            row = _row(rng, language, title, main=place == 0)
+            if rng.random() < 0.05:
+                row["image_url"] = row["image_url"].replace("https://", "http://")
+            yield row
+            left -= 1
+
+
+def _titles(rng: random.Random) -> Iterator[str]:
+    """Titles with a search term in them, no two alike, every eleventh awkward to read."""
+    seen = set()
+    number = 0
+    while True:
+        event, place = EVENTS[number % len(EVENTS)], rng.choice(PLACES)
+        setting = rng.choice(AWKWARD_SETTINGS if number % 11 == 7 else SETTINGS)
+        number += 1
+        title = setting.format(event=event, place=place, EVENT=event.upper(), PLACE=place.upper())
+        if title in seen:
+            title = f"{title} ({rng.choice(PLACES)} {number})"
+        seen.add(title)
+        yield title
+
+
+def _row(rng: random.Random, language: str, title: str, *, image: str = "", main: bool = True) -> Row:
+    image = image or _image_url(rng, "View", rng.choice(("jpg", "png", "svg", "JPG")))
+    section = "" if rng.random() < 0.4 else _text(rng, language, 2).rstrip(".,。")
+    page = urllib.parse.quote(" ".join(title.split()).replace(" ", "_"), safe="_(),'-")
+    body = _text(rng, language, rng.randint(20, 60), awkward=True)
+    return {
+        "language": language,
+        "page_url": f"https://{language}.wikipedia.example/wiki/{page}",
+        "image_url": image,
+        "page_title": title,
+        "section_title": section,
+        "hierarchical_section_title": f"{title} / {section}" if section else title,
+        "caption_reference_description": _text(rng, language, 9, awkward=True) if rng.random() < 0.5 else "",
+        "caption_attribution_description": f"English: {_text(rng, 'en', 8)}" if rng.random() < 0.9 else "",
+        "caption_alt_text_description": _text(rng, language, 5) if rng.random() < 0.2 else "",
+        "mime_type": MIME[image.rsplit(".", 1)[1]],
+        "original_height": str(rng.randint(200, 4000)),
+        "original_width": str(rng.randint(200, 4000)),
+        "is_main_image": "true" if main else "false",
+        "attribution_passes_lang_id": "true" if rng.random() < 0.95 else "false",
+        "page_changed_recently": "true" if rng.random() < 0.9 else "false",
+        "context_page_description": body,
+        "context_section_description": body if not section else _text(rng, language, 15, awkward=True),
+    }
+
+
+def _image_url(rng: random.Random, stem: str, extension: str) -> str:
+    place = rng.choice([name for name in PLACES if name.isascii()])
+    shelf = f"{rng.randrange(256):02x}"
+    # the number keeps two pictures of one place apart
+    name = f"{stem}_{place}_{rng.randrange(10**6):06d}.{extension}"
+    return f"https://upload.wikimedia.example/wikipedia/commons/{shelf[0]}/{shelf}/{name}"
+
+
+def _text(rng: random.Random, language: str, words: int, *, awkward: bool = False) -> str:
+    """`words` words as a sentence; `awkward` ones now and then hold a quote, a tab or a newline."""
+    picked = rng.choices(WORDS[language], k=words)
+    if awkward and rng.random() < 0.25:
+        at = rng.randrange(words)
+        picked[at] = rng.choice(('"{}"', "{}\n\n", "{}\t", 'say "{}', "{},\n\ten\t")).format(picked[at])
+    return ("" if language in UNSPACED else " ").join(picked) + ("。" if language in UNSPACED else ".")
+
+
+def _write_files(folder: Path, rows: list[Row]) -> dict[str, int]:
+    in_val = round(len(rows) * VAL_SHARE)
+    shards = {"wit_v1.val.all-00000-of-00001.tsv.gz": rows[:in_val]}
+    for shard in range(TRAIN_FILES):
+        shards[f"wit_v1.train.all-{shard:05d}-of-{TRAIN_FILES:05d}.tsv.gz"] = rows[in_val + shard :: TRAIN_FILES]
+    for name, part in shards.items():
+        text = io.StringIO()
+        writer = csv.DictWriter(text, WIT_COLUMNS, delimiter="\t", quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(part)
+        # gzip.compress writes no file name; without mtime it would write the time of day
+        (folder / name).write_bytes(gzip.compress(text.getvalue().encode(), 6, mtime=0))
+    return {name: len(shards[name]) for name in sorted(shards)}
+
+
+def _write_terms(path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["terms"])
+        # people's lists repeat themselves: once in capitals, once with spaces around it
+        writer.writerows([event] for event in (*EVENTS, EVENTS[0].upper(), f" {EVENTS[1]} "))
+
+
+def _write_pictures(
+    folder: Path, encoded: list[bytes], image_urls: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Write all but two pictures and spoil two; the names of the broken and of the missing."""
+    folder.mkdir(exist_ok=True)
+    names = [url.rsplit("/", 1)[1] for url in image_urls[: len(encoded)]]
+    missing, truncated, corrupt = names[2:4], names[5], names[6]
+    for name, data in zip(names, encoded, strict=True):
+        if name == truncated:
+            (folder / name).write_bytes(data[: len(data) // 3])
+        elif name == corrupt:
+            (folder / name).write_bytes(b"<html><body>Not a picture</body></html>")
+        elif name not in missing:
+            (folder / name).write_bytes(data)
+    return (truncated, corrupt), tuple(missing)
+
+
+def _expected(folder: Path, files: list[str]) -> dict:
+    """What each step leaves, by the plainest code that can say so: this is what readers are tested against."""
+    with (folder / "terms.csv").open(encoding="utf-8", newline="") as file:
+        terms = {row["terms"].strip().lower() for row in csv.DictReader(file)}
+    english, matched = 0, []
+    for name in files:
+        with gzip.open(folder / name, "rt", encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                if row["language"] != "en":
+                    continue
+                english += 1
+                title = row["page_title"].lower()
+                if any(term in title for term in terms):
+                    matched.append(row)
+    main = [row for row in matched if row["is_main_image"] == "true"]
+    page_images: dict[str, set[str]] = {}
+    for row in main:
+        page_images.setdefault(row["page_url"], set()).add(row["image_url"])
+    single = [row for row in main if len(page_images[row["page_url"]]) == 1]
+    https = [row for row in single if row["image_url"].startswith("https://")]
+    surviving = tuple(sorted({row["image_url"] for row in https}))
+    return {
+        "english": english,
+        "matched": len(matched),
+        "main_image": len(main),
+        "single_image_pages": len(single),
+        "https": len(https),
+        "unique_images": len(surviving),
+        "surviving": surviving,
+    }

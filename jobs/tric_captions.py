@@ -1,0 +1,94 @@
+"""Put the captions of a TRIC split into words with their date -> table `texts`.
+
+    python -m jobs.tric_captions split=tric/dev-0 out=R/captions
+
+One text for each caption and each date that a picture of the split has: how the date enters is a template (`none`,
+`year`, `decade`), and all templates asked for are written, so that jobs.tric_rank can compare them. The column
+`source` is
+the caption's index, `revision` the template, `date` the year told.
+"""
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.corpora.tric import TEMPLATES, Split, bucket, read_split
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.single_unit import write_small
+from jobs.tables import TABLES
+
+
+@dataclass
+class TricCaptionsConfig:
+    """Keys of `tric_captions`."""
+
+    split: str = MISSING  # the folder with in.tsv and captions.tsv
+    out: str = MISSING  # the table of texts to be written
+    templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
+    language: str = "en"  # BCP 47 tag of the captions
+
+
+def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest."""
+    _check(cfg.templates)
+    split = read_split(cfg.split)
+    rows = captions(split, cfg.templates, cfg.language)
+    made = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
+    inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
+    manifest = write_small(cfg.out, made, table="texts", identity=identity, config=plain(cfg), inputs=inputs)
+    say(f"tric_captions: {manifest['out']}")
+    for template in cfg.templates:
+        count = sum(row["revision"] == template for row in rows)
+        dates = count // len(split.captions)
+        say(f"  {template:<7} {count:>7,} texts = {len(split.captions):,} captions x {dates} dates")
+    return manifest
+
+
+def captions(split: Split, templates: dict[str, str], language: str) -> list[dict[str, Any]]:
+    """Rows of the table `texts`."""
+    rows = []
+    for template, text in templates.items():
+        for date in sorted({bucket(day, template) for day in split.dates}):
+            for index, caption in split.captions.items():
+                worded = text.replace("{date}", date).replace("{caption}", caption)  # a caption may hold braces
+                rows.append(
+                    {
+                        "text_id": content_id("caption", template, date, index, worded),
+                        "role": "caption",
+                        "language": language,
+                        "date": date or None,
+                        "source": index,
+                        "revision": template,
+                        "text": worded,
+                    }
+                )
+    return rows
+
+
+def _check(templates: dict[str, str]) -> None:
+    if not templates:
+        raise InputError(f"templates: at least one of {', '.join(TEMPLATES)}")
+    for name, text in templates.items():
+        if name not in TEMPLATES:
+            raise InputError(f"templates.{name}: one of {', '.join(TEMPLATES)}")
+        if "{caption}" not in text:
+            raise InputError(f"templates.{name}={text!r}: {{caption}} is missing")
+        if ("{date}" in text) == (name == "none"):
+            raise InputError(
+                f"templates.{name}={text!r}: {{date}} {'says nothing here' if name == 'none' else 'is missing'}"
+            )
+
+
+JOB = cli.Job("tric_captions", TricCaptionsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("tric_captions"))

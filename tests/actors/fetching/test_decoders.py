@@ -1,0 +1,201 @@
+"""Children that decode: what comes back, and what becomes of a picture that takes one along."""
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from PIL import Image
+
+from actors import pictures
+from actors.fetching.decoders import Decoders
+from actors.pictures import PictureError, decode_rgb, inspect, render
+
+
+def encoded(picture: Image.Image, form: str = "PNG", **options: Any) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, form, **options)
+    return out.getvalue()
+
+
+def photo(width: int = 640, height: int = 480) -> Image.Image:
+    values = np.add.outer(np.arange(height) / height, np.arange(width) / width) * 127
+    return Image.fromarray(np.stack([values, 255 - values, values / 2], axis=2).astype(np.uint8))
+
+
+def rendered(data: bytes) -> Any:
+    try:
+        return render(data, width=300)
+    except PictureError as error:
+        return error
+
+
+def told(outcome: Any) -> Any:
+    return (outcome.kind, str(outcome)) if isinstance(outcome, PictureError) else outcome
+
+
+def test_children_do_what_render_does() -> None:
+    given = [encoded(photo(), "JPEG"), encoded(photo(200, 100)), b"", b"<html>", encoded(photo(400, 300))[:-50]] * 3
+
+    async def go() -> list[Any]:
+        decoders = Decoders(width=300, processes=2)
+        try:
+            return await asyncio.gather(*map(decoders.decode, given), return_exceptions=True)
+        finally:
+            await decoders.close()
+
+    for data, got in zip(given, asyncio.run(go()), strict=True):
+        assert told(got) == told(rendered(data))
+
+
+def test_a_picture_that_takes_its_decoders_along_is_one_error() -> None:
+    async def kill(others: set[psutil.Process], *, times: int) -> None:
+        killed: set[psutil.Process] = set()
+        while len(killed) < times:
+            for child in set(psutil.Process().children()) - others - killed:
+                child.kill()
+                killed.add(child)
+            await asyncio.sleep(0.01)
+
+    async def go() -> list[Any]:
+        decoders = Decoders(processes=1, timeout_s=20)
+        good = encoded(photo(32, 32))
+        others = set(psutil.Process().children())
+        before = await decoders.decode(good)
+        (child,) = set(psutil.Process().children()) - others
+        child.suspend()
+        asked = asyncio.create_task(decoders.decode(good))
+        await asyncio.sleep(0.1)
+        child.kill()  # for no fault of the picture's
+        once = await asked
+        (child,) = set(psutil.Process().children()) - others
+        child.suspend()
+        asked = asyncio.create_task(decoders.decode(good))
+        await asyncio.sleep(0.1)
+        await kill(others, times=2)
+        died = await asyncio.gather(asked, return_exceptions=True)
+        after = await decoders.decode(good)
+        decoders._timeout_s = 0.2
+        (child,) = set(psutil.Process().children()) - others
+        child.suspend()
+        late = await asyncio.gather(decoders.decode(good), return_exceptions=True)
+        decoders._timeout_s = 20
+        again = await decoders.decode(good)
+        await decoders.close()
+        assert set(psutil.Process().children()) <= others
+        return [before, once, *died, after, *late, again]
+
+    before, once, died, after, late, again = asyncio.run(go())
+    assert before == once == after == again
+    assert (died.kind, late.kind) == ("decoder_died", "decode_timeout")
+
+
+def test_memory_is_bounded() -> None:
+    async def go() -> Any:
+        decoders = Decoders(processes=1, memory_bytes=400 * 2**20)
+        got = await asyncio.gather(decoders.decode(encoded(Image.new("RGBA", (6000, 6000)))), return_exceptions=True)
+        await decoders.close()
+        return got[0]
+
+    assert asyncio.run(go()).kind in ("too_large", "decode_failed")
+
+
+def test_children_end_with_a_killed_parent() -> None:
+    code = (
+        "import asyncio, io; from PIL import Image; from actors.fetching.decoders import Decoders\n"
+        "b = io.BytesIO(); Image.new('RGB', (9, 9)).save(b, 'PNG')\n"
+        "async def go():\n    d = Decoders(processes=2)\n"
+        "    await asyncio.gather(d.decode(b.getvalue()), d.decode(b.getvalue()))\n"
+        "    print('ready', flush=True); await asyncio.sleep(60)\n"
+        "asyncio.run(go())"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=os.getcwd())  # noqa: PTH109
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"ready\n"
+    children = psutil.Process(parent.pid).children()
+    assert len(children) == 2
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+
+
+def test_bounds_are_checked() -> None:
+    for wrong in ({"width": 0}, {"max_pixels": 0}, {"processes": 0}):
+        with pytest.raises(ValueError, match="at least 1"):
+            Decoders(**wrong)
+    with pytest.raises(ValueError, match="width is 0"):
+        render(encoded(photo()), width=0)
+
+
+def test_render_keeps_bytes_where_nothing_changes() -> None:
+    for data in (encoded(photo(300, 200), "JPEG"), encoded(photo(300, 200)), encoded(photo(10, 9), "WEBP")):
+        assert render(data, width=300).data is None
+        assert render(data, width=300).facts == inspect(data)
+    assert render(encoded(photo(), "TIFF")).data is None  # without a width, whatever it is
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (encoded(photo(), "JPEG"), "JPEG"),
+        (encoded(photo()), "PNG"),
+        (encoded(photo().convert("CMYK"), "JPEG"), "JPEG"),
+        (encoded(photo().convert("CMYK"), "TIFF"), "PNG"),
+        (encoded(photo().convert("P"), "GIF", save_all=True, append_images=[Image.new("P", (640, 480))]), "PNG"),
+        (encoded(photo().convert("L")), "PNG"),
+        (encoded(Image.fromarray((np.arange(640 * 480) % 65536).astype(np.uint16).reshape(480, 640))), "PNG"),
+        (encoded(photo().convert("LA")), "PNG"),
+        (encoded(photo(), "WEBP"), "JPEG"),
+    ],
+)
+def test_render_makes_what_every_reader_shows_alike(data: bytes, form: str) -> None:
+    made = render(data, width=300)
+    assert made.data is not None
+    picture = Image.open(io.BytesIO(made.data))
+    assert (picture.format, picture.size, made.facts.format) == (form, (300, 225), form)
+    assert picture.mode in ("RGB", "L")
+    expected = decode_rgb(data).resize((300, 225), Image.Resampling.BICUBIC)
+    difference = np.abs(np.asarray(picture.convert("RGB")).astype(int) - np.asarray(expected))
+    assert difference.mean() < 2
+    assert made.facts == inspect(made.data)._replace(phash=made.facts.phash)
+
+
+def test_render_turns_pictures_upright_before_it_measures_their_width() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(photo(640, 480), "JPEG", exif=exif)  # shown 480 wide
+    assert render(data, width=300).facts[1:3] == (300, 400)
+    small = render(encoded(photo(64, 48), "JPEG", exif=exif), width=300)
+    assert small.data is not None  # no reader has to know EXIF
+    assert small.facts[1:3] == (48, 64)
+    assert "exif" not in Image.open(io.BytesIO(small.data)).info
+
+
+def test_draft_mode_changes_next_to_nothing() -> None:
+    data = encoded(photo(2401, 1803), "JPEG", quality=95)
+    made = render(data, width=300)
+    assert made.facts[1:3] == (300, 225)
+    assert made.data is not None
+    expected = decode_rgb(data).resize((300, 225), Image.Resampling.BICUBIC)
+    assert np.abs(np.asarray(Image.open(io.BytesIO(made.data))).astype(int) - np.asarray(expected)).mean() < 2
+
+
+def test_a_child_answers_each_picture_before_the_next_is_sent() -> None:
+    """A pipe that waits for a flush, or for more input than there is, would end in PictureError decode_timeout."""
+
+    async def go() -> list[bytes | None]:
+        decoders = Decoders(processes=1)
+        data = encoded(photo(64, 64))
+        made = [(await decoders.decode(data)).data for _ in range(21)]
+        await decoders.close()
+        return made
+
+    assert len(set(asyncio.run(go()))) == 1
+    assert pictures.JPEG_QUALITY == 95

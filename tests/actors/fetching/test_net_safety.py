@@ -1,0 +1,113 @@
+import asyncio
+import socket
+
+import pytest
+
+from actors.fetching.net_safety import AddressError, BlockedError, CheckedResolver, Rules, connector, is_public
+from actors.fetching.politeness import opted_out, retry_after, user_agent
+
+
+@pytest.mark.parametrize(
+    "address",
+    "8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1".split(),
+)
+def test_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    """127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0
+    0.1.2.3 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 192.0.0.1 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1
+    :: ::1 fe80::1 fe80::1%eth0 fc00::1 fd00:ec2::254 ff02::1 fec0::1 2001:db8::1 2001::1 ::7f00:1
+    ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::ffff:0:0 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 64:ff9b:1::808:808
+    2002:7f00:1::1 2002:a9fe:a9fe::1 example.org 127.1 2130706433 0x7f000001""".split(),
+)
+def test_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_hosts() -> None:
+    rules = Rules(("upload.wikimedia.org", "*.example.org", "localhost:8443"))
+    for url in ("https://upload.wikimedia.org/x", "https://UPLOAD.wikimedia.org.:443/", "https://a.b.example.org/"):
+        rules.check_url(url)
+    assert rules.check_url("https://localhost:8443/x") == ("localhost", 8443)
+    for url, rule in {
+        "http://upload.wikimedia.org/x": "not_https",
+        "https://upload.wikimedia.org:444/x": "host_not_allowed",
+        "https://upload.wikimedia.org.evil.net/x": "host_not_allowed",
+        "https://upload.wikimedia.org@evil.net/x": "credentials_in_url",
+        "https://:pw@upload.wikimedia.org/x": "credentials_in_url",
+        "https://example.org/x": "host_not_allowed",
+        "https://localhost/x": "host_not_allowed",
+    }.items():
+        with pytest.raises(BlockedError) as caught:
+            rules.check_url(url)
+        assert caught.value.rule == rule, url
+    with pytest.raises(BlockedError, match="not a public address"):
+        Rules(("*",)).check_url("https://[::ffff:10.0.0.1]/")
+    with pytest.raises(ValueError, match="not a URL"):
+        rules.check_url("file:///etc/passwd")
+
+
+def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
+    async def lookup(host: str, port: int) -> list[str]:
+        return {"good": ["8.8.8.8"], "bad": ["8.8.8.8", "10.0.0.1"], "none": []}[host]
+
+    resolver = CheckedResolver(Rules(("*",)), lookup)
+    found = asyncio.run(resolver.resolve("good", 443))
+    assert [(one["host"], one["port"], one["family"]) for one in found] == [("8.8.8.8", 443, socket.AF_INET)]
+    with pytest.raises(AddressError, match=r"bad leads to 10\.0\.0\.1"):
+        asyncio.run(resolver.resolve("bad", 443))
+    with pytest.raises(OSError, match="no address"):
+        asyncio.run(resolver.resolve("none", 443))
+
+
+def test_every_socket_is_checked_even_if_the_resolver_were_not() -> None:
+    async def open_one(address: str) -> None:
+        made = connector(Rules(("*",)), ssl=True)
+        assert made._socket_factory is not None
+        info = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 443))
+        try:
+            made._socket_factory(info).close()
+        finally:
+            await made.close()
+
+    asyncio.run(open_one("8.8.8.8"))
+    with pytest.raises(AddressError):
+        asyncio.run(open_one("127.0.0.1"))
+
+
+def test_user_agent() -> None:
+    agent = user_agent("ada@uni-somewhere.edu")
+    assert agent.startswith("remine/")
+    assert " (ada@uni-somewhere.edu) aiohttp/" in agent
+    assert user_agent("https://lab.uni-somewhere.edu/crawler")
+    placeholders = "you@example.com me@domain.com your-name@uni.edu changeme@uni.edu https://example.org/bot"
+    placeholders += " https://your-lab.edu/ user@test.invalid"
+    for wrong in ["", "ada", "ada@localhost", "ada@uni.edu\r\nX: y", *placeholders.split()]:
+        with pytest.raises(ValueError, match=r"neither|placeholder"):
+            user_agent(wrong)
+
+
+def test_retry_after() -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+    assert retry_after("120") == 120
+    assert retry_after(" 1.5 ") == 1.5
+    assert retry_after("Thu, 01 Jan 2026 12:01:00 GMT", now) == 60
+    assert retry_after("Thu, 01 Jan 2026 11:00:00 GMT", now) == 0
+    assert [retry_after(text) for text in (None, "", "soon", "-5", "9" * 40)] == [None] * 5
+
+
+def test_opt_out_headers() -> None:
+    words = ("noai", "noimageai")
+    assert opted_out(["noindex, NoAI"], words) == "noai"
+    assert opted_out(["noindex", "*: noimageai"], words) == "noimageai"
+    assert opted_out(["remine: noai"], words) == "noai"
+    assert opted_out(["googlebot: noai, noimageai"], words) is None
+    assert opted_out(["googlebot: noindex, remine: noai"], words) == "noai"
+    assert opted_out(["unavailable_after: 25 Jun 2026 15:00:00 PST, noai"], words) == "noai"
+    assert opted_out(["noaiming"], words) is None
+    assert opted_out([], words) is None

@@ -1,0 +1,259 @@
+"""Wikimedia's addresses, in every form seen."""
+
+import csv
+import gzip
+import hashlib
+import string
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.fetching.wikimedia import (
+    PICTURES,
+    SERVED_WIDTHS,
+    NoThumbnailError,
+    WikimediaFile,
+    is_wikimedia,
+    parse,
+    request_url,
+    served_width,
+    why_no_thumbnail,
+)
+
+UPLOAD = "https://upload.wikimedia.org/wikipedia/commons"
+THUMB = "https://thumb.wikimedia.org/wikipedia/commons/thumb"
+CAFE = "Caf%C3%A9_%28a%29%2C_1.jpg"
+EXAMPLE = "a/a9/Example.jpg/330px-Example.jpg"
+
+
+@pytest.mark.parametrize(
+    ("url", "thumbnail"),
+    [
+        # originals: scheme, host, encoding, query, fragment
+        (f"{UPLOAD}/a/ab/Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
+        ("http://upload.wikimedia.org/wikipedia/commons/a/ab/Name.JPG", "a/ab/Name.JPG/330px-Name.JPG"),
+        ("//upload.wikimedia.org/wikipedia/commons/a/ab/Name.png", "a/ab/Name.png/330px-Name.png"),
+        ("  https://UPLOAD.wikimedia.org./wikipedia/commons//a/ab/Name.gif ", "a/ab/Name.gif/330px-Name.gif"),
+        (f"{UPLOAD}/a/ab/Name.jpg?utm_source=x&download#top", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/3/30/Caf%C3%A9_%28a%29%2C_1.jpg", f"3/30/{CAFE}/330px-{CAFE}"),
+        (f"{UPLOAD}/3/30/Café_(a),_1.jpg", f"3/30/{CAFE}/330px-{CAFE}"),
+        (f"{UPLOAD}/3/30/Cafe\u0301 (a),%201.jpg", f"3/30/{CAFE}/330px-{CAFE}"),
+        (f"{UPLOAD}/3/30/Caf%25C3%25A9.jpg", "3/30/Caf%C3%A9.jpg/330px-Caf%C3%A9.jpg"),
+        (f"{UPLOAD}/0/0f/100%25_wool.jpg", "0/0f/100%25_wool.jpg/330px-100%25_wool.jpg"),
+        (f"{UPLOAD}/a/ab/What%3F.jpg", "a/ab/What%3F.jpg/330px-What%3F.jpg"),
+        (f"{UPLOAD}/a/ab/A+B's_&_C%2B.jpg.jpg", "a/ab/A%2BB%27s_%26_C%2B.jpg.jpg/330px-A%2BB%27s_%26_C%2B.jpg.jpg"),
+        (f"{UPLOAD}/a/ab/Name.jpg?20230101120000", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/3/30/%C4rzte.jpg", "3/30/%C4rzte.jpg/330px-%C4rzte.jpg"),  # Latin-1, as it is
+        # formats
+        (f"{UPLOAD}/a/ab/D.svg", "a/ab/D.svg/330px-D.svg.png"),
+        (f"{UPLOAD}/a/ab/W.webp", "a/ab/W.webp/330px-W.webp.png"),
+        (f"{UPLOAD}/a/ab/X.xcf", "a/ab/X.xcf/330px-X.xcf.png"),
+        (f"{UPLOAD}/a/ab/T.tif", "a/ab/T.tif/lossy-page1-330px-T.tif.jpg"),
+        (f"{UPLOAD}/a/ab/T.TIFF", "a/ab/T.TIFF/lossy-page1-330px-T.TIFF.jpg"),
+        (f"{UPLOAD}/a/ab/P.pdf", "a/ab/P.pdf/page1-330px-P.pdf.jpg"),
+        (f"{UPLOAD}/a/ab/D.djvu", "a/ab/D.djvu/page1-330px-D.djvu.jpg"),
+        (f"{UPLOAD}/a/ab/V.webm", "a/ab/V.webm/330px--V.webm.jpg"),
+        # thumbnails of every form
+        (f"{UPLOAD}/thumb/a/ab/Name.jpg/300px-Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{THUMB}/a/ab/Name.jpg/1280px-Name.jpg?utm_campaign=imageinfo", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/Name.jpg/qlow-300px-Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/D.svg/langde-300px-D.svg.png", "a/ab/D.svg/langde-330px-D.svg.png"),
+        (f"{UPLOAD}/thumb/a/ab/T.tif/lossless-page1-300px-T.tif.png", "a/ab/T.tif/lossy-page1-330px-T.tif.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/T.tif/lossy-page3-300px-T.tif.jpg", "a/ab/T.tif/lossy-page3-330px-T.tif.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/P.pdf/page12-300px-P.pdf.jpg", "a/ab/P.pdf/page12-330px-P.pdf.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/V.ogv/300px--V.ogv.jpg", "a/ab/V.ogv/330px--V.ogv.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/V.ogv/300px-seek%3D5.5-V.ogv.jpg", "a/ab/V.ogv/330px-seek%3D5.5-V.ogv.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/D.svg/langzh-hans-300px-D.svg.png", "a/ab/D.svg/langzh-hans-330px-D.svg.png"),
+        (f"{UPLOAD}/thumb/a/ab/D.djvu/page3-300px-D.djvu.jpg", "a/ab/D.djvu/page3-330px-D.djvu.jpg"),
+        (f"{UPLOAD}/thumb/a/ab/Name.jpg", "a/ab/Name.jpg/330px-Name.jpg"),
+        (f"{UPLOAD}/transcoded/a/ab/V.webm/V.webm.480p.webm", "a/ab/V.webm/330px--V.webm.jpg"),
+        # pages and redirects of Commons: the hash is computed
+        ("https://commons.wikimedia.org/wiki/File:Example.jpg", EXAMPLE),
+        ("https://commons.m.wikimedia.org/wiki/Image:example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Special:FilePath/Example.jpg?width=300", EXAMPLE),
+        ("http://commons.wikimedia.org/wiki/Special:Redirect/file/File:Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/w/index.php?title=File:Example.jpg&action=edit", EXAMPLE),
+        ("https://commons.wikimedia.org/w/thumb.php?f=Example.jpg&w=300", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/File%3AExample.jpg?uselang=de#filelinks", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Category:Cats#/media/File:Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/Special:FilePath?file=Example.jpg", EXAMPLE),
+        ("https://commons.wikimedia.org/wiki/File:P.pdf?page=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/w/thumb.php?f=P.pdf&w=300&p=3", "8/8f/P.pdf/page3-330px-P.pdf.jpg"),
+        ("https://commons.wikimedia.org/wiki/File:A_%2B_B.jpg", "d/d7/A_%2B_B.jpg/330px-A_%2B_B.jpg"),
+    ],
+)  # fmt: skip
+def test_thumbnails(url: str, thumbnail: str) -> None:
+    assert parse(url).thumbnail_url(330) == f"{THUMB}/{thumbnail}"
+    assert why_no_thumbnail(url) is None
+    assert is_wikimedia(url)
+
+
+def test_other_wikis_and_older_versions() -> None:
+    file = parse("https://upload.wikimedia.org/wikipedia/en/thumb/a/ab/Logo.png/220px-Logo.png")
+    assert (file.project, file.wiki, file.host) == ("wikipedia", "en", "en.wikipedia.org")
+    assert file.thumbnail_url(330).startswith("https://thumb.wikimedia.org/wikipedia/en/thumb/a/ab/Logo.png/330px-")
+    assert parse("https://upload.wikimedia.org/wikisource/fr/a/ab/L.pdf").host == "fr.wikisource.org"
+    assert parse("https://upload.wikimedia.org/wikipedia/meta/a/ab/L.png").host == "meta.wikimedia.org"
+    older = f"{UPLOAD}/archive/a/ab/20120203040506%21Old.jpg"
+    file = parse(older)
+    assert (file.stamp, file.name, file.original_url()) == ("20120203040506", "Old.jpg", older)
+    assert file.thumbnail_url(330) == f"{THUMB}/archive/a/ab/20120203040506%21Old.jpg/330px-Old.jpg"
+    assert parse(file.thumbnail_url(330)) == file
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (f"{UPLOAD}/a/ab/S.ogg", "a sound"),
+        (f"{UPLOAD}/a/ab/Notes.txt", "no thumbnails are made of .txt files"),
+        (f"{UPLOAD}/a/ab/Nothing", "no thumbnails are made of such files"),
+        (f"{UPLOAD}/temp/a/ab/20120203040506!phpX.jpg", "a temporary upload"),
+        (f"{UPLOAD}/thumb/temp/a/ab/x.jpg/300px-x.jpg", "a temporary upload"),
+        (f"{UPLOAD}/archive/a/ab/Name.jpg", "an older version without"),
+        (f"{UPLOAD}/a/bc/Name.jpg", "not the address of a file"),
+        (f"{UPLOAD}/a/ab/Name.jpg/more", "not the address of a file"),
+        (f"{UPLOAD}/math/a/b/c/abc.png", "not the address of a file"),
+        (f"{UPLOAD}/a/ab/.jpg", "not the address of a file"),
+        ("https://upload.wikimedia.org.example/wikipedia/commons/a/ab/N.jpg", "not an address of Wikimedia"),
+        ("https://upload.wikimedia.org/score/a/b/abc.png", "not the address of a file"),
+        ("https://upload.wikimedia.org/", "not the address of a file"),
+        ("https://commons.wikimedia.org/wiki/Category:Cats", "a page of Commons that is no file's"),
+        ("https://commons.wikimedia.org/wiki/File:", "a page of Commons that is no file's"),
+        ("https://en.wikipedia.org/wiki/File:Example.jpg", "a page of en.wikipedia.org"),
+        ("https://example.org/a/ab/Name.jpg", "not an address of Wikimedia"),
+        ("https://notwikimedia.org/a/ab/Name.jpg", "not an address of Wikimedia"),
+        ("https://upload.wikimedia.org:99999/x", "not a URL"),
+        ("https://upload.wikimedia.org:8443/wikipedia/commons/a/ab/N.jpg", "not a URL of the web"),
+        ("ftp://upload.wikimedia.org/wikipedia/commons/a/ab/N.jpg", "not a URL of the web"),
+        ("https://[::1/x", "not a URL"),
+        ("", "not a URL of the web"),
+    ],
+)
+def test_what_has_no_thumbnail(url: str, reason: str) -> None:
+    assert (why_no_thumbnail(url) or "").startswith(reason)
+
+
+def test_a_mime_type_may_only_take_away() -> None:
+    for kind in ("image/jpeg", "IMAGE/PNG", "", None):
+        assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", kind) is None
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.pdf", "application/pdf") is None
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", "audio/ogg") == "audio/ogg is no picture"
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.ogg", "image/jpeg") == "a sound"
+
+
+def test_long_names() -> None:
+    edge = "ä" * 78 + ".JPG"  # 160 bytes
+    assert parse(f"{UPLOAD}/a/ab/{edge}").thumbnail_url(330).endswith(f"/330px-{quote(edge)}")
+    over = "x" + edge
+    assert parse(f"{UPLOAD}/a/ab/{over}").thumbnail_url(330).endswith(f"/{quote(over)}/330px-thumbnail.jpg")
+    for name, thumb in (("svg", "330px-thumbnail.svg.png"), ("tif", "lossy-page1-330px-thumbnail.tif.jpg")):
+        made = parse(f"{UPLOAD}/a/ab/{'y' * 170}.{name}").thumbnail_url(330)
+        assert made.endswith(f"/{thumb}")
+        assert parse(made).name == f"{'y' * 170}.{name}"
+
+
+def test_widths() -> None:
+    assert [served_width(width) for width in (1, 20, 21, 300, 330, 1024, 3840)] == [20, 20, 40, 330, 330, 1280, 3840]
+    for width in (0, 3841):
+        with pytest.raises(ValueError, match="from 1 to 3840"):
+            served_width(width)
+    with pytest.raises(ValueError, match="width 300 is not served"):
+        parse(f"{UPLOAD}/a/ab/N.jpg").thumbnail_url(300)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "original_width", "asked"),
+    [
+        ("N.jpg", 300, None, f"{THUMB}/a/ab/N.jpg/330px-N.jpg"),
+        ("N.jpg", 1024, 4000, f"{THUMB}/a/ab/N.jpg/1280px-N.jpg"),
+        ("N.jpg", 300, 331, f"{THUMB}/a/ab/N.jpg/330px-N.jpg"),
+        ("N.jpg", 300, 330, f"{UPLOAD}/a/ab/N.jpg"),
+        ("N.tif", 300, 200, f"{UPLOAD}/a/ab/N.tif"),
+        ("N.svg", 300, 20, f"{THUMB}/a/ab/N.svg/330px-N.svg.png"),
+        ("N.pdf", 300, 290, f"{THUMB}/a/ab/N.pdf/page1-250px-N.pdf.jpg"),
+        ("N.jpg", None, None, f"{UPLOAD}/a/ab/N.jpg"),
+    ],
+)
+def test_what_is_asked_for(name: str, width: int | None, original_width: int | None, asked: str) -> None:
+    assert request_url(parse(f"{UPLOAD}/a/ab/{name}"), width, original_width) == asked
+
+
+@pytest.mark.parametrize(
+    ("original", "asked"),
+    [
+        (  # as printed in Century's figures 5 and 10
+            "9/97/Dolores_hidalgo.jpg",
+            "9/97/Dolores_hidalgo.jpg/lossless-page1-300px-Dolores_hidalgo.jpg.jpg",
+        ),
+        (
+            "d/d8/Ongan%C3%ADa-Levingston-Lanusse_%28Revoluci%C3%B3n_Argentina%29.jpg",
+            "d/d8/Ongan%C3%ADa-Levingston-Lanusse_%28Revoluci%C3%B3n_Argentina%29.jpg/"
+            "lossless-page1-300px-Ongan%C3%ADa-Levingston-Lanusse_%28Revoluci%C3%B3n_Argentina%29.jpg.jpg",
+        ),
+        ("a/ab/N.png", "a/ab/N.png/lossless-page1-300px-N.png.jpg"),
+        ("a/ab/N.svg", "a/ab/N.svg/lossless-page1-300px-N.svg.jpg"),
+        ("a/ab/N.tif", "a/ab/N.tif/lossless-page1-300px-N.tif.jpg"),
+    ],
+)
+def test_the_form_of_the_papers_urls(original: str, asked: str) -> None:
+    file = parse(f"{UPLOAD}/{original}")
+    assert request_url(file, 300, 2000, "paper") == f"{UPLOAD}/thumb/{asked}"
+    assert parse(f"{UPLOAD}/thumb/{asked}").name == file.name
+
+
+def test_an_svg_as_it_is_has_no_pixels() -> None:
+    with pytest.raises(NoThumbnailError):
+        request_url(parse(f"{UPLOAD}/a/ab/N.svg"), None, None)
+
+
+def test_a_page_number_with_thousands_of_digits_is_unknown() -> None:
+    many = "9" * 5000
+    for url in (
+        f"{UPLOAD}/thumb/a/ab/N.tif/lossy-page{many}-330px-N.tif.jpg",
+        f"https://commons.wikimedia.org/w/thumb.php?f=N.tif&p={many}",
+        f"https://commons.wikimedia.org/wiki/File:N.tif?page={many}",
+    ):
+        assert parse(url).page is None
+
+
+NAMES = st.text(
+    st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Zs", "Cf", "Cn"), exclude_characters='#<>[]|{}/\\:?%_"'),
+    min_size=1,
+    max_size=90,
+)
+EXTENSIONS = st.sampled_from([*PICTURES, "svg", "pdf", "djvu", "webm", "JPG", "Png"])
+
+
+@given(NAMES, EXTENSIONS, st.sampled_from(["commons", "en", "zh-min-nan"]), st.sampled_from(SERVED_WIDTHS))
+def test_round_trips(stem: str, extension: str, wiki: str, width: int) -> None:
+    name = parse(f"{UPLOAD}/0/00/{quote(f'{stem}.{extension}')}").name  # as MediaWiki would have it
+    digest = hashlib.md5(name.encode()).hexdigest()
+    file = WikimediaFile("wikipedia", wiki, f"{digest[0]}/{digest[:2]}", name)
+    original = file.original_url()
+    assert set(original) <= set(string.ascii_letters + string.digits + ":/.-_~%")
+    assert parse(original) == file
+    thumbnail = parse(file.thumbnail_url(width))
+    assert (thumbnail.name, thumbnail.hash, thumbnail.wiki) == (file.name, file.hash, file.wiki)
+    assert thumbnail.thumbnail_url(width) == file.thumbnail_url(width)
+    assert parse(unquote(original)) == file
+    assert parse(original.replace("https:", "")) == file
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=60) | st.builds(lambda rest: UPLOAD + "/" + rest, st.text(max_size=40)))
+def test_nothing_makes_it_fail(text: str) -> None:
+    assert is_wikimedia(text) or why_no_thumbnail(text)
+
+
+def test_real_addresses(data: Path) -> None:
+    urls = set()
+    for path in (data / "wit").glob("*.tsv.gz"):
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            urls |= {(row["image_url"], row["mime_type"]) for row in csv.DictReader(file, delimiter="\t")}
+    assert len(urls) > 20_000
+    for url, mime_type in urls:
+        assert why_no_thumbnail(url, mime_type) is None, url
+        assert unquote(parse(url).original_url()) == unquote(url).replace("http:", "https:")

@@ -1,0 +1,57 @@
+import json
+
+import pytest
+
+from actors.fetching.wikimedia import parse
+from actors.fetching.wikimedia_credits import AT_ONCE, UNKNOWN, Unanswered, answers, question, text_of
+
+FILES = [parse(f"https://upload.wikimedia.org/wikipedia/commons/a/ab/{name}") for name in ("A_b.jpg", "Ü.png")]
+
+
+def page(title: str, **fields: str) -> dict[str, object]:
+    return {"title": title, "imageinfo": [{"extmetadata": {name: {"value": value} for name, value in fields.items()}}]}
+
+
+def test_the_question_names_the_titles() -> None:
+    asked = dict(question(FILES))
+    assert asked["titles"] == "File:A b.jpg|File:Ü.png"
+    assert (asked["prop"], asked["iiprop"], AT_ONCE) == ("imageinfo", "extmetadata", 50)
+
+
+def test_answers_in_the_order_of_the_files() -> None:
+    pages = [
+        page("File:Ü.png", Credit="<i>Own</i> work", UsageTerms="Public domain"),
+        page("File:A b.jpg", Artist="Ada"),
+    ]
+    assert answers(FILES, json.dumps({"query": {"pages": pages}}).encode()) == [
+        ("Ada", UNKNOWN),
+        ("Own work", "Public domain"),
+    ]
+
+
+def test_what_is_missing_is_unknown_and_what_moved_is_found() -> None:
+    moved = {
+        "normalized": [{"from": "File:A b.jpg", "to": "File:B"}],
+        "redirects": [{"from": "File:B", "to": "File:C"}],
+    }
+    query = {
+        **moved,
+        "pages": [page("File:C", Artist="Ada", LicenseShortName="CC0"), {"title": "File:Ü.png", "missing": True}],
+    }
+    assert answers(FILES, json.dumps({"query": query}).encode()) == [("Ada", "CC0"), (UNKNOWN, UNKNOWN)]
+    circle = {"redirects": [{"from": "File:A b.jpg", "to": "File:X"}, {"from": "File:X", "to": "File:A b.jpg"}]}
+    assert answers(FILES, json.dumps({"query": circle}).encode())[0] == (UNKNOWN, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b'{"error": {"code": "maxlag"}}', b'{"query": {"pages": [1]}}']
+)
+def test_no_answer(body: bytes) -> None:
+    with pytest.raises(Unanswered):
+        answers(FILES, body)
+
+
+def test_text_of() -> None:
+    assert text_of("<p>A &amp; B<br>C</p><script>x()</script><style>p{}</style>  d") == "A & B C d"
+    assert len(text_of("x" * 9999)) == 500
+    assert text_of("a < b <") == "a < b <"

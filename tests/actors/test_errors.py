@@ -1,0 +1,46 @@
+"""The one line that is shown of a library's error."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from actors.errors import first_line
+from jobs.corpora.where import parse_where
+from jobs.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "ValueError"),
+        (" \n\t\n", "ValueError"),
+        ("one\ntwo", "one"),
+        ("\n  one  \ntwo", "one"),
+        ("what failed:\n  the disk\nmore", "what failed: the disk"),
+        ("what failed:", "what failed:"),
+    ],
+)
+def test_first_line(text: str, line: str) -> None:
+    assert first_line(ValueError(text)) == line
+
+
+def test_an_error_without_text_is_named_by_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise pa.ArrowInvalid
+
+    monkeypatch.setattr(ds, "dataset", fail)
+    with pytest.raises(InputError, match="ArrowInvalid"):
+        parse_where("a = 1", pa.schema({"a": pa.int64()}))
+
+
+def test_the_first_line_of_an_error_is_taken_in_one_place() -> None:
+    own = re.compile(r"str\((error|cause)\)[^\n]*splitlines\(\)|def _?first_line\(error")
+    sources = [path for folder in ("actors", "jobs") for path in (ROOT / folder).rglob("*.py")]
+    assert [str(path.relative_to(ROOT)) for path in sources if own.search(path.read_text(encoding="utf-8"))] == [
+        "actors/errors.py"
+    ]

@@ -1,0 +1,106 @@
+"""Weights of an open_clip tag at a commit of the hub's repository behind it (`webli@COMMIT`), and what conf/ pins."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open_clip
+import pytest
+import yaml
+from open_clip import factory, pretrained
+
+from actors import local_models
+from actors.encoders.calibration import logit_scalars
+from actors.encoders.facts import check_weights, encoder_facts
+from actors.encoders.towers import load_tower
+
+CONF = Path(__file__).parents[2] / "conf"
+COMMIT, OTHER = "ab" * 20, "cd" * 20
+NAME = "siglip-tiny-registered"
+HEX = "[0-9a-f]{40}"
+
+
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An open_clip model whose weights are in the hub's cache, at one commit, with no hub to be reached."""
+    from huggingface_hub import constants
+
+    folder = Path(local_models.resolve("local:siglip-tiny"))
+    config = json.loads((folder / "open_clip_config.json").read_text())
+    file = tmp_path / f"{NAME}.json"
+    file.write_text(json.dumps(config["model_cfg"]))
+    monkeypatch.setattr(factory, "_MODEL_CONFIGS", dict(factory._MODEL_CONFIGS))
+    monkeypatch.setattr(factory, "_MODEL_CONFIG_PATHS", list(factory._MODEL_CONFIG_PATHS))
+    open_clip.add_model_config(file)
+    settings = {name: config["preprocess_cfg"][name] for name in ("mean", "std", "interpolation", "resize_mode")}
+    tags = {"webli": {"hf_hub": "me/tiny/", **settings}, "elsewhere": {"url": "https://example.org/x.pt", **settings}}
+    monkeypatch.setitem(pretrained._PRETRAINED, NAME, tags)
+    cache = tmp_path / "hub"
+    snapshot = cache / "models--me--tiny" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    shutil.copy(folder / "open_clip_model.safetensors", snapshot)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return folder
+
+
+def test_the_weights_of_that_commit_are_loaded(hub_cache: Path) -> None:
+    import torch
+
+    pinned = f"webli@{COMMIT}"
+    facts = encoder_facts(NAME, pretrained=pinned)
+    assert facts.encoder == f"{NAME}@{pinned}"
+    assert facts.encoder != encoder_facts(NAME, pretrained="webli").encoder
+    assert facts.preprocessing == encoder_facts("local:siglip-tiny", pretrained=None).preprocessing
+    check_weights(NAME, pretrained=pinned)
+    assert logit_scalars(NAME, pretrained=pinned) == logit_scalars("local:siglip-tiny", pretrained=None) is not None
+    towers = [load_tower(*named, device=torch.device("cpu"), dtype="float32")
+              for named in ((NAME, pinned), ("local:siglip-tiny", None))]  # fmt: skip
+    noise = np.random.default_rng(1).integers(0, 255, (1, 3, 256, 256), np.uint8)
+    with torch.inference_mode():
+        found, expected = (tower.pictures(torch.from_numpy(noise)) for tower in towers)
+    assert torch.equal(found, expected)
+
+
+def test_another_commit_is_not_there(hub_cache: Path) -> None:
+    import torch
+
+    with pytest.raises(ValueError, match=f"me/tiny at revision {OTHER}"):
+        check_weights(NAME, pretrained=f"webli@{OTHER}")
+    with pytest.raises(FileNotFoundError, match=f"me/tiny at commit {OTHER}"):
+        load_tower(NAME, f"webli@{OTHER}", device=torch.device("cpu"), dtype="float32")
+    assert logit_scalars(NAME, pretrained=f"webli@{OTHER}") is None
+
+
+@pytest.mark.parametrize(
+    "given", ["webli@", "webli@ec35f94", "webli@main", f"webli@{COMMIT.upper()}", f"elsewhere@{COMMIT}"]
+)
+def test_what_cannot_be_pinned(hub_cache: Path, given: str) -> None:
+    with pytest.raises(ValueError, match=rf"^pretrained={given}: a commit is 40 hexadecimal digits"):
+        encoder_facts(NAME, pretrained=given)
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "embedder").glob("*.yaml")), ids=lambda path: path.stem)
+def test_embedder_files(path: Path) -> None:
+    data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert data["name"] == path.stem
+    given = data["pretrained"]
+    if data["checkpoint"].startswith("transformers:"):
+        assert re.fullmatch(HEX, given)
+    elif (
+        given and given != "openai"
+    ):  # OpenAI's are one and the same whatever the commit; DataComp names them by the tag
+        assert re.fullmatch(f"webli@{HEX}", given)
+        assert encoder_facts(data["checkpoint"], pretrained=given).encoder == f"{data['checkpoint']}@{given}"
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "model").glob("*.yaml")), ids=lambda path: path.stem)
+def test_judge_files_pin_a_commit(path: Path) -> None:
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if data["checkpoint"].startswith("local:"):
+        assert data["revision"] is None
+    else:
+        assert re.fullmatch(HEX, data["revision"])

@@ -1,0 +1,148 @@
+"""The nearest of a few sentences, with the encoder's own temperature."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+
+from actors.embedder import Embedder, PictureDecoder
+from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
+from jobs.tables import conform, table
+from tests.actors.vlm.conftest import CONF, png
+
+MODEL: dict[str, Any] = {"model": "local:siglip-tiny", "pretrained": None}
+TARGETS = ["Japan", "Brazil", "Northern Africa"]
+
+
+@pytest.fixture(scope="module")
+def probe() -> dict[str, Any]:
+    return yaml.safe_load((CONF / "probe" / "culture_relevance.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def rater(probe: dict[str, Any]) -> ZeroShotRater:
+    return ZeroShotRater(**MODEL, probe=probe, targets=TARGETS, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def decoded() -> pa.Table:
+    batch = pa.table(
+        {
+            "image_id": ["a", "b", "c"],
+            "bytes": pa.array([png(1), png(2), None], pa.large_binary()),
+            "status": ["ok", "ok", "missing"],
+            "error_kind": pa.array([None, None, "gone"], pa.string()),
+            "error_message": pa.array([None] * 3, pa.string()),
+        }
+    )
+    return PictureDecoder(**MODEL)(batch)
+
+
+def test_the_nearest_sentence_wins(rater: ZeroShotRater, probe: dict[str, Any], decoded: pa.Table) -> None:
+    import torch
+
+    ratings = conform(rater(decoded), table("ratings"))
+    assert ratings.num_rows == 9
+    embedder = Embedder(**MODEL, device="cpu", threads=1)
+    vectors = embedder(decoded)
+    texts = embedder.embed_texts(ZeroShotTemplate.from_dict(probe).sentences(TARGETS)).reshape(3, 5, -1)
+    # SigLIP's logit scale is stored as a logarithm (Zhai et al. 2023)
+    stored: Any = embedder._tower
+    scale = float(np.exp(stored._model.logit_scale.item()))
+    for place, row in enumerate(ratings.to_pylist()[:6]):
+        cosines = texts[place % 3] @ np.array(vectors["embedding"][place // 3].as_py(), np.float32)
+        assert row["target"] == TARGETS[place % 3]
+        assert row["value"] == "12345"[int(cosines.argmax())]
+        assert row["score"] == float(row["value"])
+        shares = torch.tensor(scale * cosines, dtype=torch.float64).softmax(-1).numpy()
+        assert row["probabilities"] == pytest.approx(shares.tolist(), abs=1e-6)
+        assert row["expected"] == pytest.approx(float(shares @ np.arange(1, 6)), abs=1e-5)
+        assert (row["method"], row["rubric"], row["question"]) == ("encoder", "culture_relevance", "relevance")
+        assert row["rater"].startswith("local:siglip-tiny@")
+    for row in ratings.to_pylist()[6:]:
+        assert (row["status"], row["error_kind"]) == ("missing", "gone")
+        assert row["value"] is row["score"] is row["expected"] is row["probabilities"] is None
+
+
+def test_vectors_and_pictures_are_rated_the_same(rater: ZeroShotRater, decoded: pa.Table) -> None:
+    vectors = Embedder(**MODEL, device="cpu", threads=1)(decoded)
+    assert rater(vectors).equals(rater(decoded))
+    empty = vectors.slice(0, 1).set_column(2, "embedding", pa.array([None], vectors["embedding"].type))
+    assert set(rater(empty)["error_kind"].to_pylist()) == {"no_vector"}
+
+
+def test_an_encoder_without_temperature_gives_no_probabilities(
+    rater: ZeroShotRater, decoded: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rater, "_scale", None)
+    row = rater(decoded).to_pylist()[0]
+    assert row["probabilities"] is row["expected"] is None
+    assert row["value"]
+
+
+def test_the_papers_levels(probe: dict[str, Any]) -> None:
+    sentences = ZeroShotTemplate.from_dict(probe).sentences(["Japan"])
+    assert [
+        level in sentence
+        for level, sentence in zip(
+            ["not relevant", "minimally relevant", "somewhat relevant", "relevant", "highly relevant"],
+            sentences,
+            strict=True,
+        )
+    ] == [True] * 5
+    assert all("Japan" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sentence": "{{ level }}"}, "must use level and target"),
+        ({"sentence": "{{ level"}, "not a template"),
+        ({"sentence": "{{ level }} {{ target }} {{ ''.__class__ }} {{ x }}"}, "must use level and target"),
+        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}]}, "two levels or more"),
+        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]}, "twice"),
+        ({"levels": [{"value": "1", "score": "x", "phrase": "a"}]}, "finite number"),
+        ({"levels": [{"value": "1"}]}, "value, score and phrase"),
+        ({"other": 1}, "exactly name"),
+    ],
+)
+def test_wrong_probes_are_refused(probe: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ZeroShotTemplate.from_dict(probe | change)
+
+
+def test_wrong_targets_are_refused() -> None:
+    for targets, message in (([], "no targets"), (["a", " "], "is empty"), (["a", "b", "a"], "'a' stands twice")):
+        with pytest.raises(ValueError, match=message):
+            check_targets(targets)
+
+
+def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
+    from jobs.errors import InputError
+    from jobs.store.run import TablePlan, open_run
+
+    probe_job = importlib.import_module("jobs.zero_shot")
+    metadata = {"encoder": "ViT-B-32@openai", "preprocessing": "x"}
+    run = open_run(
+        TablePlan(str(tmp_path / "e"), "embeddings", {}, [], {}, metadata, derived=False, dim=64),
+        resume=True,
+        overwrite=False,
+        retry=[],
+    )
+    from jobs.store.units import Unit
+    from jobs.store.writer import UnitTask, UnitWriter
+
+    with UnitWriter(run.target, UnitTask(Unit("u", ()))):
+        pass
+    run.finish()
+    from jobs.runtime import cli
+
+    with pytest.raises(InputError, match="cannot be compared"):
+        cli.execute(
+            "zero_shot", [f"input={tmp_path / 'e'}", f"out={tmp_path / 'o'}", "embedder=local-tiny", "targets=[a]"]
+        )
+    assert not (tmp_path / "o").exists()
+    assert probe_job.JOB.name == "zero_shot"

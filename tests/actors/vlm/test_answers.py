@@ -1,0 +1,61 @@
+"""Likelihoods of answers from hidden states, in chunks and with capped logits, against a plain softmax."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.vlm import answers
+from actors.vlm.answers import AnswerCodes, AnswerNodes, log_likelihoods
+
+VOCABULARY, WIDTH = 11, 5
+MADE = AnswerCodes("sequence", (), ((1, 2, 3), (1, 4), (5,)))
+
+
+class Model:
+    """The head of a language model, and nothing else."""
+
+    def __init__(self, cap: float | None) -> None:
+        import torch
+
+        torch.manual_seed(0)
+        self.head = torch.nn.Linear(WIDTH, VOCABULARY)
+        text = SimpleNamespace(vocab_size=VOCABULARY, final_logit_softcapping=cap)
+        self.config = SimpleNamespace(get_text_config=lambda: text)
+
+    def get_output_embeddings(self) -> Any:
+        return self.head
+
+
+def expected(model: Model, hidden: Any, asked: list[AnswerNodes], cap: float | None) -> list[list[float]]:
+    logits = model.head(hidden).double()
+    if cap is not None:
+        logits = cap * (logits / cap).tanh()
+    logprobs = logits.log_softmax(-1)
+    found = []
+    for one in asked:
+        node = {(): one.last} | dict(zip(one.answers.inner, one.inner, strict=True))
+        found.append([float(sum(logprobs[node[s[:i]], s[i]] for i in range(len(s)))) for s in one.answers.sequences])
+    return found
+
+
+@pytest.mark.parametrize("cap", [None, 0.5])
+@pytest.mark.parametrize("nodes_at_once", [1, 2, 3, 4, 100])
+def test_likelihoods_do_not_depend_on_the_chunks(
+    nodes_at_once: int, cap: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    model = Model(cap)
+    torch.manual_seed(1)
+    hidden = torch.randn(8, WIDTH) * 3
+    asked = [AnswerNodes(MADE, 6, (0, 3)), AnswerNodes(MADE, 1, (7, 2))]  # six nodes are read, two of the eight are not
+    monkeypatch.setattr(answers, "LOGITS_BYTES", 4 * VOCABULARY * nodes_at_once)
+    widths = []
+    model.head.register_forward_hook(lambda _module, given, _made: widths.append(len(given[0])))
+    found = log_likelihoods(model, hidden, asked)
+    assert max(widths) == min(nodes_at_once, 6)
+    assert sum(widths) == 6
+    with torch.no_grad():
+        for one, other in zip(found, expected(model, hidden, asked, cap), strict=True):
+            assert one == pytest.approx(other, abs=1e-5)

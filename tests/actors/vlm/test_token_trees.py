@@ -1,0 +1,75 @@
+"""Tails as trees: nothing is lost, what is shared stands once, groups stay inside their limit."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.vlm.token_trees import ROOT, SHARED, TokenTree, block, common, groups, rows_of, shared_length
+
+TAILS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=12)
+
+
+def path(row: TokenTree, node: int) -> list[int]:
+    """The tokens from the prefix's end to `node`."""
+    found: list[int] = []
+    while node != ROOT:
+        found.insert(0, row.tokens[node])
+        node = row.parents[node]
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(tails=TAILS, answers=st.lists(st.lists(st.integers(3, 5), min_size=1, max_size=3).map(tuple), max_size=3))
+def test_every_tail_and_answer_is_a_path(tails: list[list[int]], answers: list[tuple[int, ...]]) -> None:
+    rows, places = rows_of(tails, [answers] * len(tails))
+    for tail, place in zip(tails, places, strict=True):
+        row = rows[place.row]
+        assert path(row, place.last) == tail
+        assert [path(row, node) for node in place.inner] == [[*tail, *answer] for answer in answers]
+        assert row.depths[place.last] == len(tail) - 1
+    for row in rows:
+        assert all(parent < node for node, parent in enumerate(row.parents))
+    assert sum(len(row.tokens) for row in rows) <= sum(len(t) + sum(map(len, answers)) for t in tails)
+
+
+def test_long_common_beginnings_are_computed_once() -> None:
+    label = list(range(100, 100 + 2 * SHARED))
+    tails = [[*label, 1, 2], [7, 8], [*label, 3], [9]]
+    rows, places = rows_of(tails, [()] * 4)
+    # 16 of the label + 2 + 1, and the two others apart
+    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * SHARED + 3]
+    assert places[0].row == places[2].row
+    assert rows[places[1].row].is_chain
+    assert not rows[places[0].row].is_chain
+
+
+@settings(deadline=None, max_examples=100)
+@given(tails=TAILS)
+def test_shared_length_leaves_each_a_token(tails: list[list[int]]) -> None:
+    length = shared_length(tails)
+    assert 0 <= length < min(map(len, tails))
+    assert all(common(tails[0], tail) >= length for tail in tails)
+    at_least = min(*(common(tails[0], t) for t in tails), min(map(len, tails)) - 1)
+    assert length == at_least
+
+
+@settings(deadline=None, max_examples=100)
+@given(lengths=st.lists(st.integers(1, 30), max_size=20), limit=st.integers(1, 60))
+def test_groups_hold_every_row_once_within_the_limit(lengths: list[int], limit: int) -> None:
+    rows = [TokenTree(tokens=[0] * n) for n in lengths]
+    found = list(groups(rows, limit))
+    assert sorted(n for group in found for n in group) == list(range(len(rows)))
+    for group in found:
+        assert len(group) == 1 or len(group) * max(lengths[n] for n in group) <= limit
+
+
+def test_padding_sees_itself_only() -> None:
+    rows = [TokenTree(), TokenTree()]
+    rows[0].add([1, 2, 3])
+    rows[0].add([1, 4])
+    rows[1].add([5])
+    made = block(rows)
+    assert made.ids.tolist() == [[1, 2, 3, 4], [5, 0, 0, 0]]
+    assert made.depths.tolist() == [[0, 1, 2, 1], [0, 0, 0, 0]]
+    assert made.real.tolist() == [[True] * 4, [True, False, False, False]]
+    assert made.ancestors[0].long().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1]]
+    assert made.ancestors[1].long().tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]

@@ -1,0 +1,145 @@
+"""Ratings as codes: what goes in comes out, whatever the batches, samples, targets and answers."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.analysis import rating_codes
+from jobs.analysis.rating_codes import Reduction, item_hashes
+from jobs.metrics import answers
+from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.metrics.reliability import pairwise_correlations
+from jobs.tables import table
+from tests.jobs.ratings_rows import rating
+
+
+def batch(rows):
+    return pa.Table.from_pylist(rows, schema=table("ratings").schema())
+
+
+def reduced(rows, *, size=None, by=(), **how):
+    with Reduction(by=by) as made:
+        for first in range(0, len(rows), size or len(rows)):
+            made.add(batch(rows[first : first + (size or len(rows))]))
+        return {key: made.question(key, **how) for key in made.keys}
+
+
+ROWS = [rating(f"i{i}", r, q, str(1 + (i * 3 + len(r) + len(q)) % 5)) for i in range(20)
+        for r in ("p1", "p22", "m333") for q in ("a", "bb")]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [None, 1, 7])
+def test_the_matrix_is_the_table_whatever_the_batches(size):
+    found = reduced(ROWS, size=size)
+    assert sorted(found) == [("r", "a"), ("r", "bb")]
+    one = found["r", "bb"]
+    answers = one.answers
+    assert answers.raters == ("m333", "p1", "p22") or sorted(answers.raters) == ["m333", "p1", "p22"]
+    place = {hashed: i for i, hashed in enumerate(one.item.tolist())}
+    matrix = answers.matrix()
+    for row in ROWS:
+        if row["question"] == "bb":
+            (hashed,) = item_hashes([row["item_id"]]).tolist()
+            assert matrix[place[hashed], answers.raters.index(row["rater"])] == row["score"]
+    assert answers.asked.tolist() == [20, 20, 20]
+    assert answers.items == 20
+
+
+@pytest.mark.parametrize("part", [7, 40])
+def test_parts_of_a_large_question_are_the_question(monkeypatch, part):
+    rows = [row | {"target": ("", "x")[n % 2]} for n, row in enumerate(ROWS)]
+    rows += [rating("i3", "p1", "a", "5", sample=1), rating("i4", "p22", "a", None, sample=2)]
+    countries = {"p1": "India"}
+    whole = reduced(rows, countries=countries)["r", "a"]
+    monkeypatch.setattr(rating_codes, "PART", part)
+    parts = reduced(rows, countries=countries)["r", "a"]
+    for name in ("item", "rater", "value", "score", "asked"):
+        assert getattr(parts.answers, name).tolist() == getattr(whole.answers, name).tolist(), name
+    assert (parts.item.tolist(), parts.target.tolist()) == (whole.item.tolist(), whole.target.tolist())
+    assert parts.ended == whole.ended
+    assert (parts.statuses, parts.double, parts.answers.items) == (whole.statuses, whole.double, whole.answers.items)
+
+
+@pytest.mark.parametrize("rows_at_a_time", [1, 5])
+def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
+    draw = np.random.default_rng(2)
+    matrix = np.where(draw.random((30, 6)) < 0.4, np.nan, draw.integers(1, 6, (30, 6)).astype(float))
+    matrix[10:14] = np.nan  # items without answers, at a border too
+    matrix[-1] = np.nan
+    one = RatingTable.of(matrix)
+    whole = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
+    whole_pairs = [figure.value for figure in pairwise_correlations(one)]
+    monkeypatch.setattr(answers, "ROWS_AT_A_TIME", rows_at_a_time)
+    parts = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
+    for mine, theirs in zip(parts, whole, strict=True):
+        assert np.array_equal(mine, theirs, equal_nan=True)
+    assert np.array_equal(whole[0], (~np.isnan(matrix)).sum(1))
+    by_hand = [np.mean(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in matrix]
+    assert whole[6].tolist() == pytest.approx(by_hand, nan_ok=True)
+    assert [figure.value for figure in pairwise_correlations(one)] == pytest.approx(whole_pairs, abs=1e-12)
+
+
+def test_what_is_not_ok_is_asked_and_not_answered():
+    found = reduced([rating("i", "p1", "q", "4"), rating("i", "p2", "q", None), rating("j", "p2", "q", None)])["r", "q"]
+    assert (found.answers.n, found.answers.items, dict(found.statuses)) == (1, 2, {"ok": 1, "unparsed": 2})
+    assert found.answers.coverage == 1 / 3
+    assert found.ended == {"p1": {"ok": 1}, "p2": {"unparsed": 2}}
+    assert found.double == 1
+
+
+def test_samples_are_one_answer():
+    rows = [rating("i", "m", "q", v, sample=s) for s, v in ((1, "5"), (0, "2"), (2, "5"))]
+    answers = reduced(rows)["r", "q"].answers
+    assert answers.n == 1
+    assert answers.score.tolist() == [4.0]
+    assert answers.values[answers.value[0]] == "2"  # of the lowest sample
+    assert answers.asked.tolist() == [1]
+
+
+def test_conditions_are_apart_if_asked_for():
+    rows = [rating("i", "m", "q", "1", condition="x"), rating("i", "m", "q", "3", condition="y")]
+    assert [r.answers.score.tolist() for r in reduced(rows).values()] == [[2.0]]
+    assert {key: r.answers.score.tolist() for key, r in reduced(rows, by=("condition",)).items()} == {
+        ("r", "q", "x"): [1.0],
+        ("r", "q", "y"): [3.0],
+    }
+
+
+def test_answers_stand_in_the_rubrics_order():
+    rows = [rating("i", "p", "q", "zebra"), rating("j", "p", "q", "ape"), rating("k", "p", "q", "new")]
+    found = reduced(rows, order=["zebra", "never", "ape"])["r", "q"].answers
+    assert found.values == ("zebra", "never", "ape", "new")
+    assert sorted(found.value.tolist()) == [0, 2, 3]
+
+
+def test_free_text_is_no_closed_set():
+    rows = [rating(f"i{n}", "p", "q", f"text {n}") for n in range(MAX_LEVELS + 5)]
+    found = reduced(rows)["r", "q"].answers
+    assert found.values == ()
+    assert set(found.value.tolist()) == {-1}
+
+
+def test_people_of_a_country_rate_that_country():
+    rows = [rating("i", "m", "q", "5", target="India"), rating("i", "m", "q", "1", target="Brazil"),
+            rating("i", "p1", "q", "4"), rating("i", "p2", "q", "2")]  # fmt: skip
+    found = reduced(rows, countries={"p1": "India", "p2": "Brazil"})["r", "q"]
+    assert found.answers.items == 2
+    by_target = {found.targets[code]: i for i, code in enumerate(found.target)}
+    matrix = found.answers.matrix()
+    columns = [found.answers.raters.index(r) for r in ("m", "p1", "p2")]
+    assert matrix[by_target["India"], columns][:2].tolist() == [5, 4]
+    assert matrix[by_target["Brazil"], columns][[0, 2]].tolist() == [1, 2]
+
+
+def test_hashes_are_stable_and_apart():
+    ids = [f"{i:032x}" for i in range(5000)]
+    assert len(np.unique(item_hashes(ids))) == 5000
+    assert item_hashes(["a"]).tolist() == item_hashes(pa.array(["a"])).tolist()
+
+
+def test_the_folder_is_gone_afterwards():
+    with Reduction() as reduction:
+        reduction.add(batch(ROWS))
+        folder = reduction.folder
+        assert any(folder.iterdir())
+    assert not folder.exists()

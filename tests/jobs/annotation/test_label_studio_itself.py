@@ -1,0 +1,146 @@
+"""Tasks opened, worked on and exported in Label Studio itself, and read again. Optional and slow (about two minutes):
+
+    REMINE_LABEL_STUDIO_PYTHON=ENV/bin/python pytest tests/jobs/annotation/test_label_studio_itself.py
+
+ENV has `pip install label-studio playwright`; chromium is the system's.
+"""
+
+import io
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from actors.ids import content_id
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.jobs.handmade import picture, record_of, write_table
+
+PYTHON = os.environ.get("REMINE_LABEL_STUDIO_PYTHON", "")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="REMINE_LABEL_STUDIO_PYTHON names no Python with label-studio")
+DRIVER = Path(__file__).with_name("in_label_studio.py")
+RATER, PASSWORD = "anna@example.org", "only-in-this-test"
+REFERENCE = "A harbour with three ships 🚢🚢 lies before the town.\n\nTwo men are talking on the quay; it is $5."
+GENERATED = "A harbour 🐈 with five ships and a lighthouse.\nOne man is swimming."
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Label Studio on a free port of this machine, with one user and a database of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    at = f"http://127.0.0.1:{port}"
+    keys = {"LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "true", "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT": str(tmp_path)}
+    quiet = {"COLLECT_ANALYTICS": "false", "LATEST_VERSION_CHECK": "false", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""}
+    base = {"LABEL_STUDIO_BASE_DATA_DIR": str(tmp_path / "server")}
+    command = [str(Path(PYTHON).with_name("label-studio")), "start", "--no-browser", "--internal-host", "127.0.0.1"]
+    command += ["--port", port, "--host", at, "--username", RATER, "--password", PASSWORD]
+    with (tmp_path / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, env=os.environ | keys | quiet | base, stdout=log, stderr=log)
+    try:
+        _wait(at, server)
+        yield at
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait(address: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(240):
+        assert server.poll() is None, "label-studio ended; see server.log"
+        try:
+            urllib.request.urlopen(f"{address}/health", timeout=5).close()
+        except (urllib.error.URLError, OSError):
+            time.sleep(1)
+        else:
+            return
+    raise AssertionError("label-studio does not answer")
+
+
+def _study(folder: Path) -> None:
+    """Five pictures with titles that are awkward in XML, HTML and Label Studio, and two responses with references."""
+    images = []
+    for number in range(5):
+        file = io.BytesIO()
+        Image.effect_noise((320, 240), 20 + number).convert("RGB").save(file, "JPEG")
+        images.append(picture(number) | {"bytes": file.getvalue()})
+    titles = ["Battle of Ö & co", "Ship <b>sinking</b>", "$100 note", "Café 東京", "Fifth, with a comma"]
+    write_table(str(folder / "images"), "images", images)
+    write_table(str(folder / "records"), "records", [record_of(i, t) for i, t in zip(images, titles, strict=True)])
+    texts, responses, items = [], [], []
+    for number, image in enumerate(images[:2]):
+        reference, response = content_id("reference", str(number)), content_id("response", str(number))
+        texts.append({"text_id": reference, "role": "reference", "language": "en", "text": REFERENCE})
+        responses.append({"response_id": response, "item_id": "x", "text": GENERATED, "status": "ok"})
+        more = {"image_ids": [image["image_id"]], "text_ids": [reference], "response_id": response}
+        items.append({"item_id": content_id("item", str(number)), "kind": "response", **more})
+    for table, rows in (("texts", texts), ("responses", responses), ("items", items)):
+        write_table(str(folder / table), table, rows)
+    (folder / "raters.csv").write_text(f"rater\n{RATER}\n")
+
+
+def _annotate(folder: Path, name: str, *more: str) -> None:
+    own = [f"records={folder / 'records'}", f"raters={folder / 'raters.csv'}", "rubric=century_labels", "per_item=1"]
+    shown = ["pictures=files", f'picture_base="/data/local-files/?d={name}/pictures/"', f"out={folder / name}"]
+    cli.execute("annotate", [*own, *shown, *more])
+
+
+def _rows(uri: Path, table: str) -> list[dict[str, Any]]:
+    return pa.concat_tables(list(open_table(str(uri), table).batches())).to_pylist()
+
+
+def test_what_people_do_in_the_interface_is_what_is_read(tmp_path: Path, address: str) -> None:
+    _study(tmp_path)
+    _annotate(tmp_path, "questions", f"input={tmp_path / 'images'}")
+    items = [f"{table}={tmp_path / table}" for table in ("images", "texts", "responses")]
+    _annotate(tmp_path, "spans", f"input={tmp_path / 'items'}", *items, "marks=mistakes_omissions",
+              "questions=[sensitive]")  # fmt: skip
+    exports = tmp_path / "exports"
+    exports.mkdir()
+    folders = [str(tmp_path / name) for name in ("questions", "spans", "exports")]
+    done = subprocess.run(
+        [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    read = ["rubric=century_labels", "rater_from=assigned"]
+    cli.execute("import_ratings", [f"input={exports / 'questions.json'}", *read, f"reports={tmp_path / 'reported.txt'}",
+                            f"out={tmp_path / 'R'}"])  # fmt: skip
+    ratings = _rows(tmp_path / "R", "ratings")
+    plan = sorted(_rows(tmp_path / "questions" / "assignments", "assignments"), key=lambda row: row["place"])
+    order = [row["item_id"] for row in plan]
+    by_task = [[row for row in ratings if row["item_id"] == item] for item in order]
+    assert {row["rater"] for row in ratings} == {RATER}
+    assert [row["value"] for row in by_task[0]] == [
+        "photograph", "person", "conflict", "Eastern Europe", "yes", "3", "1", "5"
+    ]  # fmt: skip
+    assert by_task[0][0]["comment"] == "a comment – ünï 🚢"
+    assert {row["status"] for row in by_task[1]} == {"reported"}
+    assert (tmp_path / "reported.txt").read_text().split()[0] == order[1]
+    assert {row["status"] for row in by_task[2]} == {"skipped"}
+    assert [row["value"] for row in by_task[3]] == [
+        "artistic depiction, painting or cartoon", "organization", "reform", "Polynesia", "yes", "3", "3", "2"
+    ]  # fmt: skip
+    assert by_task[4] == []  # a draft is no annotation
+
+    cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *read, f"out={tmp_path / 'Q'}"])
+    issues = [row["value"] for row in _rows(tmp_path / "Q", "ratings") if row["question"] == "response_issue"]
+    assert issues == ["no", "yes"]
+    marks = ["marks=mistakes_omissions", "table=spans", "rater_from=assigned"]
+    cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *marks, f"out={tmp_path / 'S'}"])
+    found = [(r["kind"], r["category"], r["start"], r["end"]) for r in _rows(tmp_path / "S", "spans")]
+    assert [(kind, text[start:end]) for (kind, _, start, end), text in zip(
+        found[:3], [GENERATED, GENERATED, REFERENCE], strict=True
+    )] == [("mistake", "five"), ("mistake", "swimming"), ("omission", "Two men")]  # fmt: skip
+    assert [category for _, category, _, _ in found[:3]] == ["noun", "relationship", "missing"]
+    assert found[3:] == [("mistake", None, 0, 0), ("omission", None, 0, 0)]

@@ -1,0 +1,285 @@
+"""Tasks out, people's work in the tools' own export formats, and in again: what was given is what is read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from actors.ids import content_id
+from actors.vlm.rubric import Rubric
+from jobs.annotation import form as forms
+from jobs.annotation import label_studio, label_studio_form, prodigy, prodigy_form, rows
+from jobs.annotation.answers import of_rubric
+from jobs.annotation.form import Form, ShownItem, WelfareConfig
+from jobs.annotation.spans import SpanLabels
+from jobs.annotation.tools import ToolReading
+from jobs.runtime import config
+from jobs.store.writer import Reject
+from tests.jobs.annotation import tool_exports
+from tests.jobs.annotation.tool_exports import Act
+
+REFERENCE, GENERATED = "Ein Hund 🐕 am sandigen Strand.", "🐈🐈 A black otter & <i>two</i> cats by the ocean 🌊."
+RATERS = ["anna@example.org", "p-07", "bo"]
+
+
+def load(group: str, name: str) -> Any:
+    return OmegaConf.to_container(OmegaConf.load(config.CONF / group / f"{name}.yaml"))
+
+
+RUBRIC = Rubric.from_dict(load("rubric", "century_labels"))
+MARKS = SpanLabels.from_dict(load("marks", "mistakes_omissions"))
+assert RUBRIC.people is not None
+QUESTIONS = {name: [str(option.value) for option in asked.options] for name, asked in RUBRIC.people.questions.items()}
+SCORES = {q.name: {answer.value: answer.score for answer in q.answers} for q in RUBRIC.questions}
+LABELS = {mark.name: [label.label for label in mark.labels] for mark in MARKS.marks}
+VALUES = {(m.name, label.label): label.value for m in MARKS.marks for label in m.labels}
+
+
+def study() -> Form:
+    welfare = WelfareConfig(**load("welfare", "century"))
+    texts = ("generated", "reference")
+    return forms.form(RUBRIC, questions=[], marks=MARKS, welfare=welfare, pictures=1, texts=texts)
+
+
+def thing(number: int) -> ShownItem:
+    return ShownItem(
+        item_id=content_id("item", str(number)),
+        image_ids=(content_id("picture", str(number)),),
+        pictures=(f"https://upload.example/{number}.jpg",),
+        about=(("page title", '<b>A "title" & more</b>'),),
+        texts={"generated": (f"g{number}", GENERATED), "reference": (f"r{number}", REFERENCE)},
+        links=(("Look it up", "https://en.wikipedia.org/w/index.php?search=a%26b"),),
+    )
+
+
+def stretches(text: str, labels: list[str]) -> Any:
+    """Distinct stretches of `text`, each with a label."""
+    place = st.tuples(st.integers(0, len(text) - 1), st.integers(1, len(text))).filter(lambda p: p[0] < p[1])
+    return st.lists(st.tuples(place, st.sampled_from(labels)), max_size=3, unique_by=lambda s: s[0]).map(
+        lambda found: [(start, end, label) for (start, end), label in found]
+    )
+
+
+acts = st.builds(
+    Act,
+    rater=st.sampled_from(RATERS),
+    chosen=st.fixed_dictionaries({}, optional={q: st.sampled_from(values) for q, values in QUESTIONS.items()}),
+    marked=st.fixed_dictionaries(
+        {"mistakes": stretches(GENERATED, LABELS["mistakes"]), "omissions": stretches(REFERENCE, LABELS["omissions"])}
+    ),
+    skipped=st.booleans(),
+    reported=st.booleans(),
+    issue=st.booleans(),
+    comment=st.none() | st.just("fine, I think\n– ok"),
+    seconds=st.floats(1, 500),
+)
+
+
+def wanted_ratings(act: Act) -> dict[str, tuple[Any, ...]]:
+    """Question -> (status, value, score), by the rules of docs/people.md."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for question in QUESTIONS:
+        value = act.chosen.get(question)
+        if act.reported or act.skipped or value is None:
+            found[question] = ("reported" if act.reported else "skipped", None, None)
+        else:
+            found[question] = ("ok", value, SCORES[question][value])
+    ended = "reported" if act.reported else "skipped" if act.skipped else None
+    found["response_issue"] = ("ok", "yes", None) if act.issue else (ended, None, None) if ended else ("ok", "no", None)
+    return found
+
+
+def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
+    """(kind, text_id's first letter, start, end, category, status)."""
+    found: set[tuple[Any, ...]] = set()
+    for mark in MARKS.marks:
+        text = mark.text[0]
+        if act.reported or act.skipped:
+            found.add((mark.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
+            continue
+        marked: list[tuple[Any, ...]] = [
+            (mark.kind, text, s, e, VALUES[mark.name, label], "ok") for s, e, label in act.marked[mark.name]
+        ]
+        found |= set(marked or [(mark.kind, text, 0, 0, None, "ok")])
+    return found
+
+
+def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
+    rejects: list[Reject] = []
+    asked = of_rubric(RUBRIC)
+    reading = ToolReading(table="ratings", asked=asked, marks=MARKS)
+    made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in _ratings(raw, asked)]
+    assert rejects == []
+    return made
+
+
+def _ratings(raw: Any, asked: Any) -> list[dict[str, Any]]:
+    return list(rows.ratings(raw, asked, method="human").to_pylist())
+
+
+def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
+    rejects: list[Reject] = []
+    reading = ToolReading(table="spans", marks=MARKS)
+    made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in rows.spans(raw).to_pylist()]
+    assert rejects == []
+    return made
+
+
+def by_person(found: list[dict[str, Any]], item: str, rater: str) -> list[dict[str, Any]]:
+    return [row for row in found if row["item_id"] == item and row["rater"] == rater]
+
+
+def spans_of(found: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in found}
+
+
+def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
+    """One act a person and task; who does a task twice is another test."""
+    return [list({act.rater: act for act in done}.values()) for done in given_acts]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(done=st.lists(st.lists(acts, max_size=3), min_size=1, max_size=3).map(distinct))
+def test_label_studio(tmp_path: Path, done: list[list[Act]]) -> None:
+    form = study()
+    tasks = [label_studio_form.task(form, thing(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))]
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps(tool_exports.label_studio(tasks, done), ensure_ascii=False), "utf-8")
+    ratings, spans = ratings_read(label_studio, export), spans_read(label_studio, export)
+    for number, of_task in enumerate(done):
+        for act in of_task:
+            item = content_id("item", str(number))
+            mine = by_person(ratings, item, act.rater)
+            assert {r["question"]: (r["status"], r["value"], r["score"]) for r in mine} == wanted_ratings(act)
+            assert sum(r["seconds"] for r in mine) == pytest.approx(act.seconds)
+            assert [r["comment"] for r in mine if r["comment"]] == ([act.comment] if act.comment else [])
+            kept = {r["question"]: r["raw"] for r in mine if r["raw"]}
+            assert kept == ({**act.chosen} if act.reported or act.skipped else {})
+            assert spans_of(by_person(spans, item, act.rater)) == wanted_spans(act)
+    assert len(ratings) == sum(map(len, done)) * (len(QUESTIONS) + 1)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(done=st.lists(st.lists(acts, max_size=3), min_size=1, max_size=3).map(distinct))
+def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
+    form = study()
+    lines = []
+    for number, of_task in enumerate(done):
+        for act in of_task:
+            tasks = prodigy_form.tasks(form, thing(number), target="", assigned_to=act.rater, place=1)
+            lines += [tool_exports.prodigy(task, act, dataset="people", time=1_780_000_000) for task in tasks]
+    if not lines:
+        return
+    out = tmp_path / "out.jsonl"
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    ratings, spans = ratings_read(prodigy, out), spans_read(prodigy, out)
+    for number, of_task in enumerate(done):
+        for act in of_task:
+            item = content_id("item", str(number))
+            mine = by_person(ratings, item, act.rater)
+            wanted = wanted_ratings(act)
+            if (
+                act.issue
+            ):  # who says that the response is faulty chooses that instead of an answer to the first question
+                first = next(iter(QUESTIONS))
+                wanted[first] = ("reported" if act.reported else "skipped", None, None)
+            if act.issue and act.reported:  # Prodigy keeps one of the two, and the report weighs more
+                wanted["response_issue"] = ("reported", None, None)
+            assert {r["question"]: (r["status"], r["value"], r["score"]) for r in mine} == wanted
+            assert spans_of(by_person(spans, item, act.rater)) == wanted_spans(act)
+
+
+def test_label_studios_own_offsets_in_utf_16_units_are_understood(tmp_path: Path) -> None:
+    # Before 2021 its offsets counted UTF-16 units: the two cats take four of them.
+    export = tool_exports.label_studio(
+        [label_studio_form.task(study(), thing(0), target="", assigned_to=None, place=1)],
+        [[Act("anna", marked={"mistakes": [(5, 10, "Wrong property")]})]],
+    )
+    value = next(r["value"] for r in export[0]["annotations"][0]["result"] if r["from_name"] == "mistakes")
+    assert value["text"] == "black"
+    value["start"], value["end"] = 7, 12
+    (tmp_path / "old.json").write_text(json.dumps(export), "utf-8")
+    found = [row for row in spans_read(label_studio, tmp_path / "old.json") if row["kind"] == "mistake"]
+    assert [(row["start"], row["end"]) for row in found] == [(5, 10)]
+
+
+def test_the_form_says_what_the_rubric_and_the_welfare_texts_say() -> None:
+    form = study()
+    view = Xml.fromstring(label_studio_form.config_xml(form))
+    controls = {e.get("name"): e for e in view.iter() if e.tag in ("Choices", "Labels", "TextArea")}
+    assert set(controls) == {*QUESTIONS, *LABELS, "report_picture", "show_picture", "response_issue", "comment"}
+    objects = {e.get("name") for e in view.iter() if e.tag in ("Image", "Text", "HyperText")}
+    assert all(control.get("toName") in objects for control in controls.values())
+    sensitive = [(e.get("value"), e.get("alias"), bool(e.get("hotkey"))) for e in controls["sensitive"]]
+    assert sensitive[0] == ("(1) Not at all sensitive", "1", True)
+    assert not any(e.get("hotkey") for e in controls["sub_region"])  # more answers than a row has keys
+    keys = [e.get("hotkey") for e in view.iter() if e.tag in ("Choice", "Label") and e.get("hotkey")]
+    assert len(keys) == len(set(keys))
+    blurred = next(e for e in view.iter("View") if e.get("className") == "remine-blurred")
+    assert [e.get("name") for e in blurred] == ["image"]
+    style = next(view.iter("Style")).text or ""
+    assert ".remine-sheet:has(.remine-show input:checked) .remine-blurred {filter: none" in style
+    assert ">" not in style  # Label Studio would read &gt;
+    assert form.welfare.notice.split()[0] in next(view.iter("Header")).get("value", "")
+
+
+def labels_of(name: str) -> list[tuple[str, ...]]:
+    """Text, value, key and colour of each label in the order of Label Studio's form."""
+    marks = SpanLabels.from_dict(load("marks", name))
+    form = forms.form(
+        None, questions=[], marks=marks, welfare=WelfareConfig(), pictures=1, texts=("generated", "reference")
+    )
+    view = Xml.fromstring(label_studio_form.config_xml(form))
+    return [
+        (labels.get("toName", ""), *(label.get(key, "") for key in ("alias", "hotkey", "background")))
+        for labels in view.iter("Labels")
+        for label in labels
+    ]
+
+
+def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -> None:
+    assert [(text, key) for text, _, key, _ in labels_of("mistakes_omissions")] == [
+        ("reference", "5"), *[("generated", key) for key in "1234"]
+    ]  # fmt: skip
+    assert labels_of("docent") == [("reference", "missing", "2", "#1f77b4"), ("generated", "mistake", "1", "#d62728")]
+    steps = list(prodigy_form.tasks(study(), thing(0), target="", assigned_to=None, place=1))
+    assert [task["mark"] for task in steps if "mark" in task] == ["mistakes", "omissions"]
+    told = steps[0]["html"]
+    assert told.index("<blockquote>reference:") < told.index("<blockquote>generated:")
+
+
+@pytest.mark.parametrize("texts", ["generated", ["other"], ["generated", "generated"]])
+def test_an_order_of_texts_that_are_not_marked_is_refused(texts: object) -> None:
+    with pytest.raises(ValueError, match="a list of generated, reference is needed"):
+        SpanLabels.from_dict({**load("marks", "mistakes_omissions"), "texts": texts})
+
+
+def test_people_choose_the_nearest_sub_region_and_have_no_other_way_out() -> None:
+    said = [answer.value for answer in next(q for q in RUBRIC.questions if q.name == "sub_region").answers]
+    assert QUESTIONS["sub_region"] == said[:-1]
+    assert said[-1] == "unsure"  # the models' list has it (Century, figure 5)
+
+
+def test_nothing_from_data_becomes_markup() -> None:
+    bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
+    form = forms.form(RUBRIC, questions=["sensitive"], marks=None, welfare=WelfareConfig(), pictures=1, texts=())
+    made: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
+    told = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["told"]
+    for text in [told, *(task["html"] for task in made)]:
+        assert "<script" not in text
+        assert "<i>" not in text
+
+
+def test_links_that_are_no_web_addresses_are_left_out() -> None:
+    links = [{"label": "article", "url": "{page_url}"}, {"label": "look up", "url": "https://w/?q={page_title}"}]
+    facts = {"page_url": "javascript:alert(1)", "page_title": "a&b c"}
+    assert forms.links_of(links, facts) == (("look up", "https://w/?q=a%26b%20c"),)
+    assert forms.links_of(links, {"page_title": None}) == ()
+    with pytest.raises(ValueError, match="is no http or https address"):
+        forms.check_links([{"label": "x", "url": "javascript:{page_url}"}])

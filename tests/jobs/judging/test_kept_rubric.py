@@ -1,0 +1,209 @@
+"""A rubric stays with the ratings that were made with it; reports read it there and nowhere else."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+
+from actors.vlm.rubric import Rubric
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import HASH, of_rubric, read_kept
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.jobs.ratings_rows import rating, write
+
+LABELS = ("not at all", "a little", "somewhat", "very", "extremely")
+
+
+def rubric(name: str = "mine", **more: Any) -> dict[str, Any]:
+    """A rubric of one question, `eerie`, on a scale from 1 to 5."""
+    answers = [{"value": str(n), "label": label, "score": n} for n, label in enumerate(LABELS, 1)]
+    question = {"name": "eerie", "text": "How eerie is the scene?", "scale": "ordinal", "answers": answers}
+    parts = {"introduction": "Look.", "scale": "{{ options }}", "question": "{{ question }}"}
+    layout = ["introduction", "picture", "scale", "question"]
+    made = {"name": name, "version": 1, "source": "a test", "parts": parts, "layouts": {"fast": layout}}
+    return made | {"layout": "fast", "questions": [question]} | more
+
+
+def import_ratings(folder: Path, values: list[int], *keys: str, rater: str = "p", out: str = "people") -> str:
+    """Ratings of three people in a CSV file, imported; returns the table's place."""
+    file = folder / f"{out}.csv"
+    with file.open("w", newline="") as text:
+        rows = csv.writer(text)
+        rows.writerow(["item_id", "rater", "value"])
+        rows.writerows((f"i{n // 3}", f"{rater}{n % 3}", value) for n, value in enumerate(values))
+    cli.execute("import_ratings", [f"input={file}", "question=eerie", *keys, f"out={folder}/{out}"])
+    return f"{folder}/{out}"
+
+
+def metrics(folder: Path, tables: list[str], *keys: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a report's metrics by metric, dims as dictionaries."""
+    cli.execute("report", [f"ratings=[{','.join(tables)}]", *keys, f"out={folder}/report"])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in pa.concat_tables(open_table(f"{folder}/report/metrics", "metrics").batches()).to_pylist():
+        found.setdefault(row["metric"], []).append(row | {"dims": json.loads(row["dims"])})
+    return found
+
+
+def test_the_scale_is_that_of_the_users_own_rubric(tmp_path: Path) -> None:
+    """36 ratings of 12 items from 2 to 5: four items whose mean is 2, which is not the lowest of 1 to 5."""
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    values = [value for n in range(12) for value in [2 + n % 3 + (n % 3 == 2)] * 3]
+    table = import_ratings(tmp_path, values, f"rubric={tmp_path}/mine.yaml")
+    (share,) = metrics(tmp_path, [table])["share_lowest"]
+    assert (share["value"], share["n"], share["status"]) == (0.0, 12, "ok")
+
+
+def test_what_is_kept_and_where(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    table = open_table(import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml"))
+    held = json.loads((tmp_path / "people" / "_run" / "rubric.json").read_text())
+    assert held["data"] == rubric()
+    assert [(a["value"], a["score"]) for a in held["questions"][0]["answers"]][::4] == [("1", 1.0), ("5", 5.0)]
+    manifest = json.loads((tmp_path / "people" / "_run" / "manifest.json").read_text())
+    kept = read_kept(table)
+    assert kept is not None
+    assert {kept.sha256} == {held["sha256"], table.metadata["remine.rubric_sha256"], manifest["metadata"][HASH]}
+    assert kept.question("eerie").bounds == (1.0, 5.0)  # type: ignore[union-attr]
+
+
+def test_the_page_has_the_words_of_the_users_question(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    table = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
+    (tmp_path / "mine.yaml").unlink()
+    metrics(tmp_path, [table])
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    for words in ("How eerie is the scene?", "not at all", "extremely"):
+        assert words in page
+
+
+def test_answers_without_a_rubric_are_a_scale_too(tmp_path: Path) -> None:
+    table = import_ratings(tmp_path, [2] * 3 + [5] * 3, "answers=[1,2,3,4,5]")
+    found = metrics(tmp_path, [table])
+    assert [row["value"] for row in found["share_lowest"]] == [0.0]
+    assert {
+        row["dims"]["threshold"]: row["value"] for row in found["share_at_least"] if row["dims"]["rule"] == "mean"
+    } == {
+        "3": 0.5,
+        "4": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "same"),
+    [
+        ({"version": 2, "source": "another"}, True),
+        ({"parts": rubric()["parts"] | {"introduction": "Look closely."}}, True),
+        ({"people": {"questions": {"eerie": {"options": [{"label": "no", "value": "1"}]}}}}, True),
+        ({"name": "other"}, False),
+        ({"questions": [rubric()["questions"][0] | {"text": "How strange?"}]}, False),
+        ({"questions": [rubric()["questions"][0] | {"note": "Think of fog."}]}, False),
+        ({"questions": [rubric()["questions"][0] | {"answers": rubric()["questions"][0]["answers"][:4]}]}, False),
+    ],
+)
+def test_the_hash_is_of_what_ratings_mean(more: dict[str, Any], same: bool) -> None:
+    mine, other = (of_rubric(Rubric.from_dict(data), data) for data in (rubric(), rubric() | more))
+    assert (mine.sha256 == other.sha256) is same
+
+
+def test_two_rubrics_of_one_name_are_refused_by_both_tables(tmp_path: Path) -> None:
+    question = rubric()["questions"][0]
+    other = rubric(questions=[question | {"answers": question["answers"][1:]}])
+    places = []
+    for number, data in enumerate((rubric(), other)):
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(data))
+        given = f"rubric={tmp_path}/mine.yaml"
+        places.append(import_ratings(tmp_path, [2, 3, 4], given, rater=f"p{number}", out=f"people{number}"))
+    with pytest.raises(InputError, match="'mine'") as refused:
+        metrics(tmp_path, places)
+    assert all(place in str(refused.value) for place in places)
+    assert not (tmp_path / "report").exists()
+
+
+def test_people_and_models_of_one_rubric_go_together(tmp_path: Path) -> None:
+    """A model's table keeps the prompts too; both have one hash."""
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    people = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
+    kept = of_rubric(Rubric.from_dict(rubric(parts=rubric()["parts"] | {"introduction": "Look!"})), {})
+    rows = [rating(f"i{n}", "m@1", "eerie", "3", rubric="mine") for n in range(3)]
+    model = write(tmp_path / "model", "ratings", rows, rubric=kept)
+    assert {row["status"] for row in metrics(tmp_path, [people, model])["share_lowest"]} == {"ok"}
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    table = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
+    file = tmp_path / "people" / "_run" / "rubric.json"
+    for text in (file.read_text().replace('"score": 1.0', '"score": 0.0'), "[]", '{"questions": 3}'):
+        file.write_text(text)
+        with pytest.raises(InputError, match=str(file)):
+            metrics(tmp_path, [table])
+
+
+def test_without_a_rubric_what_rests_on_the_scale_is_undefined(tmp_path: Path) -> None:
+    """Means and agreement stay; lowest, thresholds, differences of shares, bins and everything inverted go."""
+    rows = [rating(f"i{n}", p, q, str(2 + (n + k) % 4)) for n in range(12) for k, p in enumerate(("p1", "p2", "m@1"))
+            for q in ("eerie", "factual_errors")]  # fmt: skip
+    items = [{"item_id": f"i{n}", "kind": "image", "attributes": [("region", "EW"[n % 2])]} for n in range(12)]
+    keys = [f"items={write(tmp_path / 'items', 'items', items)}", "figures.disaggregate=[region]"]
+    keys += ["figures.contrast=['region:E-W']", "figures.crowdtruth=true"]
+    found = metrics(tmp_path, [write(tmp_path / "R", "ratings", rows)], *keys)
+    for metric in ("share_lowest", "share_at_least", "share_difference", "average_of_shares", "unit_quality_mean"):
+        assert found[metric], metric
+        for row in found[metric]:
+            assert (row["value"], row["status"]) == (None, "skipped"), row
+            assert "scale is not known" in row["reason"], row
+    assert "unit_quality" not in found
+    means = {(row["dims"]["question"], row["status"]) for row in found["group_mean_score"]}
+    assert means == {("eerie", "ok"), ("factual_errors", "skipped")}
+    assert {row["status"] for row in found["percent_agreement"]} == {"ok", "skipped"}  # one model agrees with nobody
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count("keeps no rubric") == 1
+
+
+def test_a_file_declares_its_scale(tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("image,who,score\n" + "".join(f"i{n},p{k},{2 + n % 3}\n" for n in range(9) for k in range(2)))
+    named = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    found = {}
+    for scale in ("", "[1,5]", "[2,4]"):
+        out = tmp_path / f"F{scale}"
+        cli.execute("analyze", [*named, *([f"scale={scale}"] if scale else []), f"out={out}"])
+        rows = pa.concat_tables(open_table(f"{out}/metrics", "metrics").batches()).to_pylist()
+        (found[scale],) = [row["value"] for row in rows if row["metric"] == "share_lowest"]
+    assert found == {"": None, "[1,5]": 0.0, "[2,4]": 3 / 9}
+    for wrong in ("[1,3]", "[5,1]", "[1]", "[1,2,3]"):
+        with pytest.raises(InputError, match="scale="):
+            cli.execute("analyze", [*named, f"scale={wrong}", f"out={tmp_path}/F"])
+
+
+def test_verify_finds_a_rubric_that_is_gone_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    table = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
+    assert cli.main("verify", [f"input={table}"]) == 0
+    file = tmp_path / "people" / "_run" / "rubric.json"
+    file.write_text(file.read_text().replace('"score": 1.0', '"score": 0.0'))
+    assert cli.main("verify", [f"input={table}"]) == 1
+    file.unlink()
+    assert cli.main("verify", [f"input={table}"]) == 1
+    assert capsys.readouterr().err.count("fault: ") == 2
+
+
+def test_the_file_stays_until_the_table_is_written_over(tmp_path: Path) -> None:
+    """The same command again leaves it; another rubric is another configuration; overwrite=true replaces it."""
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
+    import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
+    file = tmp_path / "people" / "_run" / "rubric.json"
+    first = file.read_bytes()
+    import_ratings(tmp_path, [2, 3, 5], f"rubric={tmp_path}/mine.yaml")
+    assert file.read_bytes() == first
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric(source="another test")))
+    with pytest.raises(InputError, match="rubric"):
+        import_ratings(tmp_path, [2, 3, 5], f"rubric={tmp_path}/mine.yaml")
+    assert file.read_bytes() == first
+    import_ratings(tmp_path, [2, 3, 5], f"rubric={tmp_path}/mine.yaml", "overwrite=true")
+    assert json.loads(file.read_text())["data"]["source"] == "another test"

@@ -1,0 +1,94 @@
+"""Every figure says what it rests on: n, coverage, an interval and its method, or why there is none.
+
+Ratings of every kind at once, with countries, concepts, gold, responses, spans and scene graphs, and the jobs that
+write figures of their own; each row of their tables is looked at, and each metric that jobs/metrics can make is met.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import jobs.metrics
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.jobs.ratings_rows import rating, write
+
+COUNTRIES = ("Brazil", "India", "Kenya", "Peru")
+PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
+# Made by jobs of their own from rankings, which tests/jobs/test_link.py and test_tric.py run.
+OF_RANKINGS = {"mrr", "random_mrr"}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("every")
+    ratings: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
+    responses: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
+    for i in range(24):
+        attributes = [("concept", f"c{i % 3}"), ("region", "East" if i % 2 else "West")]
+        responses.append({"response_id": f"s{i}", "item_id": f"x{i}", "model": ("qwen2@1", "gemma-3@1")[i % 2],
+                          "status": "ok", "prompt": "ab"[i % 3 == 0], "text": "w" * (10 + 7 * i % 11)})  # fmt: skip
+        items.append({"item_id": f"i{i}", "kind": "response", "response_id": f"s{i}", "attributes": attributes})
+        for c, country in enumerate(COUNTRIES):
+            for m, model in enumerate(("qwen3@1", "gemma-3@1")):
+                value = str(1 + (i * 3 + c * (1 + m)) % 5)
+                ratings.append(rating(f"i{i}", model, "relevant", value, target=country))
+        for n, person in enumerate(PEOPLE):
+            ratings.append(rating(f"i{i}", person, "relevant", str(1 + (i * 3 + n) % 5), target=PEOPLE[person]))
+            ratings.append(rating(f"i{i}", person, "kind", ("event", "place", "unsure")[(i + n * (n % 3)) % 3]))
+        for model in ("qwen3@1", "gemma-3@1"):
+            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 2]))
+            ratings += [rating(f"i{i}", model, q, ("yes", "no")[i % 3 == 0], rubric="dsg", target="a") for q in "12"]
+        ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
+        ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")
+                    for t in COUNTRIES]  # fmt: skip
+    for rater, start, end in (("expert", 2, 7), ("p1", 2, 7), ("p2", 3, 11)):
+        marks.append({"item_id": "i0", "rater": rater, "text_id": "t", "kind": "mistake", "start": start, "end": end,
+                      "status": "ok"})  # fmt: skip
+    questions = [{"set_id": "a", "question_id": q, "parents": p, "valid": True} for q, p in (("1", []), ("2", ["1"]))]
+    raters = [{"rater": r, "kind": "human", "country": c} for r, c in PEOPLE.items()]
+    made: dict[str, list[dict[str, Any]]] = {
+        "items": items,
+        "responses": responses,
+        "texts": [{"text_id": "t", "text": "A black dog, on a beach."}],
+        "questions": questions,
+    }
+    several = {"ratings": ratings, "raters": [*raters, {"rater": "expert", "kind": "gold"}], "spans": marks}
+    keys = [f"{key}={write(folder / key, key, of)}" for key, of in made.items()]
+    keys += [f"{key}=[{write(folder / key, key, of)}]" for key, of in several.items()]
+    more = ["figures.ensembles.two=[qwen3,gemma-3]", "figures.disaggregate=[region]", "figures.compare=[region]",
+            "figures.contrast=['prompt:a-b']", "figures.crowdtruth=true", "likert=r/relevant",
+            "figures.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
+    cli.execute("report", [*keys, *more, f"out={folder}/out"])
+    return pa.concat_tables(open_table(f"{folder}/out/metrics", "metrics").batches()).to_pylist()
+
+
+def test_each_says_what_it_rests_on(rows):
+    for row in rows:
+        assert "n counts" in row["definition"], row
+        if row["value"] is None:
+            assert row["status"] != "ok", row
+            assert row["reason"], row
+            continue
+        assert row["status"] == "ok", row
+        assert row["n"] >= 1, row
+        assert row["coverage"] is not None, row
+        assert 0 <= row["coverage"] <= 1, row
+        if row["interval_method"]:
+            assert row["low"] <= row["high"], row
+        else:
+            assert row["reason"], row
+
+
+def test_all_metrics_are_met(rows):
+    named = set()
+    for file in Path(jobs.metrics.__file__).parent.glob("*.py"):
+        text = file.read_text("utf-8")
+        named |= set(re.findall(r'(?:metric=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
+    assert len(named) > 20
+    assert named - {row["metric"] for row in rows} == set()

@@ -1,0 +1,187 @@
+"""Intervals: against scipy and by hand, and the rule when there is none."""
+
+from collections import Counter
+from math import atanh, sqrt, tanh
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap as scipy_bootstrap
+from scipy.stats import pearsonr
+
+from jobs.metrics import agreement, correlation, dsg, gold, model_scores, ranking, reliability, spans, suite
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.intervals import (
+    BLOCKS,
+    FISHER,
+    MIN_UNITS,
+    WILSON,
+    Interval,
+    block_sums,
+    bootstrap,
+    fisher,
+    normal,
+    percentiles,
+    ratio,
+    wilson,
+)
+
+NAN = np.nan
+SCORE_INTERVALS = {WILSON, model_scores.NEWCOMBE}  # of any n from 1 on
+
+
+def means(sample):
+    return block_sums(np.stack([sample, np.ones(len(sample))], 1))
+
+
+def test_the_bootstrap_is_scipys_within_its_noise():
+    sample = np.random.default_rng(0).normal(3, 2, 200)
+    mine = bootstrap(means(sample), ratio)
+    theirs = scipy_bootstrap((sample,), np.mean, method="percentile", rng=1, n_resamples=5000).confidence_interval
+    assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high), abs=0.06)
+
+
+def test_blocks_keep_the_sum_and_the_width():
+    sample = np.random.default_rng(1).normal(3, 2, 50 * BLOCKS)
+    sums = means(sample)
+    assert sums.shape == (BLOCKS, 2)
+    assert sums.sum(0) == pytest.approx([sample.sum(), len(sample)])
+    found = bootstrap(sums, ratio)
+    assert found.low is not None
+    assert found.high is not None
+    # 2 x 1.96 x 2 / sqrt(50,000) = 0.0351
+    assert found.high - found.low == pytest.approx(0.0351, rel=0.15)
+
+
+def test_fisher_is_scipys_and_wilson_is_known():
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=40)
+    y = x + draw.normal(size=40)
+    found = pearsonr(x, y)
+    interval, mine = found.confidence_interval(0.95), fisher(found.statistic, 40)
+    assert (mine.low, mine.high) == pytest.approx((interval.low, interval.high))
+    assert wilson(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
+    assert wilson(10, 10)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    # z = atanh(0.6) = 0.693147; 1/sqrt(47); sqrt(1.18/47); sqrt(0.437/46)
+    [("pearson", 1 / sqrt(47)), ("spearman", sqrt(1.18 / 47)), ("kendall", sqrt(0.437 / 46))],
+)
+def test_each_correlation_has_its_own_standard_error_and_names_it(kind, error):
+    found = fisher(0.6, 50, kind=kind)
+    expected = [tanh(atanh(0.6) + side * 1.959963985 * error) for side in (-1, 1)]
+    assert [found.low, found.high] == pytest.approx(expected, abs=1e-9)
+    assert found.method == FISHER[kind]
+    assert len(set(FISHER.values())) == 3
+
+
+@pytest.mark.parametrize("n", range(1, MIN_UNITS + 2))
+def test_one_rule_for_the_number_of_units(n):
+    sample = np.arange(n, dtype=float)
+    made = [
+        bootstrap(means(sample), ratio),
+        bootstrap(means(np.arange(50.0)), ratio, units=n),
+        normal(0.5, 0.1, units=n, name="raters", method="m"),
+        *(fisher(0.3, n, kind=kind) for kind in FISHER),
+        ranking.bootstrap(sample),
+    ]
+    for interval in made:
+        assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
+
+
+@pytest.mark.parametrize(("rated", "there"), [(2, False), (3, True)])
+def test_no_interval_where_many_resamples_are_undefined(rated, there):
+    """A ratio whose denominator is 0 unless one of `rated` in 10 items is drawn: 0.8^10 = 10.7 %, 0.7^10 = 2.8 %."""
+    under = np.arange(10) < rated
+    found = bootstrap(block_sums(np.stack([under * np.arange(10.0), under], 1)), ratio)
+    assert (found.low is not None) == there
+    assert (found.reason is None) == there
+
+
+def test_the_share_of_undefined_resamples_that_is_allowed():
+    values = np.concatenate([np.full(50, NAN), np.linspace(0, 1, 950)])
+    assert percentiles(values, method="m").method == "m"
+    values[50] = NAN
+    assert percentiles(values, method="m").low is None
+
+
+def test_resamples_that_are_all_equal_are_no_interval():
+    same = np.stack([np.full(50, 0.1), np.ones(50)], 1)
+    assert bootstrap(block_sums(same), ratio).low is None
+    same[0, 0] = 0.2
+    assert bootstrap(block_sums(same), ratio).low is not None
+    assert normal(0.1, 0.0, units=50, name="items", method="m").low is None
+
+
+def test_a_correlation_of_one_has_no_interval():
+    assert fisher(1.0, 20).reason
+    assert fisher(-1.0, 20).reason
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"low": 0.0, "high": 1.0}, {"low": 0.0, "high": 1.0, "method": "m", "reason": "r"}, {"method": "m"}],
+)
+def test_an_interval_or_a_reason(wrong):
+    with pytest.raises(ValueError, match="or a reason"):
+        Interval(**wrong)
+
+
+def figures_of(items):
+    """The figures of a question, of four raters and gold, that rest on few items."""
+    draw = np.random.default_rng(4)
+    truth = draw.integers(1, 6, (items, 1))
+    matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)
+    half = np.arange(items) % 2 == 0
+    known = suite.QuestionContext(
+        kinds={"p1": "human", "p2": "human"},
+        picture=np.arange(items),
+        target=np.arange(items) % 2,
+        scale=(1, 5),
+        parts={"region": {"East": half, "West": ~half}},
+        families={"m1": "a", "m2": "b"},
+        authors={"a": half, "b": ~half},
+        lengths=draw.integers(10, 90, items).astype(float),
+        right=draw.random(items) < 0.5,
+        judged=np.ones(items, bool),
+    )
+    settings = suite.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
+    raters = ["p1", "p2", "m1", "m2"]
+    yield from suite.question_metrics(
+        RatingTable.of(matrix, raters=raters), known, settings, ended={r: Counter(ok=items) for r in raters}
+    )
+    words = RatingTable.of(matrix % 2, raters=raters)
+    yield from agreement.agreement(words)
+    yield from gold.classification(matrix[:, 0] > 2, matrix[:, 1] > 2, np.arange(items), np.zeros(items, np.int64))
+    yield from gold.welch(matrix[:, 0], matrix[:, 1])
+    yield from correlation.against_each(matrix[:, 0], matrix[:, 1:])
+    yield from reliability.icc(RatingTable.of(matrix))
+    marks = {str(i): [(i, i + 3)] for i in range(items)}
+    yield from spans.against_gold(marks, {str(i): [(2, 5)] for i in range(items)})
+    pictures = {str(i): [dsg.DsgQuestion("1", answer=("yes", "no")[i % 2])] for i in range(items)}
+    yield from dsg.dsg_metrics(pictures, {str(i): float(i) for i in range(items)})
+    yield ranking.mrr(np.arange(items))
+
+
+@pytest.mark.parametrize("items", range(1, MIN_UNITS))
+def test_no_figure_of_few_items_has_another_interval_than_that_of_a_proportion(items):
+    found = list(figures_of(items))
+    assert any(figure.interval_method == WILSON for figure in found)
+    for figure in found:
+        assert figure.interval_method is None or figure.interval_method in SCORE_INTERVALS, figure
+        assert figure.interval_method or figure.reason, figure
+
+
+def test_enough_items_have_every_interval():
+    """So that the test above does not pass because there is nothing to refuse."""
+    methods = {figure.interval_method for figure in figures_of(40)}
+    assert len(methods) >= 9
+    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T, ranking.BOOTSTRAP}
+
+
+def test_alpha_of_two_items_has_a_reason_and_no_bound_at_the_estimate():
+    two = agreement.krippendorff_alpha(RatingTable.of([[1, 1, 2], [4, 5, 5]]), "interval")
+    assert two.value is not None
+    assert (two.low, two.high, two.interval_method) == (None, None, None)
+    assert str(MIN_UNITS) in str(two.reason)

@@ -1,0 +1,62 @@
+"""What a figure may be, and its row in the tables."""
+
+import json
+
+import pytest
+
+from jobs.metrics.intervals import Interval, proportion
+from jobs.metrics.metric import Metric, estimated, metrics_table, undefined, wide
+from jobs.tables import TableError
+
+
+def test_a_row_of_the_table():
+    made = estimated("share", "one sentence", 0.5, 4, coverage=0.8, interval=Interval(0.2, 0.8, "wilson 95%"))
+    (row,) = metrics_table([made.at(rater="é", question="q")]).to_pylist()
+    assert row["dims"] == '{"question":"q","rater":"é"}'
+    assert (row["value"], row["low"], row["high"], row["n"], row["coverage"]) == (0.5, 0.2, 0.8, 4, 0.8)
+    assert (row["status"], row["reason"], row["interval_method"]) == ("ok", None, "wilson 95%")
+
+
+def test_an_undefined_figure_has_a_status_and_a_reason():
+    (row,) = metrics_table([undefined("alpha", "d", "one rater", n=3, dims={"level": "nominal"})]).to_pylist()
+    assert (row["value"], row["status"], row["reason"]) == (None, "skipped", "one rater")
+    assert json.loads(row["dims"]) == {"level": "nominal"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"value": None},
+        {"value": None, "status": "skipped"},
+        {"value": 1.0, "status": "skipped", "reason": "r"},
+        {"value": float("nan")},
+        {"value": 1.0, "low": 0.0},
+        {"value": 1.0},
+        {"value": 1.0, "low": 0.0, "high": float("inf"), "interval_method": "m"},
+    ],
+)
+def test_what_no_figure_may_be(wrong):
+    with pytest.raises(ValueError, match="m"):
+        Metric(metric="m", definition="d", n=1, **wrong)
+
+
+def test_two_figures_of_one_name_are_refused():
+    with pytest.raises(TableError, match="duplicate"):
+        metrics_table([undefined("m", "d", "r"), undefined("m", "d", "r")])
+
+
+def test_own_dims_win():
+    assert undefined("m", "d", "r", dims={"rater": "a"}).at(rater="b", x="y").dims == {"rater": "a", "x": "y"}
+
+
+def test_wide_columns_have_different_names():
+    """A dim that is called as a column of the table is told apart from it, whatever the other dims are called."""
+    dims = {"status": "reported", "value": "a", "dim_value": "b", "metric": "c", "group": "people"}
+    first = estimated("m", "d", 0.5, 4, interval=proportion(2, 4), dims=dims)
+    second = undefined("alpha", "d", "one rater", dims={"group": "models"})
+    columns, rows = wide([first, second])
+    assert len(set(columns)) == len(columns)
+    one, other = (dict(zip(columns, row, strict=True)) for row in rows)
+    assert (one["status"], one["dim_status"], one["value"], one["dim_value"]) == ("ok", "reported", 0.5, "b")
+    assert (one["metric"], one["dim_metric"], one["dim_dim_value"]) == ("m", "c", "a")
+    assert (other["status"], other["dim_status"], other["value"], other["group"]) == ("skipped", "", None, "models")

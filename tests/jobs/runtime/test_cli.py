@@ -1,0 +1,269 @@
+"""Exit codes, and one sentence for a person where something is wrong; nothing is written then."""
+
+import ast
+import errno
+import gzip
+import os
+import platform
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.runtime import cli, help_text, signals
+from tests.jobs.records import record, write_records
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with inputs of several kinds, right and wrong."""
+    header = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
+    (tmp_path / "good.tsv").write_text(header)
+    (tmp_path / "terms.csv").write_text("term\nwar\n")
+    (tmp_path / "narrow.tsv.gz").write_bytes(gzip.compress(b"language\tpage_url\n"))
+    (tmp_path / "empty.tsv").write_text("")
+    (tmp_path / "cut.tsv.gz").write_bytes(gzip.compress(header.encode())[:12])
+    (tmp_path / "foreign").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign" / "x.parquet")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "x.parquet").write_bytes(b"half a file")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").write_text("my thesis")
+    (tmp_path / "raters.csv").write_text("rater,item,value\nada,x,1\n")
+    (tmp_path / "binary").write_bytes(bytes(range(128, 256)))
+    write_records(str(tmp_path / "matches"), [[record("a")]])
+    return tmp_path
+
+
+MINE = ["mine", "terms.path={f}/terms.csv", "out={f}/out"]
+BAD = {
+    "missing file": ([*MINE, "corpus.path={f}/none.tsv"], "{f}/none.tsv: does not exist"),
+    "empty glob": ([*MINE, "corpus.path={f}/*.nope"], "{f}/*.nope: no file matches"),
+    "empty folder": ([*MINE, "corpus.path={f}/bare"], "{f}/bare: no file matches"),
+    "no such column": ([*MINE, "corpus.path={f}/narrow.tsv.gz"], "narrow.tsv.gz: no column image_url, page_title"),
+    "empty file": ([*MINE, "corpus.path={f}/empty.tsv"], "{f}/empty.tsv: empty"),
+    "truncated header": ([*MINE, "corpus.path={f}/cut.tsv.gz"], "{f}/cut.tsv.gz: the compressed file ends"),
+    "no terms": (["mine", "terms.path={f}/none.csv", "corpus.path={f}/good.tsv", "out={f}/out"], "none.csv"),
+    "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
+    "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], "nokey: no such key; allowed"),
+    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; there are"),
+    "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume: Value 'maybe'"),
+    "not given": (["mine"], "required and not given: corpus.path=, out=, terms.path="),
+    "dashes": (["mine", "--verbose"], "--verbose is not key=value"),
+    "no table": (["curate", "input={f}/bare", "out={f}/out"], "{f}/bare: no table here"),
+    "no place": (["curate", "input={f}/none", "out={f}/out"], "{f}/none: no table here"),
+    "foreign table": (["curate", "input={f}/foreign", "out={f}/out"], "not a table of remine; expected records"),
+    "broken table": (["curate", "input={f}/broken", "out={f}/out"], "x.parquet: not a readable Parquet file"),
+    "wrong table": (
+        ["embed", "input={f}/matches", "embedder=local-tiny", "out={f}/out"],
+        "is a table 'records', expected images",
+    ),
+    "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
+    "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
+    "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "{f}/matches: this is where the input"),
+    "out inside a table": (
+        ["curate", "input={f}/matches", "out={f}/matches/chosen"],
+        "{f}/matches/chosen: lies inside the table {f}/matches",
+    ),
+    "another table": (
+        ["import_ratings", "input={f}/raters.csv", "table=raters", "out={f}/matches"],
+        "a table 'records' is",
+    ),
+    "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: not a table but a folder of some: matches"),
+    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: nothing is given; input=null says so"),
+    "plan for a foreign out": (
+        ["curate", "input={f}/matches", "out={f}/foreign", "plan=true"],
+        "{f}/foreign: not empty",
+    ),
+    "a file for a folder": (
+        ["fetch", "source.path={f}/terms.csv", "input={f}/matches", "out={f}/out"],
+        "source.path={f}/terms.csv: a file; with input= it is the folder",
+    ),
+    "a page of others": (["analyze", "input={f}/raters.csv", "out={f}/page"], "out={f}/page: has a file index.html that this job did not write"),
+    "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),
+    "labels that are no text": (
+        ["judge", "input={f}/matches", "model=local-tiny", "targets={f}/binary", "out={f}/out"],
+        "targets={f}/binary: not a text file in UTF-8",
+    ),
+    "empty out": (["curate", "input={f}/matches", "out="], "a path is empty"),
+    "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
+    "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
+    "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
+    "report nothing": (["report", "out={f}/out"], "nothing to report on"),
+    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; there are century"),
+}
+
+
+@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
+    case: tuple[list[str], str], files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name, *arguments), said = case
+    before = {p: p.stat().st_mtime_ns for p in files.rglob("*")}
+    assert cli.main(name, [a.replace("{f}", str(files)) for a in arguments]) == 2
+    printed = capsys.readouterr()
+    assert said.replace("{f}", str(files)) in printed.err
+    assert re.fullmatch(r"error: [^\n]+\n", printed.err)
+    assert printed.out == ""
+    assert {p: p.stat().st_mtime_ns for p in files.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (None, 0, ""),
+        (RunError("it broke"), 1, "error: it broke\n"),
+        (InputError("no input"), 2, "error: no input\n"),
+        (KeyboardInterrupt(), 130, "interrupted; what is done stays done, the same command goes on from there\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/full/x"),
+            1,
+            "error: /full/x: No space left on device; free space there. "
+            "Finished units are kept; the same command continues with the others.\n",
+        ),
+        (signals.Terminated(), 143, "interrupted; what is done stays done, the same command goes on from there\n"),
+    ],
+)
+def test_exit_codes(
+    raised: BaseException | None,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def execute(name: str, overrides: list[str]) -> None:
+        if raised is not None:
+            raise raised
+
+    monkeypatch.setattr(cli, "execute", execute)
+    monkeypatch.setattr(signals, "settle", lambda: None)  # it would leave this process deaf to Ctrl-C
+    assert cli.main("verify", ["input=x"]) == code
+    assert capsys.readouterr().err == said
+
+
+def test_a_bug_is_not_dressed_up_as_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def execute(name: str, overrides: list[str]) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "execute", execute)
+    with pytest.raises(ZeroDivisionError):
+        cli.main("verify", [])
+
+
+@pytest.mark.parametrize("name", cli.JOBS)
+def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(name, ["--help"]) == 0
+    told = capsys.readouterr().out
+    assert f"python -m jobs.{name}" in told
+    for key in help_text.keys(name, cli.job(name).schema):
+        assert f"  {key.name}" in told
+    assert [line for line in told.splitlines() if len(line) > help_text.WIDEST] == []
+    assert cli.main(name, ["--cfg", "out=somewhere" if name != "verify" else "input=somewhere"]) == 0
+    assert "somewhere" in capsys.readouterr().out
+
+
+def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> None:
+    def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    listed = python("jobs")
+    assert listed.returncode == 0
+    assert re.findall(r"^  (\w+) +\S", listed.stdout, re.M) == list(cli.JOBS)
+    for module in (["jobs.verify"], ["jobs", "verify"]):
+        failed = python(*module, f"input={tmp_path}")
+        assert (failed.returncode, failed.stdout) == (2, "")
+        assert failed.stderr == f"error: {tmp_path}: no table here (no .parquet objects)\n"
+
+
+def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.jobs(["jugde", "input=x"]) == 2
+    assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?); there are analyze, ")
+
+
+def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.jobs(["--version"]) == 0
+    assert cli.main("verify", ["--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == f"remine {metadata.version('remine')}, Python {platform.python_version()}"
+
+
+LIGHT = """
+import sys
+from jobs.runtime import cli
+
+code = cli.main({name!r}, {arguments!r})
+print(sorted(sys.modules))
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"), [("judge", ["--help"], 0), ("embed", ["nokey=1"], 2), ("run", [], 2)]
+)
+def test_help_and_refusals_import_neither_ray_nor_torch(name: str, arguments: list[str], code: int) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", LIGHT.format(name=name, arguments=arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == code
+    imported = set(ast.literal_eval(said.stdout.splitlines()[-1]))
+    assert not imported & {"ray", "torch", "transformers", "open_clip"}
+
+
+def test_a_reader_that_goes_away_ends_no_run() -> None:
+    talkative = "from jobs.runtime.console import say; [say('x' * 100_000) for _ in range(20)]; say('done', err=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", talkative], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == "done\n"
+    assert process.returncode == 0
+
+
+def test_a_terminal_without_the_letters_gets_a_mark_instead() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", "from jobs.runtime.console import say; say('Łódź')"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout == b"??d?\n"
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from jobs.runtime import cli
+
+def run(name, overrides):
+    os.kill(os.getpid(), signal.{first})
+    time.sleep(10)
+
+cli.execute = run
+code = cli.main("verify", [])
+os.kill(os.getpid(), signal.SIGINT)  # a second Ctrl-C, while the process is ending
+os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("first", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_ends_a_run_with_one_line_and_a_second_one_disturbs_nothing(first: str, code: int) -> None:
+    program = INTERRUPTED.format(first=first)
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert ended.stderr == "interrupted; what is done stays done, the same command goes on from there\n"

@@ -1,0 +1,302 @@
+"""What the command line says reaches the dataclass unchanged, or is refused by name with what is allowed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.curate import CurateConfig
+from jobs.errors import InputError
+from jobs.mine import MineConfig
+from jobs.report import ReportConfig
+from jobs.runtime import cli, config
+from jobs.runtime.config import CONF, plain
+from jobs.verify import VerifyConfig
+
+FILES = sorted(p for p in CONF.rglob("*.yaml"))
+GIVEN = {  # what each job requires
+    "demo": [],
+    "mine": ["corpus.path=c", "terms.path=t", "out=o"],
+    "curate": ["input=i", "out=o"],
+    "fetch": ["source.path=s", "out=o"],
+    "embed": ["input=i", "out=o"],
+    "retrieve": ["queries=q", "corpus.path=c", "out=o"],
+    "judge": ["input=i", "out=o"],
+    "generate": ["input=i", "out=o"],
+    "think": ["input=i", "out=o"],
+    "loglik": ["input=i", "out=o"],
+    "parse": ["input=i", "out=o"],
+    "zero_shot": ["input=i", "out=o"],
+    "report": ["out=o"],
+    "analyze": ["input=i", "out=o"],
+    "kb": ["knowledge_base.path=k", "out=o"],
+    "prompts": ["out=o"],
+    "tric_captions": ["split=s", "out=o"],
+    "link": ["neighbors=n", "kb.path=k", "out=o"],
+    "review_links": ["links=[l]", "kb.path=k", "out=o"],
+    "choose": ["out=o"],
+    "tric_rank": ["split=s", "pictures=p", "captions=c", "vectors=v", "out=o"],
+    "evaluate": ["ranked=r", "gold=g", "out=o"],
+    "annotate": ["input=i", "raters=r", "out=o"],
+    "import_ratings": ["input=i", "out=o"],
+    "verify": ["input=i"],
+    "run": ["pipeline.inputs.corpus=c", "pipeline.inputs.terms=t", "pipeline.inputs.pictures=p", "out=o"],
+}
+
+
+def mine(*overrides: str) -> MineConfig:
+    loaded = config.load("mine", MineConfig, [*GIVEN["mine"], *overrides])
+    assert isinstance(loaded, MineConfig)
+    return loaded
+
+
+def refused(*overrides: str) -> str:
+    with pytest.raises(InputError) as raised:
+        mine(*overrides)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_unknown_keys_are_named_with_what_is_allowed() -> None:
+    said = refused("nokey=1")
+    assert said.startswith("mine: nokey: no such key; allowed: corpus, ")
+    assert "terms" in said
+    assert refused("corpus.nokey=1") == "mine: corpus.nokey: no such key; allowed in corpus: language, name, path"
+    assert "allowed in corpus: language, name, path" in refused("corpus.path.deeper=1")
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("rersources", "resources"),
+        ("ray.adress", "ray.address"),
+        ("resources.mine.actrs", "resources.mine.actors"),
+        ("corpus.langauge", "corpus.language"),
+    ],
+)
+def test_a_near_miss_is_pointed_out(key: str, near: str) -> None:
+    assert f"{key}: no such key (did you mean {near}?); allowed" in refused(f"{key}=1")
+
+
+@pytest.mark.parametrize(
+    "override", ["+nokey=1", "++corpus.x=1", "hydra.verbose=true", "hydra/launcher=x", "a b=1", "out@x=1"]
+)
+def test_hydras_back_doors_open_no_key(override: str) -> None:
+    assert "no such key" in refused(override)
+
+
+@pytest.mark.parametrize("override", ["~out", "~corpus", "out", "=x", "", "~out=o"])
+def test_what_is_not_key_equals_value_is_refused(override: str) -> None:
+    assert refused(override) == f"mine: {override!r} is not key=value"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "resources.mine.actors=many",
+            "resources.mine.actors: Value 'many' of type 'str' could not be converted to Int",
+        ),
+        ("resources.mine.memory_gb=abc", "resources.mine.memory_gb: Value 'abc'"),
+        ("resume=maybe", "resume: Value 'maybe' is not a valid bool"),
+        ("ray=1", "ray: "),
+        ("resources.mine=1", "resources.mine: "),
+        ("retry=ok", "retry=ok: a list is needed, as in retry=[a,b]"),
+        ("corpus=null", "corpus=null: it cannot be left out"),
+        ("resources.mine.memory_gb=nan", "resources.mine.memory_gb=nan: a number is needed"),
+        ("resources.judge.batch_size=0", "resources.judge.batch_size=0: at least 1"),
+        ("resources.read.num_cpus=-1", "resources.read.num_cpus=-1.0: at least 0"),
+        ("resources.mine.actors=1,2", "resources.mine.actors: "),
+    ],
+)
+def test_a_mistyped_value_is_refused_by_its_key(override: str, said: str) -> None:
+    assert said.lower() in refused(override).lower()
+
+
+def test_an_unknown_option_is_refused_with_the_options() -> None:
+    assert refused("resources=gpu") == "mine: resources=gpu: no such option; there are cluster, gpu-node, laptop"
+    there = "no such option; there are wit, wit_base"
+    assert refused("corpus=laion") == f"mine: corpus=laion: {there}"
+    assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {there.replace(';', ' (did you mean wit_base?);')}"
+    assert refused("corpus=wit,wit").startswith("mine: corpus=wit,wit: no such option")
+    assert refused("corpus=npy") == "mine: corpus=npy has keys that mine does not know: it is for another job"
+
+
+def test_a_file_of_the_users_is_an_option_like_those_of_conf(tmp_path: Path) -> None:
+    own = tmp_path / "my corpus, 1.yaml"
+    own.write_text("name: wit\npath: of/the/file\nlanguage: de\n")
+    needed = ["terms.path=t", "out=o"]
+    corpus = config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus
+    assert (corpus.path, corpus.language) == ("of/the/file", "de")
+    assert config.load("mine", MineConfig, [f"corpus='{own}'", *needed, "corpus.language=fr"]).corpus.language == "fr"
+    own.write_text("name: wit\npath: p\nlanguage: null\n")
+    assert config.load("mine", MineConfig, [f"corpus={own}", *needed]).corpus.language is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "own.yaml, line 1: not YAML (expected the node content, but found '<stream end>')"),
+        ("- a", "own.yaml: not a configuration: a mapping of keys is needed"),
+        ("nmae: wit", "own.yaml has keys that mine does not know"),
+        (None, "own.yaml: does not exist"),
+    ],
+)
+def test_a_file_of_the_users_that_is_wrong_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "own.yaml").write_text(text)
+    assert said in refused(f"corpus={tmp_path}/own.yaml")
+
+
+def test_an_empty_value_is_not_taken_for_none() -> None:
+    assert refused("exclusions=") == "mine: exclusions=: nothing is given; exclusions=null says so"
+
+
+def test_required_keys_that_are_not_given_are_all_named() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"^mine: required and not given: corpus\.path=, out=, terms\.path= \(--help explains every key\)$",
+    ):
+        config.load("mine", MineConfig, [])
+
+
+PATHS = [
+    "a,b.tsv",
+    "a=b",
+    "a b  c.tsv",
+    " a ",
+    "dir/*.tsv.gz",
+    "s3://b/wit_{train,val}*.gz",
+    "{a}",
+    "{a:b}",
+    "[1]",
+    "[draft] x,y.csv",
+    "it's",
+    'a"b"',
+    "a'b\\'c",
+    "back\\slash",
+    "back\\\\",
+    "end\\",
+    "a\\,b",
+    "001",
+    "1e3",
+    "1_000",
+    "1.50",
+    "true",
+    "nan",
+    "$x",
+    "f(x)",
+    "choice(a,b)",
+    "(x)",
+    "a#b?c",
+    "a;b",
+    "~/x",
+    "+x",
+    "@x",
+    "été/戦争",
+    "a%20b",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_reaches_the_dataclass_unchanged(path: str) -> None:
+    assert config.load("verify", VerifyConfig, [f"input={path}"]).input == path
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n$?"), min_size=1, max_size=12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(TEXT.filter(lambda t: t[0] not in "'\""))
+def test_any_text_reaches_the_dataclass_unchanged(text: str) -> None:
+    assert config.load("verify", VerifyConfig, [f"input={text}"]).input == text
+
+
+def test_quotes_null_lists_and_interpolation_are_hydras() -> None:
+    assert mine("out='a b'").out == "a b"
+    assert mine('out="a, b"').out == "a, b"
+    assert mine("corpus.language=null").corpus.language is None
+    assert mine("retry=[ok,error]").retry == ["ok", "error"]
+    assert mine("out=o2", "terms.path='${out}/terms'").terms.path == "o2/terms"
+    assert mine("resources=cluster", "resources.mine.actors=3").resources.mine.actors == 3
+    loaded = config.load("report", ReportConfig, ["out=o", "ratings=[R/été #1/*, s3://b/x y]"])
+    assert loaded.ratings == ["R/été #1/*", "s3://b/x y"]
+
+
+def test_values_inside_a_pipelines_own_keys_keep_their_commas() -> None:
+    given = [g for g in GIVEN["run"] if "corpus" not in g]
+    loaded = config.load("run", cli.job("run").schema, [*given, "pipeline.inputs.corpus=s3://b/a,b é.gz"])
+    assert loaded.pipeline.inputs["corpus"] == "s3://b/a,b é.gz"
+
+
+def test_the_last_of_two_values_counts() -> None:
+    assert mine("out=one", "out=two").out == "two"
+
+
+def test_plain_is_json_values() -> None:
+    made: dict[str, Any] = plain(mine("retry=[ok]"))
+    assert made["corpus"] == {"name": "wit", "path": "c", "language": "en"}
+    assert made["retry"] == ["ok"]
+    assert made["resources"]["mine"]["actors"] >= 1
+
+
+@pytest.mark.parametrize("job", cli.JOBS)
+def test_every_job_composes_into_its_dataclass(job: str) -> None:
+    schema = cli.job(job).schema
+    assert isinstance(config.load(job, schema, GIVEN[job]), schema)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(CONF).as_posix())
+def test_every_file_opens_with_the_command_that_runs_it(path: Path) -> None:
+    text = path.read_text("utf-8")
+    comment = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        comment.append(line)
+    wanted = "kubectl" if path.parent.name == "kubernetes" else "python -m jobs."
+    assert wanted in "\n".join(comment)
+    assert list(yaml.safe_load_all(text))
+
+
+OPTIONS = [p for p in FILES if p.parent not in (CONF, CONF / "kubernetes")]
+
+
+@pytest.mark.parametrize("path", OPTIONS, ids=lambda p: p.relative_to(CONF).as_posix())
+def test_every_option_of_every_group_composes(path: Path) -> None:
+    group = path.parent.relative_to(CONF).as_posix()
+    owner = {"embedder": "embed", "model": "judge", "rubric": "judge", "source": "fetch", "prompt": "generate"}
+    owner |= {"corpus": "mine" if path.stem.startswith("wit") else "retrieve", "resources": "mine"}
+    owner |= {
+        "refusals": "generate",
+        "probe": "zero_shot",
+        "knowledge_base": "kb",
+        "welfare": "annotate",
+        "marks": "annotate",
+    }
+    job = owner.get(group, "run")
+    options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
+    given = GIVEN[job]
+    if path == CONF / "pipeline" / "tric.yaml":
+        given = ["pipeline.inputs.split=s", "out=o"]
+    if path.stem in ("npy", "clip_retrieval"):  # nothing in such files says what made them
+        options.append("corpus.embedder.checkpoint=m")
+    loaded = config.load(job, cli.job(job).schema, [*options, *given])
+    chosen = getattr(loaded, group)
+    name = chosen.get("name", path.stem) if isinstance(chosen, dict) else getattr(chosen, "name", path.stem)
+    assert name == path.stem
+
+
+def test_another_jobs_key_is_unknown_here() -> None:
+    with pytest.raises(InputError, match=r"^curate: corpus\.path: no such key"):
+        config.load("curate", CurateConfig, [*GIVEN["curate"], "corpus.path=x"])
+
+
+@pytest.mark.parametrize("job", ["annotate", "curate", "import_ratings"])
+@pytest.mark.parametrize("key", ["resources=laptop", "resources.mine.actors=2", "ray.num_cpus=2"])
+def test_jobs_that_start_no_ray_have_no_keys_of_it(job, key):
+    with pytest.raises(InputError, match="no such key"):
+        config.load(job, cli.job(job).schema, [key])

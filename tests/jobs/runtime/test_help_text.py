@@ -1,0 +1,80 @@
+"""`--help` explains every key of every job, with its default and what it can be."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from jobs.runtime import cli, config, help_text
+from jobs.runtime.help_text import HelpKey
+
+
+@pytest.mark.parametrize("name", cli.JOBS)
+def test_every_key_of_every_job_is_explained(name: str) -> None:
+    silent = [
+        key.name for key in help_text.keys(name, cli.job(name).schema) if not key.text and "columns." not in key.name
+    ]
+    assert silent == []
+
+
+def test_every_key_of_resources_is_explained() -> None:
+    keys = list(help_text.stage_keys())
+    assert [key.name for key in keys if not key.text] == []
+    assert "resources.STAGE.batch_size" in [key.name for key in keys]
+    assert {"mine", "judge"} <= set(help_text.stages())
+
+
+def test_groups_show_what_there_is() -> None:
+    keys = {key.name: key for key in help_text.keys("judge", cli.job("judge").schema)}
+    assert keys["model"].options == config.options("model", None)
+    assert "local-tiny" in keys["model"].options
+    assert keys["rubric"].default == "century_labels"
+    assert keys["input"] == HelpKey("input", "???", "text", "a table of images, or of items")
+    assert "model.name" not in keys
+
+
+def test_a_group_shows_only_what_the_job_can_take() -> None:
+    keys = {key.name: key for key in help_text.keys("mine", cli.job("mine").schema)}
+    assert keys["corpus"].options == ("wit", "wit_base")
+
+
+def test_keys_without_a_default_inside_a_pipeline_are_required() -> None:
+    keys = {key.name: key.default for key in help_text.keys("run", cli.job("run").schema)}
+    assert keys["pipeline.inputs.corpus"] == help_text.REQUIRED
+
+
+@dataclass
+class Base:
+    """Keys of a base."""
+
+    kept: int = 1  # from the base
+    changed: str = "a"  # what the base says
+
+
+@dataclass
+class Derived(Base):
+    """Keys of a job."""
+
+    changed: str = "b"  # what the job says
+    # On a line of its own.
+    above: bool = False
+    several: list[str] = field(  # the first half
+        default_factory=list,
+    )  # and the second
+    silent: float = 0.5
+
+
+def test_comments_are_found_beside_above_and_in_a_base() -> None:
+    assert help_text.explanations(Derived) == {
+        "kept": "from the base",
+        "changed": "what the job says",
+        "above": "On a line of its own.",
+        "several": "the first half and the second",
+        "silent": "",
+    }
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_fit_the_terminal(width: int) -> None:
+    for name in ("judge", "mine", "retrieve"):
+        lines = help_text.render(name, cli.job(name).schema, width=width).splitlines()
+        assert [line for line in lines if len(line) > width and " " in line.strip()] == []

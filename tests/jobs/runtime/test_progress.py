@@ -1,0 +1,68 @@
+"""A line a stage: what is done, how fast, how long it will take, what went wrong."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from jobs.runtime.progress import Board, Reporter, StageProgress, line
+
+
+@pytest.mark.parametrize(
+    ("stage", "seconds", "expected"),
+    [
+        (StageProgress("embed", 1000, done=250), 10.0, "embed        250/1,000 rows  25.0 rows/s  0:30 left"),
+        (StageProgress("decode", 4000, done=1), 2.0, "embed decode 1/4,000 rows  0.5 rows/s  2:13:18 left"),
+        (StageProgress("embed", 10, done=10), 4.0, "embed        10/10 rows  2.5 rows/s"),
+        (StageProgress("embed", 10, done=12), 4.0, "embed        12/10 rows  3.0 rows/s"),
+        (StageProgress("embed", 10), 4.0, "embed        0/10 rows  0.0 rows/s"),
+        (
+            StageProgress("judge", 9, notes=Counter(tokens=2400)),
+            4.0,
+            "embed judge  0/9 rows  0.0 rows/s  2,400 tokens (600/s)",
+        ),
+        (StageProgress("embed", 0), 4.0, "embed        0/0 rows  0.0 rows/s"),
+        (StageProgress("embed", None, unit="MB", done=5), 2.0, "embed        5 MB  2.5 MB/s"),
+        (
+            StageProgress("embed", 50, unit="MB", done=20, notes=Counter(rows=2500, matched=2)),
+            2.0,
+            "embed        20/50 MB  10.0 MB/s  0:03 left  2 matched  2,500 rows (1,250/s)",
+        ),
+        (
+            StageProgress("embed", None, done=4, errors=1234, notes=Counter(rows=1000, matched=2)),
+            2.0,
+            "embed        4 rows  2.0 rows/s  2 matched  1,000 rows  1,234 errors",
+        ),
+    ],
+)
+def test_lines(stage: StageProgress, seconds: float, expected: str) -> None:
+    assert line(stage, seconds, job="embed") == expected
+
+
+@pytest.mark.parametrize("done", [0, 5])
+def test_no_time_and_nothing_done_divide_nothing_by_zero(done: int) -> None:
+    assert line(StageProgress("embed", 10, done=done), 0.0, job="embed").startswith(f"embed        {done}/10 rows")
+
+
+class Sent:
+    """Stands for the Ray actor: keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.board, self.times = Board(), 0
+        self.add = self
+
+    def remote(self, *arguments: Any) -> None:
+        self.times += 1
+        self.board.add(*arguments)
+
+
+def test_a_reporter_gathers_and_loses_nothing() -> None:
+    sent = Sent()
+    reporter = Reporter(sent, "mine")
+    for _ in range(500):
+        reporter.add(2, errors=1, matched=3)
+    reporter.flush()
+    reporter.flush()
+    assert sent.board.read() == {"mine": (1000, 500, Counter(matched=1500))}
+    assert sent.times < 10
+    Reporter(None, "mine").add(1)  # without a board it is silent

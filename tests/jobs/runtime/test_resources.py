@@ -1,0 +1,64 @@
+"""What could never run is refused before anything starts, with the sum written out."""
+
+import pytest
+
+from jobs.embed import EmbedConfig
+from jobs.errors import InputError
+from jobs.mine import MineConfig
+from jobs.runtime import config
+from jobs.runtime.resources import Demand, Resources, StageResources, demands, preflight
+
+ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
+
+
+def test_demands_are_the_pools_and_one_task_each_of_read_and_write() -> None:
+    resources = Resources(embed=StageResources(actors=2, num_cpus=1.5, num_gpus=0.5))
+    assert [(d.stage, d.count, d.num_cpus, d.num_gpus) for d in demands(resources, ["embed"], streamed=True)] == [
+        ("read", 1, 0.25, 0),
+        ("embed", 2, 1.5, 0.5),
+        ("write", 1, 0.25, 0),
+    ]
+    assert [d.stage for d in demands(resources, ["mine"], streamed=False)] == ["mine"]
+
+
+def test_what_fits_exactly_passes() -> None:
+    preflight(ASKED, {"CPU": 3.0, "GPU": 2.0, "memory": 1.0}, autoscaling=False)
+    thirds = [Demand("x", 3, 0.1, 0), Demand("y", 7, 0.1, 0)]  # 1.0000000000000002 in floats
+    preflight(thirds, {"CPU": 1.0}, autoscaling=False)
+    assert str(ASKED[1]) == "embed 2 x 1 CPU + 1 GPU"
+
+
+@pytest.mark.parametrize(
+    ("available", "said"),
+    [
+        (
+            {"CPU": 2.0, "GPU": 2.0},
+            r"needs 3 CPUs \(read 1 x 0.5 CPU, embed 2 x 1 CPU \+ 1 GPU, .*\) and the cluster has 2;",
+        ),
+        ({"CPU": 8.0, "GPU": 1.0}, r"needs 2 GPUs \(embed 2 x 1 CPU \+ 1 GPU\) and the cluster has 1;"),
+        ({"CPU": 8.0}, "the cluster has 0; use resources=laptop, or lower resources.<stage>.actors or num_gpus"),
+        ({}, "the cluster has 0;"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_sum(available: dict[str, float], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        preflight(ASKED, available, autoscaling=False)
+
+
+def test_a_cluster_that_grows_is_waited_for() -> None:
+    preflight(ASKED, {}, autoscaling=True)
+    with pytest.raises(InputError, match=r"resources\.embed\.actors=0: at least 1"):
+        preflight([Demand("embed", 0, 1, 1)], {"CPU": 8}, autoscaling=True)
+
+
+def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
+    given = ["input=i", "out=o"]
+    laptop = config.load("embed", EmbedConfig, given).resources
+    for stages in (["mine"], ["fetch"], ["decode", "embed"], ["decode", "judge"]):
+        preflight(demands(laptop, stages, streamed=True), {"CPU": 2.0}, autoscaling=laptop.autoscaling)
+    node = config.load("embed", EmbedConfig, [*given, "resources=gpu-node"]).resources
+    with pytest.raises(InputError, match="GPUs"):
+        preflight(demands(node, ["embed"], streamed=True), {"CPU": 64.0}, autoscaling=node.autoscaling)
+    assert config.load(
+        "mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", "resources=cluster"]
+    ).resources.autoscaling

@@ -1,0 +1,414 @@
+"""Work units through the real Ray Data, with plain actors of a few lines: every row once, whatever goes wrong."""
+
+import dataclasses
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import ray
+from ray.data import DataContext
+
+from jobs.errors import InputError, RunError
+from jobs.runtime import cli, progress, ray_session, stages
+from jobs.runtime.config import RayConfig
+from jobs.runtime.progress import Reporter
+from jobs.runtime.resources import Resources, StageResources, TaskResources, demands
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask, UnitWriter
+from jobs.tables import TABLES
+
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
+SCHEMA = TABLES["images"].schema()
+HALF_SECONDS = 12  # that a quiet unit takes
+LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
+
+
+class Double:
+    """First stage: twice the number; keeps a file a call that names the items it was given."""
+
+    def __init__(self, *, log: str) -> None:
+        self._log = Path(log)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        (self._log / uuid4().hex).write_text("\n".join(batch["item"].to_pylist()))
+        return batch.set_column(1, "number", pc.multiply(batch["number"], 2))
+
+
+class Finish:
+    """Second stage: rows of `images`. `faults` says what befalls an item."""
+
+    def __init__(self, *, faults: dict[str, str], copies: int = 1, note: str = "", weights: str = "") -> None:
+        if weights:
+            raise FileNotFoundError(f"no weights at {weights}")
+        self._faults, self._copies, self._note = faults, copies, note
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        faults = {self._faults.get(item) for item in batch["item"].to_pylist()}
+        if "raise" in faults:
+            raise ValueError("this picture is cursed")
+        if "exit" in faults:
+            os._exit(7)
+        rows = [
+            self._row(item, number, copy)
+            for item, number in zip(batch["item"].to_pylist(), batch["number"].to_pylist(), strict=True)
+            for copy in range(self._copies)
+        ]
+        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=SCHEMA)
+
+    def _row(self, item: str, number: int, copy: int) -> dict[str, Any]:
+        failed = self._faults.get(item) == "error"
+        return {
+            "image_id": item,
+            "rendition": f"copy {copy}",
+            "attempts": number,
+            "author": self._note,
+            "bytes": None if failed else f"{item} {number} {self._note}".encode(),
+            "status": "error" if failed else "ok",
+        }
+
+
+class Quiet:
+    """A unit at a time: seconds without a row, told as they pass; as a large file with few matches is read."""
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        for _ in range(HALF_SECONDS):
+            time.sleep(0.5)
+            report.add(1, rows=100)
+
+
+class Logged:
+    """A unit at a time: keeps the names of its units in the order in which they came."""
+
+    def __init__(self, *, log: str) -> None:
+        self._log = Path(log)
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        with self._log.open("a") as log:
+            log.write(task.unit.name + "\n")
+
+
+class Gathered:
+    """A unit at a time: takes a second, but no longer once `enough` processes have had one."""
+
+    def __init__(self, *, log: str, enough: int) -> None:
+        self._log, self._enough = Path(log), enough
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        gather(self._log, self._enough)
+
+
+class GatheredRows:
+    """The same as a stage of a stream."""
+
+    def __init__(self, *, log: str, enough: int) -> None:
+        self._log, self._enough = Path(log), enough
+        self._finish = Finish(faults={})
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        gather(self._log, self._enough)
+        return self._finish(batch)
+
+
+def gather(log: Path, enough: int) -> None:
+    (log / str(os.getpid())).touch()
+    for _ in range(10):
+        if len(list(log.iterdir())) >= enough:
+            return
+        time.sleep(0.1)
+
+
+class Writing:
+    """A stage of a stream that takes seconds for its first row and tells of tokens meanwhile."""
+
+    def __init__(self) -> None:
+        self._finish = Finish(faults={})
+        self._told: Callable[[int], None] = lambda tokens: None
+
+    def report_tokens(self, told: Callable[[int], None]) -> None:
+        self._told = told
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        for _ in range(HALF_SECONDS):
+            time.sleep(0.5)
+            self._told(10)
+        return self._finish(batch)
+
+
+def numbered(task: UnitTask) -> pa.Table:
+    """A unit's items: `unit-row`, and the row's number."""
+    rows = range(task.unit.rows or 0)
+    names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
+    return pa.table({"item": names, "number": pa.array(list(rows), pa.int32())})
+
+
+READ = stages.Read(numbered, item="item", output_item="image_id")
+
+
+def opened(out: str, sizes: list[int], retry: list[str] | None = None) -> TableRun:
+    """A run of units of these sizes, named u000, u001, …"""
+    units = [Unit(f"u{number:03}", (), rows=rows) for number, rows in enumerate(sizes)]
+    plan = TablePlan(out, "images", {"test": "flow"}, units, {}, {}, derived=True)
+    return open_run(plan, resume=True, overwrite=False, retry=retry or [])
+
+
+def go(
+    run: TableRun, log: Path, faults: dict[str, str] | None = None, *, resources: Resources | None = None, **finish: Any
+) -> None:
+    log.mkdir(exist_ok=True)
+    copies = finish.get("copies", 1)
+    chain = [
+        stages.Stage("decode", Double, {"log": str(log)}),
+        stages.Stage("embed", Finish, {"faults": faults or {}, **finish}, rows_out=copies),
+    ]
+    # Fewer reads and writes at a time than the default: each is a process of its own, which takes seconds to start.
+    resources = dataclasses.replace(resources or Resources(), read=TaskResources(0.3), write=TaskResources(0.3))
+    stages.stream(run, name="test", read=READ, stages=chain, resources=resources)
+
+
+def go_quietly(out: Path) -> TableRun:
+    run = opened(str(out), [0])
+    stage = stages.Stage("mine", Quiet, {})
+    stages.process(run, name="mine", stage=stage, resources=Resources(), total=HALF_SECONDS, counted="MB")
+    return run
+
+
+def given(log: Path) -> Counter[str]:
+    """How often each item was given to the first stage."""
+    return Counter(item for call in log.iterdir() for item in call.read_text().split("\n"))
+
+
+def units_there(out: Path) -> set[str]:
+    return {path.stem for path in out.glob("*.parquet")}
+
+
+def test_every_row_passes_two_stages_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, sizes = tmp_path / "out", [5, 0, 1, 150, 0]  # smaller and larger than a batch of 64, and nothing at all
+    run = opened(str(out), sizes)
+    go(run, tmp_path / "log", {"u000-003": "error"}, copies=2)
+    manifest = run.finish()
+
+    assert manifest["complete"]
+    assert manifest["counts"]["rows_out"] == 2 * sum(sizes)
+    assert manifest["counts"]["status"] == {"ok": 2 * sum(sizes) - 2, "error": 2}
+    assert set(given(tmp_path / "log").values()) == {1}
+    for number, rows in enumerate(sizes):
+        table = pq.read_table(out / f"u{number:03}.parquet")
+        asked = [(f"u{number:03}-{row:03}", f"copy {copy}", 2 * row) for row in range(rows) for copy in range(2)]
+        got = zip(*(table[name].to_pylist() for name in ("image_id", "rendition", "attempts")), strict=True)
+        assert list(got) == asked
+    # not a terminal: plain lines, the last of each stage complete
+    last = dict(re.findall(r"^(test \w+) +(.*)$", capsys.readouterr().err, re.M))
+    assert re.fullmatch(r"156/156 rows  [\d,]+\.\d rows/s", last["test decode"])
+    assert re.fullmatch(r"312/312 rows  [\d,]+\.\d rows/s  2 errors", last["test embed"])
+
+
+def test_many_units_smaller_than_a_batch_on_object_storage(tmp_path: Path, s3: str) -> None:
+    out, sizes = locations.join(s3, "flow", "out"), [number % 4 for number in range(120)]
+    resources = Resources(decode=StageResources(batch_size=1000), embed=StageResources(batch_size=7))
+    run = opened(out, sizes)
+    go(run, tmp_path / "log", resources=resources)
+    assert run.finish()["complete"]
+
+    assert set(given(tmp_path / "log").values()) == {1}
+    table = open_table(out, "images")
+    assert {f.unit.name: f.rows for f in table.footers} == {f"u{n:03}": size for n, size in enumerate(sizes)}
+    rows = pa.concat_tables(table.batches(["image_id"]))["image_id"].to_pylist()
+    assert rows == [f"u{unit:03}-{row:03}" for unit, size in enumerate(sizes) for row in range(size)]
+
+
+def test_of_the_units_each_is_sent_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray keeps on the driver what it sends: all units with each of them would be their square."""
+    units = [Unit(f"u{n:03}", (), rows=1, extra={"note": f"{n:05}" * 5_000}) for n in range(30)]
+    run = open_run(
+        TablePlan(str(tmp_path / "out"), "images", {"test": "flow"}, units, {}, {}, derived=True),
+        resume=True,
+        overwrite=False,
+        retry=[],
+    )
+    sent, put = [], ray.put
+
+    def counted(value: Any, **options: Any) -> Any:
+        sent.append(len(ray.cloudpickle.dumps(value)))
+        return put(value, **options)
+
+    monkeypatch.setattr(ray, "put", counted)
+    go(run, tmp_path / "log")
+    assert run.finish()["counts"]["rows_out"] == 30
+    alone = 30 * 25_000
+    assert alone < sum(sent) < 2 * alone
+
+
+def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = opened(str(out), [64, 64])
+    with pytest.raises(RunError, match=r"Finish made 63 rows of 64, not 1 each") as caught:
+        go(run, tmp_path / "log", {"u001-005": "drop"})
+    assert caught.value.exit_code == 1
+    assert "u001" not in units_there(out)
+    with pytest.raises(RunError, match="units were not written"):
+        run.finish()
+
+
+def test_a_second_run_redoes_only_what_an_error_left(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [64] * 8
+    one_at_a_time = StageResources(max_in_flight=1)
+    resources = Resources(decode=one_at_a_time, embed=one_at_a_time)
+    with pytest.raises(RunError, match=r"^a worker failed: ValueError: this picture is cursed") as caught:
+        go(opened(str(out), sizes), tmp_path / "first", {"u007-000": "raise"}, resources=resources)
+    assert "\n" not in str(caught.value)
+    done = units_there(out)
+    assert "u007" not in done
+    assert done, "what was finished before the error must stay"
+    before = {name: (out / f"{name}.parquet").read_bytes() for name in done}
+
+    run = opened(str(out), sizes)
+    assert {task.unit.name for task in run.todo} == {f"u{n:03}" for n in range(8)} - done
+    go(run, tmp_path / "second", resources=resources)
+    assert run.finish()["complete"]
+    again = given(tmp_path / "second")
+    assert {item[:4] for item in again} == {f"u{n:03}" for n in range(8)} - done
+    assert set(again.values()) == {1}
+    assert {name: (out / f"{name}.parquet").read_bytes() for name in done} == before
+
+
+def test_retry_redoes_rows_of_that_status_and_keeps_the_others(tmp_path: Path) -> None:
+    out, sizes = tmp_path / "out", [70, 3, 3]
+    run = opened(str(out), sizes)
+    go(run, tmp_path / "first", {"u000-001": "error", "u000-066": "error", "u001-002": "error"}, note="first")
+    assert run.finish()["counts"]["status"] == {"ok": 73, "error": 3}
+    before = {name: pq.read_table(out / f"{name}.parquet") for name in units_there(out)}
+    third = (out / "u002.parquet").read_bytes()
+
+    run = opened(str(out), sizes, retry=["error"])
+    go(run, tmp_path / "second", {"u001-002": "error"}, note="second")
+    manifest = run.finish()
+
+    assert given(tmp_path / "second") == Counter(["u000-001", "u000-066", "u001-002"])
+    assert manifest["counts"]["status"] == {"ok": 75, "error": 1}
+    assert manifest["counts"]["rows_in"] == 76
+    assert (out / "u002.parquet").read_bytes() == third
+    after = {name: pq.read_table(out / f"{name}.parquet") for name in units_there(out)}
+    for name, table in after.items():
+        assert table["image_id"].equals(before[name]["image_id"])
+        kept = pa.array([status == "ok" for status in before[name]["status"].to_pylist()])
+        assert table.filter(kept).equals(before[name].filter(kept))
+        assert set(table.filter(pc.invert(kept))["author"].to_pylist()) <= {"second"}
+    units = {unit["name"]: unit for unit in manifest["units"]}
+    assert {name: unit["generation"] for name, unit in units.items()} == {"u000": 1, "u001": 1, "u002": 0}
+    (retired,) = units["u000"]["retired"]
+    assert retired["generation"] == 0
+    assert retired["counts"]["status"] == {"ok": 68, "error": 2}
+
+
+def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^a worker failed: FileNotFoundError: no weights at nowhere"):
+        go(opened(str(tmp_path / "out"), [3]), tmp_path / "log", weights="nowhere")
+    assert not units_there(tmp_path / "out")
+
+
+def test_a_row_that_always_kills_its_process_ends_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(RunError, match=r"^a worker failed: the process of Finish ended 4 times;") as caught:
+        go(opened(str(out), [64, 64, 64]), tmp_path / "log", {"u002-010": "exit"})
+    assert "\n" not in str(caught.value)
+    assert "u002" not in units_there(out)
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("resources.mine.num_gpus=1", r"2 GPUs \(mine 2 x 0.35 CPU \+ 1 GPU\) and the cluster has 0;"),
+        ("resources.mine.actors=40", r"14 CPUs \(mine 40 x 0.35 CPU\) and the cluster has 2;"),
+    ],
+)
+def test_stages_that_do_not_fit_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], override: str, sentence: str
+) -> None:
+    (tmp_path / "part.tsv").write_text("language\tpage_url\timage_url\tpage_title\tis_main_image\n")
+    (tmp_path / "terms.txt").write_text("riot\n")
+    out = tmp_path / "out"
+    wanted = [f"corpus.path={tmp_path}/part.tsv", f"terms.path={tmp_path}/terms.txt", f"out={out}", override]
+    assert cli.main("mine", wanted) == InputError.exit_code == 2
+    assert re.search(sentence, capsys.readouterr().err)
+    assert not out.exists()
+
+
+def test_two_stages_of_a_stream_are_counted_together() -> None:
+    wide = dataclasses.replace(Resources(), decode=StageResources(num_cpus=1), embed=StageResources(num_cpus=1))
+    with pytest.raises(InputError, match=r"needs 2\.5 CPUs"):
+        ray_session.start(RayConfig(), wide, demands(wide, ["decode", "embed"], streamed=True))
+    ray_session.start(RayConfig(), Resources(), demands(Resources(), ["decode", "embed"], streamed=True))
+
+
+def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
+    units = [Unit(f"u{n}", (Object(f"file:///{n}", size, "1"),)) for n, size in enumerate((10, 30, 20))]
+    plan = TablePlan(str(tmp_path / "out"), "images", {"test": "order"}, units, {}, {}, derived=True)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    stage = stages.Stage("mine", Logged, {"log": str(tmp_path / "log")})
+    stages.process(run, name="mine", stage=stage, resources=Resources(), total=None, counted="rows")
+    begun = (tmp_path / "log").read_text().split()
+    # Two wait at the actor at a time, and which of them it takes first is Ray's to say.
+    assert (set(begun[:2]), begun[2:]) == ({"u1", "u2"}, ["u0"])
+    assert run.finish()["complete"]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["process", "stream"])
+def test_a_pool_with_one_unit_in_flight_grows_to_its_maximum(tmp_path: Path, *, streamed: bool) -> None:
+    """As the pools of resources=cluster are set: Ray's own threshold of 1.75 units an actor would leave one actor."""
+    log = tmp_path / "log"
+    log.mkdir()
+    run = opened(str(tmp_path / "out"), [1] * 24)
+    # Of the few CPUs that Ray keeps for each operator, the pool's share must hold three.
+    pool = StageResources(actors=1, max_actors=3, num_cpus=0.1, max_in_flight=1, batch_size=1)
+    resources = Resources(mine=pool, read=TaskResources(0.3), write=TaskResources(0.3))
+    kwargs = {"log": str(log), "enough": 3}
+    if streamed:
+        chain = [stages.Stage("mine", GatheredRows, kwargs)]
+        stages.stream(run, name="test", read=READ, stages=chain, resources=resources)
+    else:
+        stage = stages.Stage("mine", Gathered, kwargs)
+        stages.process(run, name="test", stage=stage, resources=resources, total=None, counted="rows")
+    assert len(list(log.iterdir())) == 3
+    assert run.finish()["complete"]
+
+
+def test_tokens_are_told_before_the_first_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
+    run = opened(str(tmp_path / "out"), [2])
+    stages.stream(run, name="test", read=READ, stages=[stages.Stage("judge", Writing, {})], resources=Resources())
+    told = [int(n) for n in re.findall(r"^test judge +0/2 rows .* (\d+) tokens \(", capsys.readouterr().err, re.M)]
+    assert told == sorted(told)
+    assert len(set(told)) >= 3
+    assert set(told) <= {10 * n for n in range(1, HALF_SECONDS + 1)}
+    assert run.finish()["complete"]
+
+
+def test_a_unit_is_neither_silent_nor_given_up_while_it_yields_no_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.5)
+    manifest = go_quietly(tmp_path / "out").finish()
+    assert manifest["units"]
+    told = [(int(n), int(rows.replace(",", ""))) for n, rows in LIVE.findall(capsys.readouterr().err)]
+    assert told == sorted(told)
+    assert {rows for done, rows in told} <= {100 * n for n in range(HALF_SECONDS + 1)}
+    assert len({done for done, _ in told if done < HALF_SECONDS}) >= 3  # rows and rates within the one unit
+    # Ray's guard, if it were on, would end such a run: that it is off is what keeps hours of it alive.
+    monkeypatch.setattr(DataContext.get_current(), "execution_no_progress_timeout_s", 1.0)
+    with pytest.raises(RunError, match="progress"):
+        go_quietly(tmp_path / "guarded")

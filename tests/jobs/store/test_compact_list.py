@@ -1,0 +1,61 @@
+"""A packed list is a list; marks find names again."""
+
+import random
+
+import pytest
+
+from jobs.store.compact_list import AT_A_TIME, CompactList, HashSet
+from jobs.store.locations import Object
+from jobs.store.threads import in_threads
+
+SIZES = (0, 1, AT_A_TIME, AT_A_TIME + 1, 5 * AT_A_TIME - 1)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_packed_list_is_the_list_it_was_made_of(size: int) -> None:
+    things = [Object(f"/corpus/{n:05}", n, f"{n:x}") for n in range(size)]
+    packed = CompactList(iter(things))
+    assert (len(packed), bool(packed), list(packed)) == (size, bool(size), things)
+    assert packed == things
+    assert packed != [*things, things]
+    assert packed == CompactList(things)
+    order = random.Random(1).sample(range(-size, size), 2 * size)
+    assert [packed[n] for n in order] == [things[n] for n in order]
+    assert packed[1:70:3] == things[1:70:3]
+    assert packed[:1] == things[:1]
+    with pytest.raises(IndexError):
+        packed[size]
+
+
+def test_what_is_much_alike_takes_little() -> None:
+    packed = CompactList(
+        Object(f"s3://bucket/a/long/prefix/{n:032x}.parquet", 10**6 + n, f"{n:032x}") for n in range(1000)
+    )
+    assert sum(map(len, packed._packs)) < 20 * len(packed)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_marks_find_names_again(size: int) -> None:
+    names = [(f"unit {n}", n) for n in range(size)]
+    random.Random(2).shuffle(names)
+    marks = HashSet(iter(names))
+    assert [marks.place(name) for name in names] == list(range(size))
+    assert ("unit", -1) not in marks
+    assert marks.distinct
+    assert marks.same_as(HashSet(names))
+    assert size < 2 or not marks.same_as(HashSet(reversed(names)))
+    assert not HashSet([*names, "twice", "twice"]).distinct
+
+
+def test_threads_keep_the_order_and_read_no_further_than_asked() -> None:
+    taken = []
+
+    def things() -> object:
+        for n in range(10 * AT_A_TIME):
+            taken.append(n)
+            yield n
+
+    made = in_threads(str, things(), 4)  # type: ignore[arg-type]
+    assert [next(made) for _ in range(AT_A_TIME + 1)] == [str(n) for n in range(AT_A_TIME + 1)]
+    made.close()  # type: ignore[attr-defined]
+    assert len(taken) == 2 * AT_A_TIME

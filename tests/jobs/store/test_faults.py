@@ -1,0 +1,190 @@
+"""Errors of disks and object stores, as the clients raise them, become place, cause and remedy."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.stages import _sentence
+from jobs.store import faults, locations
+from jobs.store.faults import CHECKSUM_SETTINGS
+from tests.jobs.records import record, write_records
+from tests.jobs.store.answering import answering, in_environment
+
+KEY = "s3://bucket/a table/it's.parquet"
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    made = tmp_path / "whole"
+    made.write_bytes(b"content")
+    return made
+
+
+OPERATIONS: dict[str, Callable[[Path], Any]] = {
+    "publish": lambda whole: locations.publish(whole, KEY),
+    "read": lambda _: locations.read_bytes(KEY),
+    "create": lambda _: locations.create(KEY, b"content"),
+    "remove": lambda _: locations.remove([KEY]),
+}
+WITH_CODE = ["publish", "create", "remove"]  # the answer to a HEAD has no body, hence no code
+ANSWERS = [
+    (411, "MissingContentLength", list(OPERATIONS), "checksum", CHECKSUM_SETTINGS),
+    (400, "XAmzContentSHA256Mismatch", ["publish"], "checksum", CHECKSUM_SETTINGS),
+    (501, "NotImplemented", list(OPERATIONS), "does not support", CHECKSUM_SETTINGS),
+    (403, "AccessDenied", list(OPERATIONS), "access denied", "credentials"),
+    (403, "", list(OPERATIONS), "access denied", "credentials"),
+    (403, "SignatureDoesNotMatch", list(OPERATIONS), "access denied", "credentials"),
+    (400, "ExpiredToken", WITH_CODE, "expired", "renew"),
+    (404, "NoSuchBucket", list(OPERATIONS), "bucket 'bucket' or the key does not exist", ""),
+    (507, "InsufficientStorage", list(OPERATIONS), "full", "free space"),
+]
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: f"{case[0]}{case[1]}")
+def test_an_answer_of_a_store_gives_place_cause_and_remedy(
+    case: tuple[int, str, list[str], str, str], whole: Path
+) -> None:
+    status, code, operations, cause, remedy = case
+    with answering(status, code, "some text") as endpoint, in_environment(endpoint):
+        for name in operations:
+            with pytest.raises(OSError, match=r".") as raised:
+                OPERATIONS[name](whole)
+            told = faults.sentence(raised.value)
+            assert told is not None, name
+            assert told.startswith(f"{KEY}: "), name
+            assert cause in told, name
+            assert remedy in told, name
+            assert "\n" not in told
+
+
+def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
+    with answering(411, "MissingContentLength", "no length") as endpoint, in_environment(endpoint):
+        with pytest.raises(OSError, match="HTTP status 411") as raised:
+            locations.publish(whole, KEY)
+        told = faults.sentence(raised.value)
+    trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
+    assert _sentence(trace) == told
+    assert _sentence("ValueError: no number\n") == "ValueError: no number"
+
+
+def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    import botocore.exceptions as boto
+
+    unreachable = boto.EndpointConnectionError(endpoint_url="http://127.0.0.1:9")
+    assert "the storage endpoint cannot be reached" in (faults.sentence(unreachable, KEY) or "")
+    assert "no AWS credentials" in (faults.sentence(boto.NoCredentialsError(), KEY) or "")
+    with (
+        pytest.raises(InputError, match=r"^s3://bucket/x: no AWS credentials"),
+        locations.named_errors("s3://bucket/x"),
+    ):
+        raise boto.NoCredentialsError
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "/full/x"), "/full/x: No space left; free space there"),
+        (OSError(errno.EISDIR, "Is a directory", "/x"), "/x: Is a directory; remove or rename the folder of this name"),
+        (PermissionError(errno.EACCES, "denied", "/x"), "/x: access denied (denied); check the permissions"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/x"), "/x: does not exist"),
+        (OSError("first:\nsecond"), "first: second"),
+        (OSError(), "OSError"),
+        (ValueError("no number"), None),
+        (ZeroDivisionError(), None),
+    ],
+)  # fmt: skip
+def test_errors_of_this_machine(error: Exception, told: str | None) -> None:
+    assert faults.sentence(error) == told
+
+
+def test_the_more_exact_place_is_named() -> None:
+    inside = OSError(errno.EIO, "Input/output error", "/out/_run/identity.json")
+    assert (faults.sentence(inside, "/out") or "").startswith("/out/_run/identity.json: ")
+    assert (faults.sentence(inside, "/other") or "").startswith("/other: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "damage"),
+    [
+        (OSError("Invalid flatbuffers message."), True),
+        (OSError("Couldn't deserialize thrift: no more data"), True),
+        (pa.ArrowInvalid("Parquet magic bytes not found"), True),
+        (pa.ArrowNotImplementedError("unknown type"), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (PermissionError("Access Denied"), False),
+        (OSError("When reading: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 56"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_damage_is_told_from_a_file_that_cannot_be_read(error: Exception, damage: bool) -> None:
+    assert faults.is_damage(error) is damage
+
+
+def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    class Old:
+        def call_s3(self, operation: str, **arguments: Any) -> dict[str, Any]:
+            asked.append((operation, arguments.get("Key")))
+            if operation == "delete_objects":
+                raise OSError(
+                    errno.EIO, "An error occurred (MissingContentMD5) when calling the DeleteObjects operation"
+                )
+            return {}
+
+    monkeypatch.setattr(locations, "_s3fs", Old)
+    locations.remove(["s3://bucket/a", "s3://bucket/b/c?"])
+    assert asked == [("delete_objects", None), ("delete_object", "a"), ("delete_object", "b/c?")]
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    printed: str = capsys.readouterr().err
+    assert printed.startswith("error: ")
+    assert printed.count("\n") == 1
+    return printed
+
+
+def test_a_store_that_refuses_at_the_start_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_records(str(tmp_path / "records"), [[record("a")]])
+    with answering(403, "AccessDenied", "Access Denied") as endpoint, in_environment(endpoint):
+        assert cli.main("curate", [f"input={tmp_path}/records", "out=s3://bucket/out"]) == 2
+    said = one_line(capsys)
+    assert "s3://bucket/out" in said
+    assert "access denied" in said
+
+
+@pytest.mark.parametrize("case", [(411, CHECKSUM_SETTINGS), (403, "credentials")], ids=["411", "403"])
+def test_a_store_that_refuses_half_way_is_exit_code_1(
+    case: tuple[int, str],
+    s3: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (status, remedy), out = case, f"{s3}/{tmp_path.name}/out"
+    write_records(str(tmp_path / "records"), [[record("a")]])
+    with answering(status) as endpoint:
+        refusing = pafs.S3FileSystem(
+            access_key="k", secret_key="s", region="us-east-1", endpoint_override=endpoint, scheme="http"
+        )
+        publish = locations._publish
+
+        def refused(source: Path, uri: str) -> None:
+            with monkeypatch.context() as patched:
+                patched.setattr(locations, "_arrow_s3", lambda: refusing)
+                publish(source, uri)
+
+        monkeypatch.setattr(locations, "_publish", refused)
+        assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 1
+    said = one_line(capsys)
+    assert f"{out}/" in said
+    assert remedy in said
+    monkeypatch.undo()
+    assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 0

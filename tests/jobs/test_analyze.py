@@ -1,0 +1,381 @@
+"""`python -m jobs.analyze` on files of strangers: the released ones, odd ones, wrong ones."""
+
+import csv
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+
+
+def figures_in(folder):
+    rows = pa.concat_tables(open_table(f"{folder}/metrics", "metrics").batches()).to_pylist()
+    return {(r["metric"], *sorted(json.loads(r["dims"]).values())): r for r in rows}
+
+
+def write(path, lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+RATINGS = [
+    "image,who,score",
+    *(f"{i:03},{who},{1 + (i + len(who)) % 5}" for i in range(12) for who in ("al", "bea", "c")),
+]
+
+
+def test_agreement_of_a_csv(tmp_path, capsys):
+    file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
+    cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    alpha = found["alpha", "file", "ordinal", "people", "value"]
+    assert alpha["n"] == 12
+    assert alpha["coverage"] == 36 / 37
+    assert found["ratings_excluded", "file", "value"]["value"] == 1
+    assert "alpha" in capsys.readouterr().out
+    with (tmp_path / "F" / "figures.csv").open(encoding="utf-8", newline="") as made:
+        told = [r for r in csv.DictReader(made) if r["metric"] == "alpha" and r["level"] == "ordinal"]
+    assert float(told[0]["value"]) == pytest.approx(alpha["value"])
+    page = (tmp_path / "F" / "index.html").read_text(encoding="utf-8")
+    assert "Krippendorff’s α · ordinal" in page
+
+
+def test_figures_csv_has_no_two_columns_of_one_name(tmp_path):
+    """The ratings' status is a dim, the figure's a column: `status == "ok"` gives all defined figures."""
+    file = write(tmp_path / "r.csv", RATINGS)
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
+    cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
+    with (tmp_path / "F" / "figures.csv").open(encoding="utf-8", newline="") as made:
+        header, *rows = csv.reader(made)
+    assert len(set(header)) == len(header)
+    lines = [dict(zip(header, row, strict=True)) for row in rows]
+    assert {line["status"] for line in lines if line["value"]} == {"ok"}
+    shares = {line["dim_status"] for line in lines if line["metric"] == "status_share"}
+    assert shares == {"reported", "skipped"}
+
+
+def test_words_are_categories_and_parquet_and_tsv_are_read(tmp_path):
+    words = [("a", "x", "cat"), ("a", "y", "cat"), ("b", "x", "dog"), ("b", "y", "unsure")]
+    write(tmp_path / "w.tsv", ["i\tr\tv", *("\t".join(w) for w in words)])
+    write(tmp_path / "w.csv", ["i;r;v", *(";".join(w) for w in words)])
+    pq.write_table(pa.table({k: [w[p] for w in words] for p, k in enumerate("irv")}), tmp_path / "w.parquet")
+    results = []
+    for name in ("w.tsv", "w.csv", "w.parquet"):
+        columns = ["columns.item=i", "columns.rater=r", "columns.value=v"]
+        cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, f"out={tmp_path}/{name}-F"])
+        results.append({k: r["value"] for k, r in figures_in(tmp_path / f"{name}-F").items()})
+    assert results[0] == results[1] == results[2]
+    assert results[0]["percent_agreement", "file", "people", "value"] == 1 / 2
+    assert results[0]["majority_share", "(no majority)", "file", "people", "value"] == 1 / 2
+
+
+def test_what_spreadsheets_write(tmp_path):
+    """Excel in many countries: UTF-16 or a mark, sep=, semicolons, decimal commas, spaces around cells."""
+    columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
+    half = ["image;who;score", *(line.replace(",", ";") + ",5" for line in RATINGS[1:])]
+    plain = "\n".join([RATINGS[0], *(f"{line}.5" for line in RATINGS[1:])]) + "\n"
+    files = {
+        "plain.csv": plain.encode(),
+        "decimal.csv": ("\r\n".join(["sep=;", *half]) + "\r\n").encode("utf-8-sig"),
+        "wide.csv": plain.replace(",", "\t").encode("utf-16"),
+        "spaces.csv": plain.replace(",", " , ").encode(),
+        "latin.csv": plain.replace("al", "ál").encode("latin-1"),
+    }
+    results = []
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        more = ["encoding=latin-1"] if name == "latin.csv" else []
+        cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
+        found = figures_in(tmp_path / f"{name}-F")
+        results.append([r["value"] for key, r in sorted(found.items()) if key[0] in ("alpha", "icc1", "mean_score")])
+    assert len(results[0]) == 5
+    assert all(found == pytest.approx(results[0]) for found in results)
+
+
+def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
+    file = write(tmp_path / "r.csv", [*RATINGS, "000,al,n/a", "001,al,4"])
+    columns = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
+    assert "1 of 38 answers are no numbers, as 'n/a', so that all are categories" in capsys.readouterr().out
+    cli.execute("analyze", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
+    found = figures_in(tmp_path / "G")
+    assert found["alpha", "file", "ordinal", "people", "value"]["n"] == 12
+    assert found["ratings_excluded", "file", "value"]["value"] == 1
+    assert found["ratings_repeated", "file", "value"]["value"] == 2
+
+
+def test_columns_make_parts_groups_and_gold(tmp_path):
+    lines = ["image,who,score,scene,country"]
+    for i in range(12):
+        for n, (who, land) in enumerate((("al", "PE"), ("bea", "PE"), ("c", "KE"))):
+            lines.append(f"{i:03},{who},{1 + (i + n * (i % 2)) % 5},{'indoors' if i % 2 else 'outdoors'},{land}")
+        lines.append(f"{i:03},expert,{1 + i % 5},,")
+    file = write(tmp_path / "r.csv", lines)
+    keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    more = ["figures.disaggregate=[scene]", "figures.groups=[country]", "figures.gold=[expert]"]
+    cli.execute("analyze", [*keys, *more, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    # of even images (outdoors) all three give the same
+    by_part = {key: row["value"] for key, row in found.items() if key[0] == "percent_agreement"}
+    assert by_part["percent_agreement", *sorted(["scene", "outdoors", "people", "file", "value"])] == 1
+    assert by_part["percent_agreement", *sorted(["scene", "indoors", "people", "file", "value"])] < 1
+    assert by_part["percent_agreement", *sorted(["people, country PE", "file", "value"])] is not None
+    assert by_part["percent_agreement", *sorted(["people, country KE", "file", "value"])] is None
+    assert any(key[0] == "f1" for key in found)
+    assert not any("expert" in key for key in found)
+
+
+def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys):
+    """And one number written in several ways is one answer."""
+    rows = ["a,x,s,3", "a,y,s,3.0", 'b,x,s,"4,0"', "b,y,s,4", "c,x,s,1", "c,y,s,2"]
+    rows += ["a,x,k,cat", "a,y,k,cat", "b,x,k,dog", "b,y,k,3"]
+    file = write(tmp_path / "r.csv", ["i,r,q,v", *rows])
+    keys = [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"]
+    cli.execute("analyze", [*keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
+    assert found["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
+    assert found["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
+    assert found["percent_agreement", "file", "k", "people"]["value"] == 1 / 2
+    assert "k: 1 of 4" not in (said := capsys.readouterr().out)
+    assert "k: 3 of 4 answers are no numbers, as 'cat'" in said
+
+
+def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
+    file = write(tmp_path / "r.csv", ["i,r,v", "a,x,1", "b,x,3", "c,x,2"])
+    cli.execute(
+        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    for key, row in figures_in(tmp_path / "F").items():
+        if key[0] in ("alpha", "percent_agreement", "icc1", "icc2k", "pairwise_pearson"):
+            assert (row["value"], row["reason"]) == (None, "one rater")
+
+
+def test_what_may_be_misread_is_told(tmp_path, capsys):
+    """A comma of thousands cannot be told from a decimal one; two ratings of one item by one person become one."""
+    rows = ['a,x,"1,000"', 'a,y,"2,000"', 'b,x,"1,000"', 'b,y,"1,000"', 'b,y,"3,000"']
+    file = write(tmp_path / "r.csv", ["i,r,v", *rows])
+    cli.execute(
+        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    said = capsys.readouterr().out
+    assert "value: answers have a decimal comma; 1,000 is read as 1\n" in said
+    assert "value: 1 rows are of a rater and item that stand there before" in said
+
+
+@pytest.mark.parametrize("word", ["1e400", "-1e999", "1e200", "inf", "NaN"])
+def test_numbers_past_all_bounds_are_words(tmp_path, capsys, word):
+    file = write(tmp_path / "r.csv", ["i,r,v", f"a,x,{word}", "a,y,1", "b,x,2", "b,y,2"])
+    cli.execute(
+        "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
+    )
+    assert f"1 of 4 answers are no numbers, as {word!r}" in capsys.readouterr().out
+
+
+def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
+    rows = ["HITId,AssignmentId,WorkerId,Answer.tags", "h1,1,a,cat", "h1,2,b,", "h2,3,a,", "h2,4,b,"]
+    file = write(tmp_path / "t.csv", rows)
+    more = ["columns.value=Answer.tags", "empty=none of these", f"out={tmp_path}/F"]
+    cli.execute("analyze", ["task=crowdtruth", f"input={file}", *more])
+    found = figures_in(tmp_path / "F")
+    assert found["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
+        found["unit_annotation_score", "none of these", "h2"]["value"] == 1
+    )
+    assert found["unit_quality", "h1"]["value"] == 0
+    assert found["unit_quality", "h2"]["value"] == pytest.approx(1)
+
+
+def test_scene_graphs_of_another_model(tmp_path, capsys):
+    """Answers TRUE, 1, Y; parents as a printed list, as 1.0, outside; by hand: 1, 0, 2/3 and 0 with dependencies."""
+    lines = ["pic,qid,par,ans"]
+    for picture in range(4):
+        said = ["TRUE", "False", "1", "0"][picture], "Y", ["y", "no", "", "maybe"][picture]
+        lines += [f"p{picture},1,-1,{said[0]}", f'p{picture},2,"[1, 9]",{said[1]}', f"p{picture},3,1.0,{said[2]}"]
+    file = write(tmp_path / "a.csv", lines)
+    keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
+    cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
+    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
+    assert (found["dsg_unclear",]["value"], found["dsg_unclear",]["n"]) == (1, 11)
+    assert "1 parents are no question of their picture and ask for nothing, as '9'" in capsys.readouterr().out
+
+
+def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path):
+    """Of each picture 1 is yes, 2 and 3 are parents of each other, 4 is invalid: (1 + 0 + 0) / 3 with, else 2 / 3."""
+    lines = ["pic;q;par;ok;ans"]
+    for picture in range(4):
+        said = "yes" if picture else "no"
+        lines += [f"p{picture};1;;TRUE;{said}", f"p{picture};2;3;valid;yes", f"p{picture};3;2;;no"]
+        lines.append(f"p{picture};4;1;invalid;yes")
+    file = write(tmp_path / "a.csv", lines)
+    people = write(tmp_path / "p.csv", ["pic;v", *(f"p{n};{n},5" for n in range(4)), "gone;1,0"])
+    keys = ["columns.item=pic", "columns.question=q", "columns.parents=par", "columns.value=ans", "columns.valid=ok",
+            f"people={people}", "people_columns.item=pic", "people_columns.value=v"]  # fmt: skip
+    cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["dsg_invalid",]["value"] == 4
+    assert found["dsg_invalid",]["coverage"] == 1
+    score = found["dsg_score", "answered", "with dependencies"]
+    assert (score["value"], score["n"], score["coverage"]) == (pytest.approx((0 + 3 * 1 / 3) / 4), 4, 4 / 5)
+    assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 / 3 + 3 * 2 / 3) / 4)
+    assert found["dsg_score", "published", "without dependencies"]["n"] == 5
+
+
+def test_crowdtruth_of_the_released_file(data, tmp_path):
+    folder = data / "crowdtruth"
+    cli.execute(
+        "analyze",
+        ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=top_member_employee",
+         f"out={tmp_path}/F"],
+    )  # fmt: skip
+    found = figures_in(tmp_path / "F")
+    with (folder / "binary-relex-units.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert found["unit_quality", row["unit"]]["value"] == pytest.approx(float(row["uqs"]), abs=1e-6)
+    with (folder / "binary-relex-workers.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert found["worker_quality", row["worker"]]["value"] == pytest.approx(float(row["wqs"]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"), [("crowdtruth", "unit_quality_mean"), ("agreement", "percent_agreement")], ids=str
+)
+def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metric):
+    lines = ["!amt_annotation_ids\t!amt_worker_ids\torig_id\tresponse\tgold"]
+    lines += [f"a{unit}{worker}\tw{worker}\t{unit}\t{unit % 2}\t1" for unit in range(4) for worker in range(3)]
+    file = write(tmp_path / "rte.standardized.tsv", lines)
+    cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert [row["value"] for key, row in found.items() if key[0] == metric] == [1]
+
+
+def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
+    lines = ["unit,worker,tags", "1,a,red|blue", "1,b,red", "2,a,blue", "2,b,blue", "3,a,red", "4,b,", "2,b,blue"]
+    file = write(tmp_path / "t.csv", lines)
+    keys = ["columns.item=unit", "columns.rater=worker", "columns.value=tags", "separator=|"]
+    cli.execute("analyze", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    assert found["unit_quality", "2"]["value"] == pytest.approx(1)
+    # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
+    assert 0.7 < found["unit_quality", "1"]["value"] < 1
+    assert ("unit_quality", "3") not in found
+    assert "2 of 7 judgements are empty or given again" in capsys.readouterr().out
+    assert found["unit_quality_mean",]["coverage"] == 4 / 7
+    assert (found["unit_quality", "2"]["n"], found["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
+    assert (found["worker_quality", "a"]["n"], found["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
+    assert "depend on each other" in found["unit_quality", "2"]["reason"]
+
+
+def test_scene_graphs_of_the_released_files(data, tmp_path):
+    folder = data / "dsg"
+    files = [f"input={folder}/mplug_dsg.csv", f"people={folder}/tifa160-likert-anns.csv"]
+    cli.execute("analyze", ["task=dsg", *files, f"out={tmp_path}/F"])
+    found = figures_in(tmp_path / "F")
+    published = {"with": (0.463, 0.380), "without": (0.464, 0.378)}
+    for reading, (spearman, kendall) in published.items():
+        for metric, value in (("dsg_spearman", spearman), ("dsg_kendall", kendall)):
+            row = found[metric, "published", f"{reading} dependencies"]
+            assert (round(row["value"], 3), row["n"], row["coverage"]) == (value, 800, 795 / 800)
+            assert found[metric, "answered", f"{reading} dependencies"]["n"] == 795
+
+
+WRONG = {
+    "no such file": (["input={f}/no.csv"], "does not exist"),
+    "no such task": (["input={f}/r.csv", "task=x"], "agreement, crowdtruth, dsg"),
+    "no columns": (
+        ["input={f}/r.csv"],
+        "columns.item= is needed, columns.rater= is needed, columns.value= is needed; there are image, who, score",
+    ),
+    "several wrong columns": (
+        ["input={f}/r.csv", "columns.item=img", "columns.rater=whom", "where.place=x", "figures.groups=[country]"],
+        "'img' .columns.item=img., .*'whom' .*, columns.value= is needed, .*'place' .*'country' .*; there are image",
+    ),
+    "a wrong column": (
+        ["input={f}/r.csv", "columns.item=img", "columns.rater=who", "columns.value=score"],
+        "no column 'img' .columns.item=img.; there are image, who, score",
+    ),
+    "nothing left": (
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score", "where.who=z"],
+        "no row to rate .where= leaves none",
+    ),
+    "no item": (
+        ["input={f}/hole.csv", "columns.item=image", "columns.rater=who", "columns.value=score"],
+        "1 rows without item",
+    ),
+    "no question": (
+        ["input={f}/gap.csv", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"],
+        "1 rows without question",
+    ),
+    "not a table": (["input={f}/ragged.csv", "columns.item=a"], "not a readable file"),
+    "people of another data set": (
+        ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
+         "columns.item=i", "columns.question=q", "columns.value=v"],
+        "share no picture, as in 'z' and 'a'",
+    ),
+    "an annotation outside the set": (
+        ["input={f}/r.csv", "task=crowdtruth", "columns.item=image", "columns.rater=who", "columns.value=score",
+         "annotations=['1','2']"],
+        "annotation '3' is not in annotations",
+    ),
+    "a column that stands twice": (["input={f}/twice.csv", "columns.item=a"], "more than one column 'b'"),
+    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], "say what it is, for instance encoding="),
+    "an empty file": (["input={f}/empty.csv"], "empty, a header is needed"),
+    "a key of another task": (["input={f}/r.csv", "empty=none"], "empty= goes with task=crowdtruth"),
+    "two models in one file": (
+        ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],
+        "picture 'a' has question '1' twice",
+    ),
+    "a part that differs within an item": (
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
+         "figures.disaggregate=[who]"],
+        "column 'who' says 'al' and 'bea' of item '000'; it tells no items apart",
+    ),
+    "a part that is no column": (
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
+         "figures.disaggregate=[sceen]"],
+        "no column 'sceen'",
+    ),
+    "a setting for tables": (["input={f}/r.csv", "figures.by=[condition]"], "figures.by: changes nothing"),
+    "a setting for agreement": (
+        ["input={f}/r.csv", "task=crowdtruth", "figures.disaggregate=[who]"],
+        "figures.disaggregate: changes nothing in task=crowdtruth",
+    ),
+    "a word that says neither valid nor invalid": (
+        ["input={f}/v.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v", "columns.valid=k"],
+        "columns.valid= says 'perhaps' of a question, which is neither yes nor no",
+    ),
+    "ratings of people that are words": (
+        ["input={f}/q.csv", "task=dsg", "people={f}/w.csv", "people_columns.item=i", "people_columns.value=v",
+         "columns.item=i", "columns.question=q", "columns.value=v"],
+        "people_columns.value is no number, as 'good'",
+    ),
+    "weights that are none": (["input={f}/r.csv", "figures.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(tmp_path, name):
+    write(tmp_path / "r.csv", RATINGS)
+    write(tmp_path / "hole.csv", ["image,who,score", "a,b,1", ",b,2"])
+    write(tmp_path / "ragged.csv", ["a,b", "1,2", "1,2,3"])
+    write(tmp_path / "q.csv", ["i,q,v", "a,1,yes"])
+    write(tmp_path / "two.csv", ["i,q,v,m", "a,1,yes,x", "a,1.0,no,y"])
+    write(tmp_path / "v.csv", ["i,q,v,k", "a,1,yes,perhaps"])
+    write(tmp_path / "w.csv", ["i,v", "a,good"])
+    write(tmp_path / "gap.csv", ["i,r,q,v", "a,x,,1", "a,y,q,1"])
+    write(tmp_path / "twice.csv", ["a,b,b", "1,2,3"])
+    (tmp_path / "latin.csv").write_bytes("a,b\né,1\n".encode("latin-1"))
+    (tmp_path / "empty.csv").write_bytes(b"")
+    write(tmp_path / "p.csv", ["i,v", "z,3"])
+    keys, sentence = WRONG[name]
+    with pytest.raises(InputError) as error:
+        cli.execute("analyze", [*(k.format(f=tmp_path) for k in keys), f"out={tmp_path}/F"])
+    assert re.search(sentence, str(error.value)), str(error.value)
+    assert not (tmp_path / "F").exists()

@@ -1,0 +1,95 @@
+"""Every command line in a docstring, a comment of conf/ or a page of docs/ is one that its job takes."""
+
+import importlib
+import re
+import shlex
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli, config
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDEST = 120
+COMMAND = re.compile(r"^(?:# )? *python -m jobs\.(\w+)((?: .*)?)$")
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """The job and the arguments of each command line in `text`; a line that ends with a backslash continues.
+
+    Of alternatives (`profile=debug|full`) the first is taken, and `…` stands for anything.
+    """
+    joined = re.sub(r"\\\n#?\s*", " ", text)
+    found = []
+    for line in joined.splitlines():
+        if match := COMMAND.match(line.rstrip()):
+            arguments = [a for a in shlex.split(match[2], comments=True) if a not in ("…", "\\")]
+            found.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
+    return found
+
+
+def compose(job: str, arguments: list[str]) -> None:
+    config.load(job, cli.job(job).schema, arguments)
+
+
+def look_up(job: str, arguments: list[str]) -> None:
+    """Keys and names of files alone, without Hydra, which takes a quarter of a second for each command."""
+    config._checked(job, cli.job(job).schema, arguments)
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key in config.groups(job) and not value.endswith(".yaml") and value not in config.options(key, None):
+            raise InputError(f"{argument}: no such option")
+
+
+def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> list[str]:
+    found = []
+    for place, text in texts.items():
+        for job, arguments in commands(text):
+            try:
+                if not {"--help", "--cfg", "--version"} & set(arguments):
+                    check(job, arguments)
+            except InputError as error:
+                found.append(f"{place}: {job} {' '.join(arguments)}: {error}")
+    return found
+
+
+DOCSTRINGS = {name: importlib.import_module(f"jobs.{name}").__doc__ or "" for name in cli.JOBS}
+
+
+def test_commands_in_docstrings_compose() -> None:
+    assert [name for name, text in DOCSTRINGS.items() if not commands(text)] == []
+    assert problems(DOCSTRINGS, compose) == []
+
+
+def test_commands_in_configuration_files_have_keys_and_options_that_exist() -> None:
+    files = sorted((ROOT / "conf").rglob("*.yaml"))
+    assert problems({str(path.relative_to(ROOT)): path.read_text("utf-8") for path in files}, look_up) == []
+
+
+def test_commands_in_documentation_have_keys_and_options_that_exist() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    blocks = {
+        page.name: "\n".join(re.findall(r"^```\w*\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)) for page in pages
+    }
+    assert sum(len(commands(block)) for block in blocks.values()) > 30
+    assert problems(blocks, look_up) == []
+
+
+@pytest.mark.parametrize("name", cli.JOBS)
+def test_docstrings_keep_their_continued_lines(name: str) -> None:
+    lines = DOCSTRINGS[name].splitlines()
+    assert [line for line in lines if len(line) > WIDEST] == []
+    for line, following in pairwise(lines):
+        continued = "python -m jobs." in line and following.startswith(" " * 8)
+        assert line.endswith(" \\") or not (continued or " " * 8 in line.strip()), line
+
+
+def test_lines_that_a_backslash_continues_are_one_command() -> None:
+    text = "    python -m jobs.fetch source=folder \\\n        source.path='a b' out=R  # words\nA `python -m`.\n"
+    assert commands(text) == [("fetch", ["source=folder", "source.path=a b", "out=R"])]
+    assert commands("# python -m jobs.run profile=debug|full … \\\n#   out=R\n") == [
+        ("run", ["profile=debug", "out=R"])
+    ]

@@ -1,0 +1,346 @@
+"""People's annotations from spreadsheets and tools: what becomes a rating, what does not, and that all is counted."""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from omegaconf import OmegaConf
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.import_ratings import ImportRatingsConfig, execute
+from jobs.runtime import cli, exclusions
+from jobs.runtime.config import CONF
+from jobs.store.reading import open_table
+
+LIKERT = ["question=sensitive", "rubric=century_labels"]
+KEY = "a key of more than sixteen bytes"
+
+
+@lru_cache
+def read_yaml(name: str) -> Any:
+    """A file of conf/, read once: that takes longer than a run."""
+    return OmegaConf.load(CONF / name)
+
+
+def ratings(*overrides: str) -> dict[str, Any]:
+    """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
+    groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "marks=")))
+    keys = [o for o in overrides if o.partition("=")[0] not in groups]
+    read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
+    merged = OmegaConf.merge(OmegaConf.structured(ImportRatingsConfig), read, OmegaConf.from_dotlist(keys))
+    manifest = execute(OmegaConf.to_object(merged))  # type: ignore[arg-type]
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+def rows(out: Path | str) -> list[dict[str, Any]]:
+    return pa.concat_tables(list(open_table(str(out)).batches())).to_pylist()
+
+
+def write(path: Path, text: str, *, encoding: str = "utf-8") -> str:
+    path.write_bytes(text.encode(encoding))
+    return f"input={path}"
+
+
+def refused(sentence: str, *overrides: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        ratings(*overrides)
+    assert "\n" not in str(caught.value)
+
+
+def test_words_become_the_rubrics_answers_and_nothing_is_guessed(tmp_path: Path) -> None:
+    given = ["4", "4.0", "(4) Sensitive", "  vERY  sensitive", "quite sensitive", "7", ""]
+    text = "item_id,rater,value\n" + "".join(f'i{n},anna,"{word}"\n' for n, word in enumerate(given))
+    manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, f"out={tmp_path / 'R'}")
+    found = {row["item_id"]: row for row in rows(tmp_path / "R")}
+    assert [found[f"i{n}"]["score"] for n in range(7)] == [4, 4, 4, 5, None, None, None]
+    assert [found[f"i{n}"]["status"] for n in range(4, 7)] == ["out_of_range", "out_of_range", "skipped"]
+    assert [found[f"i{n}"]["raw"] for n in range(7)] == [None] * 4 + ["quite sensitive", "7", None]
+    assert found["i0"]["answers"] == ["1", "2", "3", "4", "5"]
+    assert (found["i0"]["method"], found["i0"]["rubric"]) == ("human", "century_labels")
+    assert manifest["counts"]["status"] == {"ok": 4, "out_of_range": 2, "skipped": 1}
+
+
+def test_long_and_wide_forms_of_csv_and_parquet_say_the_same(tmp_path: Path) -> None:
+    long = "item_id,rater,question,value\ni1,a,sensitive,1\ni1,a,How controversial is the picture?,5\n"
+    wide = "item_id;rater;Sensitive;contro\ni1;a;1;5\n"
+    mapped = "columns.questions={sensitive: Sensitive, controversial: contro}"
+    ratings(write(tmp_path / "long.csv", long), "rubric=century_labels", f"out={tmp_path / 'long'}")
+    source = write(tmp_path / "wide.csv", wide)
+    cli.execute("import_ratings", [source, "rubric=century_labels", mapped, f"out={tmp_path / 'wide'}"])
+    pq.write_table(
+        pa.table({"item_id": ["i1"], "rater": ["a"], "sensitive": [1], "controversial": [5.0]}), tmp_path / "w.parquet"
+    )
+    ratings(f"input={tmp_path / 'w.parquet'}", "rubric=century_labels", f"out={tmp_path / 'parquet'}")
+    assert rows(tmp_path / "long") == rows(tmp_path / "wide") == rows(tmp_path / "parquet")
+    assert [(row["question"], row["value"]) for row in rows(tmp_path / "long")] == [
+        ("sensitive", "1"),
+        ("controversial", "5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter"), [("utf-8", ","), ("utf-8-sig", ";"), ("utf-16", "\t"), ("utf-32", "|")]
+)
+def test_encodings_delimiters_and_quoted_newlines(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    lines = [["item_id", "rater", "value", "comment"], ["i1", "Zoë", "1", '"first\r\nsecond, ; | "']]
+    text = "".join(delimiter.join(line) + "\r\n" for line in lines)
+    ratings(write(tmp_path / "p.csv", text, encoding=encoding), *LIKERT, f"out={tmp_path / 'R'}")
+    (row,) = rows(tmp_path / "R")
+    assert (row["rater"], row["value"], row["comment"]) == ("Zoë", "1", "first\r\nsecond, ; |")
+
+
+def test_bad_rows_are_rejects_with_their_line(tmp_path: Path) -> None:
+    text = b'item_id,rater,value,comment\ni1,a,1,"two\nlines"\ni2,a,1\n\ni3,,1,\n,a,1,\ni4,a,1,\xff\ni5,a,2,\n'
+    (tmp_path / "p.csv").write_bytes(text)
+    manifest = ratings(f"input={tmp_path / 'p.csv'}", *LIKERT, "encoding=utf-8", f"out={tmp_path / 'R'}")
+    assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i5"]
+    counts = manifest["counts"]
+    assert counts["rejected"] == {"wrong_width": 1, "no_rater": 1, "no_item_id": 1, "bad_encoding": 1}
+    assert counts["rows_in"] == 6
+    (kept,) = (tmp_path / "R" / "_rejects").glob("*.parquet")
+    found = pq.read_table(kept).to_pylist()
+    assert {row["reason"]: row["position"] for row in found} == {
+        "wrong_width": 4,
+        "no_rater": 6,
+        "no_item_id": 7,
+        "bad_encoding": 8,
+    }
+
+
+def test_skips_reports_times_and_comments(tmp_path: Path) -> None:
+    text = (
+        "item_id,rater,value,skipped,reported,seconds,comment\n"
+        "i1,a,3,no,no,12.5,good\ni1,b,,yes,,4,\ni2,a,5,,TRUE,soon,\ni2,b,2,maybe,,1,\n"
+    )
+    listed = tmp_path / "excluded.txt"
+    listed.write_text("https://x/known.jpg # withdrawn")
+    out = f"out={tmp_path / 'R'}"
+    manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, out, f"reports={listed}")
+    found = [(r["item_id"], r["rater"], r["status"], r["value"], r["raw"], r["seconds"]) for r in rows(tmp_path / "R")]
+    assert found == [
+        ("i1", "a", "ok", "3", None, 12.5),
+        ("i1", "b", "skipped", None, None, 4.0),
+        ("i2", "a", "reported", None, "5", None),
+    ]
+    assert manifest["counts"]["rejected"] == {"unreadable_flag": 1}
+    tallies = manifest["counts"]["tallies"]
+    assert tallies["reports"] == {"tasks": 1, "of_tasks": 3, "items": 1, "of_items": 2, "people": 1, "of_people": 2}
+    assert tallies["skips"]["tasks"] == 1
+    excluded = exclusions.read_exclusions(str(listed))
+    assert excluded.names == ("https://x/known.jpg", "i2")
+    assert {content_id("https://x/known.jpg"), "i2"} <= excluded.marks  # the item's id is not a hash
+    before = listed.read_text()
+    ratings(f"input={tmp_path / 'p.csv'}", *LIKERT, out, f"reports={listed}")  # resumed: the list does not grow
+    assert listed.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [("last", [("1", 0), ("4", 0)]), ("first", [("2", 0), ("4", 0)]), ("sample", [("1", 1), ("2", 0), ("4", 0)])],
+)
+def test_who_rates_twice_is_counted_under_a_rule(tmp_path: Path, rule: str, kept: list[tuple[str, int]]) -> None:
+    text = "item_id,rater,value,time\ni1,a,1,2026-05-02T10:00:00Z\ni1,a,2,2026-05-01\ni2,a,4,\n"
+    manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, f"duplicates={rule}", f"out={tmp_path / 'R'}")
+    assert sorted((row["value"], row["sample"]) for row in rows(tmp_path / "R")) == kept
+    assert manifest["counts"]["filtered"] == ({} if rule == "sample" else {"repeated": 1})
+    sentence = r"p\.csv, position 3: the same item_id, .* as an earlier row, and duplicates=refuse"
+    refused(sentence, f"input={tmp_path / 'p.csv'}", *LIKERT, "duplicates=refuse", f"out={tmp_path / 'S'}")
+    assert not (tmp_path / "S").exists()
+
+
+def test_raters_become_pseudonyms_under_a_key_that_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path / "p.csv", "item_id,rater,value\ni1,anna@x.org,1\ni2,anna@x.org,2\ni3,bo,2,3\n")
+    monkeypatch.delenv("REMINE_RATER_KEY", raising=False)
+    refused("needs a key", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+    monkeypatch.setenv("REMINE_RATER_KEY", "short")
+    refused("has 5 bytes, at least 16", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+    monkeypatch.setenv("REMINE_RATER_KEY", KEY)
+    ratings(source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+    (tmp_path / "key").write_text(KEY + "\n")
+    ratings(source, *LIKERT, "anonymise=true", f"key_file={tmp_path / 'key'}", f"out={tmp_path / 'again'}")
+    (pseudonym,) = {row["rater"] for row in rows(tmp_path / "R")}
+    assert pseudonym.startswith("p-")
+    assert [row["rater"] for row in rows(tmp_path / "again")] == [pseudonym] * 2
+    for file in (tmp_path / "R").rglob("*"):
+        data = file.read_bytes() if file.is_file() else b""
+        assert KEY.encode() not in data
+        assert b"anna" not in data
+        assert b"bo,2,3" not in data  # nor in the rejects
+    monkeypatch.setenv("REMINE_RATER_KEY", KEY[::-1])
+    refused("another configuration: anonymised", source, *LIKERT, "anonymise=true", f"out={tmp_path / 'R'}")
+
+
+def test_raters_once_each_with_attributes_that_agree(tmp_path: Path) -> None:
+    text = "rater,country,pool\na,DE,x\na,DE,\nb,FR,x\nb,IT,x\n"
+    manifest = ratings(write(tmp_path / "p.csv", text), "table=raters", f"out={tmp_path / 'R'}")
+    found = [(row["rater"], row["kind"], row["country"], row["pool"]) for row in rows(tmp_path / "R")]
+    assert found == [("a", "human", "DE", "x"), ("b", "human", None, "x")]
+    assert manifest["counts"]["tallies"]["conflicts"] == {"country": 1}
+
+
+def test_what_came_in_since_is_read_by_the_same_command(tmp_path: Path) -> None:
+    command = [write(tmp_path / "p.csv", "item_id,rater,value\ni1,a,1\n"), *LIKERT, f"out={tmp_path / 'R'}"]
+    ratings(*command)
+    write(tmp_path / "p.csv", "item_id,rater,value\ni1,a,1\ni2,a,2\n")
+    assert ratings(*command)["units"][0]["generation"] == 1
+    assert [row["item_id"] for row in rows(tmp_path / "R")] == ["i1", "i2"]
+
+
+@pytest.mark.parametrize(
+    "entry", ["https://x/2.jpg", "http://X:80/2.jpg?big#top", content_id("https://x/2.jpg").upper()]
+)
+def test_excluded_pictures_and_urls_as_items(tmp_path: Path, entry: str) -> None:
+    (tmp_path / "excluded.txt").write_text(entry)
+    source = write(tmp_path / "p.csv", "url,rater,value\nhttps://x/1.jpg,a,1\nhttps://x/2.jpg,a,2\n")
+    more = ["columns.item_id=url", "items=url", f"exclusions={tmp_path / 'excluded.txt'}"]
+    manifest = ratings(source, *LIKERT, *more, f"out={tmp_path / 'R'}")
+    assert [row["item_id"] for row in rows(tmp_path / "R")] == [content_id("https://x/1.jpg")]
+    assert manifest["counts"]["filtered"] == {"excluded": 1}
+    assert manifest["counts"]["tallies"][exclusions.TALLY]
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "sentence"),
+    [
+        ("", [], "empty, a header is needed"),
+        ("picture,rater,value\n", [], r"no column item_id \(columns.item_id=\); there are picture, rater, value"),
+        ("item_id,value\ni,1\n", [], r"no column rater \(columns.rater=\); there are item_id, value"),
+        ("a,b\n1,2\n", ["columns.value=c"], r"no column c \(.*value=c\), item_id \(.*\), rater \(.*\); there are a, b"),
+        ("item_id,rater\n1,2\n", ["columns.questions={sensitive: q, controversial: r}"], r"no column q .*, r \(.*"),
+        ("item_id,rater,a\ni,r,1\n", [], r"no column of answers; there are item_id, rater, a"),
+        ("item_id,rater,value\ni,r,1\n", ["question=null"], "nothing says which question a row answers"),
+        ("item_id,rater,value\n", [], "nothing to import for table ratings"),
+        ("item_id,rater,value\ni,,1\n", [], r"nothing to import .* column rater is empty"),
+        ("item_id,rater,value\ni,r,1\n", ["columns.value=answer"], r"no column answer \(columns.value=answer\)"),
+        ("item_id,rater,value\ni,r,1\n", ["format=xls"], "format=xls: there are csv, parquet, label_studio, prodigy"),
+        ("item_id,rater,value\ni,r,1\n", ["question=beauty"], "question=beauty: rubric century_labels has image_type"),
+        ("item_id,rater,value\ni,r,1\n", ["encoding=latin-9000"], "no such encoding"),
+        ("item_id,rater,value\ni,r,1\n", ["delimiter=;;"], "one character is needed"),
+        ("item_id,rater,value,value\ni,r,1,2\n", [], "more than one column value"),
+        ("item_id,rater,value,time\ni,r,1,noon\n", [], "'noon', neither ISO 8601 nor seconds"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
+    tmp_path: Path, text: str, more: list[str], sentence: str
+) -> None:
+    refused(sentence, write(tmp_path / "p.csv", text), *LIKERT, *more, f"out={tmp_path / 'R'}")
+    assert not (tmp_path / "R").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("p.json", "", "empty"),
+        ("p.json", "{}", r"begins with '\{'; a JSON array of tasks is needed"),
+        ("p.json", "[[1]]", "its first element is list, not a task"),
+        ("p.json", '[{"image": "x", "annotator": 1}]', "JSON-MIN export"),
+        ("p.json", '[{"data": {"item_id": "i"}, "annotations": [', "element 1 of the array is no JSON"),
+        ("p.jsonl", "", "empty"),
+        ("p.jsonl", "hello\n", "line 1 is no JSON object"),
+        ("p.jsonl", '{"text": "x"}\n', "not what `prodigy db-out` writes: line 1 has text, no answer"),
+        ("p.jsonl", '{"item_id": "i", "answer": "accept", "_session_id": "s"}\n', "line 1 names no question"),
+    ],
+)
+def test_files_of_another_shape(tmp_path: Path, name: str, data: str, sentence: str) -> None:
+    refused(sentence, write(tmp_path / name, data), "rubric=century_labels", f"out={tmp_path / 'R'}")
+
+
+def test_an_encoding_that_nothing_tells_is_asked_for(tmp_path: Path) -> None:
+    source = write(tmp_path / "p.csv", "item_id,rater,value\ni1,José,1\n", encoding="cp1252")
+    refused(r"byte 26 is not UTF-8; say what it is, for instance encoding=cp1252", source, *LIKERT, f"out={tmp_path}/R")
+    ratings(source, *LIKERT, "encoding=cp1252", f"out={tmp_path}/R")
+    assert rows(tmp_path / "R")[0]["rater"] == "José"
+
+
+def annotation(result: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"completed_by": 1, "result": result, "was_cancelled": False, "lead_time": 4.0, **more}
+
+
+def result(name: str, **value: Any) -> dict[str, Any]:
+    return {"from_name": name, "to_name": "x", "type": next(iter(value)), "value": value}
+
+
+def export(path: Path, *annotations: dict[str, Any], **data: Any) -> str:
+    tasks = [{"id": 1, "data": {"item_id": "i1", **data}, "annotations": list(annotations)}]
+    return write(path, json.dumps(tasks))
+
+
+def test_another_projects_export_is_told_by_its_controls(tmp_path: Path) -> None:
+    source = export(tmp_path / "p.json", annotation([result("beauty", rating=4)]))
+    wanted = r"controls are beauty; wanted are .*sensitive"
+    refused(wanted, source, "rubric=century_labels", f"out={tmp_path / 'R'}")
+    refused(
+        "tasks ask 'beauty'; rubric century_labels has",
+        export(tmp_path / "q.json", annotation([]), questions=["beauty"]),
+        "rubric=century_labels",
+        f"out={tmp_path / 'R'}",
+    )
+    refused(
+        "the tasks are of rubric 'other', not century_labels",
+        export(tmp_path / "r.json", annotation([]), questions=["sensitive"], rubric="other"),
+        "rubric=century_labels",
+        f"out={tmp_path / 'R'}",
+    )
+    # Mapped, it is read: stars and people by their number.
+    likert = ["answers=[1,2,3,4,5]", "columns.questions={looks: beauty}"]
+    ratings(source, *likert, f"out={tmp_path / 'R'}")
+    (row,) = rows(tmp_path / "R")
+    assert (row["question"], row["rater"], row["score"], row["seconds"]) == ("looks", "1", 4.0, 4.0)
+
+
+def test_annotations_without_person_and_several_choices(tmp_path: Path) -> None:
+    several = annotation([result("sensitive", choices=["1", "2"])], completed_by=2)
+    nobody = annotation([result("sensitive", choices=["1"])], completed_by=None)
+    source = export(tmp_path / "p.json", several, nobody, questions=["sensitive"])
+    manifest = ratings(source, "rubric=century_labels", f"out={tmp_path / 'R'}")
+    (row,) = rows(tmp_path / "R")
+    assert (row["status"], row["raw"]) == ("out_of_range", '["1", "2"]')
+    assert manifest["counts"]["rejected"] == {"no_rater": 1}
+
+
+def test_stretches_outside_of_their_text_are_rejects(tmp_path: Path) -> None:
+    marked = [result("mistakes", start=2, end=400, text="x", labels=["Wrong thing"])]
+    marked += [result("mistakes", start=2, end=5, text="dog", labels=["Wrong thing"])]
+    marked += [result("mistakes", start=0, end=1, text="A", labels=["Nonsense"])]
+    source = export(tmp_path / "p.json", annotation(marked), generated="A dog.", generated_id="t1")
+    more = ["table=spans", "marks=mistakes_omissions"]
+    manifest = ratings(source, *more, f"out={tmp_path / 'R'}")
+    (row,) = rows(tmp_path / "R")
+    assert (row["text_id"], row["kind"], row["start"], row["end"], row["category"]) == ("t1", "mistake", 2, 5, "noun")
+    assert manifest["counts"]["rejected"] == {"span_outside_text": 1, "unknown_label": 1}
+    refused("needs marks=NAME", source, "table=spans", f"out={tmp_path / 'S'}")
+
+
+def test_who_marks_a_text_twice_keeps_one_of_the_two(tmp_path: Path) -> None:
+    first = annotation([result("mistakes", start=0, end=1, labels=["noun"])], updated_at="2026-05-01T00:00:00Z")
+    second = annotation(
+        [result("mistakes", start=2, end=5, labels=["noun"]), result("mistakes", start=5, end=6, labels=["noun"])],
+        updated_at="2026-05-02T00:00:00Z",
+    )
+    source = export(tmp_path / "p.json", second, first, generated="A dog.")
+    ratings(source, "table=spans", "marks=mistakes_omissions", f"out={tmp_path / 'R'}")
+    assert [(row["start"], row["end"]) for row in rows(tmp_path / "R")] == [(2, 5), (5, 6)]
+
+
+def test_the_real_judgements_are_read_whole(tmp_path: Path, data: Path) -> None:
+    likert = data / "dsg" / "tifa160-likert-anns.csv"
+    columns = ["columns.item_id=t2i_model+item_id", "columns.rater=worker_id", "columns.value=answer"]
+    more = ["question=consistency", "answers=[1,2,3,4,5]"]
+    cli.execute("import_ratings", [f"input={likert}", *columns, *more, f"out={tmp_path / 'dsg'}"])
+    found = rows(tmp_path / "dsg")
+    assert len(found) == 3995
+    assert len({row["item_id"] for row in found}) == 800
+    assert {row["status"] for row in found} == {"ok"}
+    relex = data / "crowdtruth" / "relex-binary-choice.csv"
+    columns = ["columns.item_id=_unit_id", "columns.rater=_worker_id", "columns.value=top_member_employee"]
+    more = ["question=employee", "answers=[true,false]", "scale=nominal"]
+    cli.execute("import_ratings", [f"input={relex}", *columns, *more, f"out={tmp_path / 'relex'}"])
+    assert len(rows(tmp_path / "relex")) == 150

@@ -1,0 +1,196 @@
+"""The rule of the house (CONTRIBUTING.md): which folder holds what; paths, names and links in texts exist."""
+
+import ast
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+NO_COMMANDS = {"__init__", "__main__", "errors", "tables"}
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONF = sorted((ROOT / "conf").rglob("*.yaml"))
+CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")])
+# Files that an instruction has the reader create.
+READERS_OWN = {
+    "my_rubric.yaml",
+    "my_targets.txt",
+    "FILE.yaml",
+    "jobs/NAME.py",
+    "tests/jobs/test_NAME.py",
+    "conf/NAME.yaml",
+    "conf/corpus/NAME.yaml",
+}
+# Longest chain of imports between files. It may only be lowered.
+MOST_LEVELS = 12
+
+DOTTED = re.compile(r"(?<![\w./-])((?:jobs|actors)(?:\.[A-Za-z_]\w*)+)")
+FILE = re.compile(r"(?<![\w/.*{-])([\w.][\w./-]*\.(?:py|ya?ml))\b(?![\w*(])")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def module_name(path: Path) -> str:
+    """Dotted name of a module of this repository."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@functools.cache
+def modules() -> Mapping[str, ast.Module]:
+    """Dotted name -> syntax tree, of all modules of jobs/ and actors/."""
+    return {module_name(path): ast.parse(path.read_text()) for path in CODE}
+
+
+def names_of(body: list[ast.stmt]) -> set[str]:
+    """Names that statements bind, also below `if` and `try`."""
+    names: set[str] = set()
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Import() | ast.ImportFrom():
+                names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            case ast.Assign():
+                names |= {leaf.id for target in node.targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.If() | ast.Try() | ast.With():
+                names |= names_of(node.body) | names_of(getattr(node, "orelse", []))
+    return names
+
+
+def resolves(dotted: str) -> bool:
+    """Whether a dotted name is a module, a folder, or a name in one of these, or in a class of one."""
+    parts = dotted.split(".")
+    if (ROOT / Path(*parts)).is_dir():
+        return True
+    for length in range(len(parts), 0, -1):
+        tree = modules().get(".".join(parts[:length]))
+        if tree is None:
+            continue
+        body = tree.body
+        for name in parts[length:]:
+            if name not in names_of(body):
+                return False
+            inner = [node for node in body if isinstance(node, ast.ClassDef) and node.name == name]
+            body = inner[0].body if inner else []
+        return True
+    return False
+
+
+def docstrings(tree: ast.Module) -> Iterator[str]:
+    """All docstrings of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def header(path: Path) -> str:
+    """The comment lines at the top of a file of conf/."""
+    lines = path.read_text().splitlines()
+    end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    return "\n".join(lines[:end])
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(file, text) of all that people read: pages, headers of conf/, docstrings."""
+    yield from ((page.name, page.read_text()) for page in PAGES)
+    yield from ((str(path.relative_to(ROOT)), header(path)) for path in CONF)
+    for name, tree in modules().items():
+        yield name, "\n".join(docstrings(tree))
+
+
+@functools.cache
+def imports() -> Mapping[str, frozenset[str]]:
+    """Module -> modules of this repository that it imports anywhere, but for types alone."""
+    return {name: frozenset(imports_of(name, tree)) for name, tree in modules().items()}
+
+
+def imports_of(name: str, tree: ast.Module) -> set[str]:
+    """Modules of this repository that a module imports."""
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported |= full & set(modules()) or {node.module}
+    return (imported & set(modules())) - {name}
+
+
+def longest_chain() -> list[str]:
+    """The longest chain of imports, from the importing module to the imported."""
+
+    @functools.cache
+    def chain(name: str) -> tuple[str, ...]:
+        return (name, *max((chain(imported) for imported in sorted(imports()[name])), key=len, default=()))
+
+    chains: list[tuple[str, ...]] = [chain(name) for name in imports()]
+    longest: tuple[str, ...] = max(chains, key=len)
+    return list(longest)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_file_directly_in_jobs_is_a_command_of_its_name() -> None:
+    for path in sorted((ROOT / "jobs").glob("*.py")):
+        if path.stem in NO_COMMANDS:
+            continue
+        jobs = [
+            ast.unparse(node.value)
+            for node in modules()[f"jobs.{path.stem}"].body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "JOB"
+        ]
+        assert [job.split("(")[1].split(",")[0].strip("'\"") for job in jobs] == [path.stem], path
+
+
+def test_commands_have_a_configuration_and_a_place_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    commands = {path.stem for path in (ROOT / "jobs").glob("*.py")} - NO_COMMANDS
+    assert {name for name in commands if not (ROOT / "conf" / f"{name}.yaml").exists()} == set()
+    assert {name for name in commands if f"`{name}`" not in readme} == set()
+
+
+def test_paths_in_texts_exist() -> None:
+    everywhere = {path.name for folder in ("jobs", "actors", "conf", "tests") for path in (ROOT / folder).rglob("*.*")}
+    missing = []
+    for place, text in texts():
+        for path in FILE.findall(text):
+            exists = (ROOT / path).exists() if "/" in path else path in everywhere or (ROOT / path).exists()
+            if not exists and path not in READERS_OWN:
+                missing.append(f"{place}: {path}")
+    assert missing == []
+
+
+def test_dotted_names_in_texts_resolve() -> None:
+    unknown = [f"{place}: {name}" for place, text in texts() for name in DOTTED.findall(text) if not resolves(name)]
+    assert [entry for entry in unknown if "NAME" not in entry] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target in LINK.findall(page.read_text()):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            linked = (page.parent / path).resolve() if path else page
+            if not linked.exists() or (anchor and anchor not in anchors(linked)):
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def test_imports_have_no_more_levels_than_before() -> None:
+    chain = longest_chain()
+    assert len(chain) <= MOST_LEVELS, " -> ".join(chain)
