@@ -89,6 +89,6 @@ def test_all_metrics_are_met(rows):
     named = set()
     for file in Path(jobs.metrics.__file__).parent.glob("*.py"):
         text = file.read_text("utf-8")
-        named |= set(re.findall(r'(?:name=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
+        named |= set(re.findall(r'(?:\bname=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
     assert len(named) > 20
     assert named - {row["metric"] for row in rows} == set()

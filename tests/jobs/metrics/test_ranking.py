@@ -35,7 +35,7 @@ def test_accuracy_by_hand() -> None:
 def test_recall_by_hand() -> None:
     found = ranking.recall_at([[1, 7], [], [2]], [2, 1, 4], 5)
     assert found.value == pytest.approx((0.5 + 0 + 0.25) / 3)
-    with pytest.raises(ValueError, match="found twice"):
+    with pytest.raises(ValueError, match="at most one rank"):
         ranking.recall_at([[1, 2]], [1], 5)
 
 
