@@ -95,7 +95,7 @@ class Judge:
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
-        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, budget_gb=budget_gb, bounds=bounds)
+        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, memory_budget_gb=budget_gb, bounds=bounds)
         facts = model_facts(loaded, model=model, revision=revision)
         self.facts = facts._replace(rater=rater or facts.rater)
         self.methods = {
@@ -171,12 +171,12 @@ class Judge:
     def _prepared(self, item: dict[str, Any]) -> _Ready:
         """Prompts whose context is cut until the longest fits the model and its memory."""
         picture = decode_rgb(item["pictures"][0]) if self.scorer.sees_pictures else None
-        room = self.scorer.room()
+        token_budget = self.scorer.token_budget()
 
         def made(said: dict[str, str]) -> tuple[tuple[list[TargetPrompt], RequestGroup], int]:
             asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([ScoringRequest(each.prompt, picture, each.question.codes) for each in asked])
-            return (asked, group), 0 if room is None else group.longest - room
+            return (asked, group), 0 if token_budget is None else group.longest - token_budget
 
         (asked, group), cut = context.fitted(
             item,

@@ -94,7 +94,7 @@ class LoglikRater:
         return rating_table(rows)
 
     def take_tally(self) -> dict[str, int]:
-        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        """Items since the last call, under what ran the model (`RaterFacts.tally`)."""
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 

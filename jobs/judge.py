@@ -77,7 +77,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, what.sources.pictures)
     plan = rubric_job.plan(cfg, what, excluded, {})
-    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages

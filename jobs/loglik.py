@@ -67,7 +67,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     note = f"scores {sources.items.rows * len(targets):,} labels under {len(pairs)} settings"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    run = lifecycle.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages

@@ -1,7 +1,7 @@
-"""Cascade attention: queries of many tails against one prefix, and against their own tail, merged.
+"""Cascade attention: queries of many suffixes against one prefix, and against their own suffix, merged.
 
-A pass over packed tails has one row of Q queries. Each sees the whole prefix, which needs no mask and is one dense
-product for all tails, and those tokens of its own tail that come before it. Both parts come with the logarithm of
+A pass over packed suffixes has one row of Q queries. Each sees the whole prefix, which needs no mask and is one dense
+product for all suffixes, and those tokens of its own suffix that come before it. Both parts come with the logarithm of
 the sum of their exponentials, by which they are merged exactly (as in Juravsky et al. 2024, Hydragen,
 arXiv:2402.05099). It is registered with transformers under `NAME` and does what `sdpa` does while no plan is active.
 """
@@ -23,10 +23,10 @@ class AttentionPlan:
     Attributes:
         prefix: layer -> keys and values [1, key heads, seen, head size]; `seen` are the prefix's last tokens.
         windows: layer -> how many tokens back a query sees, where that is limited.
-        rows, width: shape of the padded block of tails.
+        rows, width: shape of the padded block of suffixes.
         places: [Q] where each query lies in the flattened block [rows * width]; None if the block has no padding.
         depths: [rows, width] how many tokens each lies past the prefix's end; padding is 0.
-        ancestors: [rows, width, width] what a token sees of its tail; None if each tail is a plain sequence.
+        ancestors: [rows, width, width] what a token sees of its suffix; None if each suffix is a plain sequence.
     """
 
     prefix: Mapping[int, tuple[Any, Any]]
@@ -47,7 +47,7 @@ class AttentionPlan:
         return self._made[key]
 
     def local_mask(self, like: Any, window: int | None) -> Any:
-        """Additive mask [rows, 1, width, width] among the tokens of a tail; None where causal order says it all."""
+        """Additive mask [rows, 1, width, width] among the tokens of a suffix; None where causal order says it all."""
         if self.ancestors is None and (window is None or self.width <= window):
             return None
         key = ("local", window, like.dtype, like.device)
@@ -116,17 +116,17 @@ def cascade(
     folded = query.reshape(1, key_heads, groups * count, size)
     mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
     far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
-    near, near_sum = _within_tails(plan, query, key, value, scale=scale, window=window)
+    near, near_sum = _within_suffixes(plan, query, key, value, scale=scale, window=window)
     far, far_sum = far.reshape(1, heads, count, size), far_sum.reshape(1, heads, count)
     weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
     merged = near.float().lerp(far.float(), weight).to(query.dtype)
     return merged.transpose(1, 2).contiguous(), None
 
 
-def _within_tails(
+def _within_suffixes(
     plan: AttentionPlan, query: Any, key: Any, value: Any, *, scale: float, window: int | None
 ) -> tuple[Any, Any]:
-    """Each tail's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
+    """Each suffix's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
     _, heads, _, size = query.shape
     groups = heads // key.shape[1]
     places = plan.on("places", query.device)

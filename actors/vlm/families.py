@@ -1,4 +1,4 @@
-"""What the engine must know of a model's architecture to score tails behind a prefix that was encoded before."""
+"""What the engine must know of a model's architecture to score suffixes behind a prefix that was encoded before."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

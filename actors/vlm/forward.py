@@ -1,6 +1,6 @@
-"""One pass over tails behind an encoded prefix, in two ways that give the same hidden states.
+"""One pass over suffixes behind an encoded prefix, in two ways that give the same hidden states.
 
-`cascade`: all tails in one sequence, attention as in `actors.vlm.attention`. `batched`: a tail a row over an
+`cascade`: all suffixes in one sequence, attention as in `actors.vlm.attention`. `batched`: a suffix a row over an
 expanded cache, with the attention that every model has.
 """
 
@@ -42,14 +42,14 @@ def hidden_states(
         return (_cascade if engine == "cascade" else _batched)(model, family, prefix, made, nodes)
 
 
-def _cascade(model: Any, family: Family, prefix: Prefix, tails: PackedRows, nodes: Any) -> Any:
+def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
     import torch
 
     config = model.config.get_text_config()
-    count, width = tails.ids.shape
-    padded = not bool(tails.real.all())
-    places = tails.real.flatten().nonzero().flatten() if padded else None
-    ids, depths = tails.ids.flatten(), tails.depths.flatten()
+    count, width = suffixes.ids.shape
+    padded = not bool(suffixes.real.all())
+    places = suffixes.real.flatten().nonzero().flatten() if padded else None
+    ids, depths = suffixes.ids.flatten(), suffixes.depths.flatten()
     if places is not None:
         ids, depths = ids[places], depths[places]
         nodes = None if nodes is None else torch.searchsorted(places, nodes)
@@ -59,8 +59,8 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: PackedRows, node
         rows=count,
         width=width,
         places=places,
-        depths=tails.depths,
-        ancestors=tails.ancestors,
+        depths=suffixes.depths,
+        ancestors=suffixes.ancestors,
     )
     attention.register()
     with _implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
@@ -72,16 +72,16 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: PackedRows, node
     return filled.reshape(count, width, -1)
 
 
-def _batched(model: Any, family: Family, prefix: Prefix, tails: PackedRows, nodes: Any) -> Any:
+def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
     import torch
 
     config = model.config.get_text_config()
-    count, width = tails.ids.shape
-    own = tails.ancestors
+    count, width = suffixes.ids.shape
+    own = suffixes.ancestors
     if own is None:
         own = torch.ones(width, width, dtype=torch.bool).tril().expand(count, -1, -1)
     device = _device(model)
-    depths = tails.depths
+    depths = suffixes.depths
 
     def mask(seen: int, window: int | None) -> Any:  # [rows, 1, width, seen + width]
         before = torch.ones(count, width, seen, dtype=torch.bool)
@@ -100,7 +100,7 @@ def _batched(model: Any, family: Family, prefix: Prefix, tails: PackedRows, node
         layer, window = next(iter(limited.items()))
         given = {"full_attention": given, SLIDING: mask(seen[layer], window)}
     with _implementation(model, PLAIN), last_layer_at(model, nodes):
-        return _pass(model, family, prefix, tails.ids, depths, mask=given, joined=True)
+        return _pass(model, family, prefix, suffixes.ids, depths, mask=given, joined=True)
 
 
 def _pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, joined: bool) -> Any:

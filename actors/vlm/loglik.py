@@ -226,10 +226,10 @@ class CompletionScorer:
         logits = logits.repeat_interleave(len(completions), dim=0)
         if longest > 1:  # of each completion all but the last token is read; padding follows, which nothing sees
             rows = [[*tokens[:-1], *[self.pad_id] * (longest - len(tokens))] for tokens in completions]
-            tails = torch.tensor(rows, device=input_ids.device)
+            suffixes = torch.tensor(rows, device=input_ids.device)
             if "logits_to_keep" in state:
                 state["logits_to_keep"] = longest - 1
-            whole = torch.cat([input_ids.repeat_interleave(len(completions), dim=0), tails], dim=1)
+            whole = torch.cat([input_ids.repeat_interleave(len(completions), dim=0), suffixes], dim=1)
             behind, _ = go_on(self.model, whole, state, tokens=longest - 1)
             logits = torch.cat([logits, behind[:, -(longest - 1) :].to(logits.device)], dim=1)
         found = []

@@ -48,7 +48,7 @@ def pass_bytes(config: Any, itemsize: int) -> int:
 
 
 def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, engine: str) -> int:
-    """Tokens of tails, `width` a row behind `prefix` tokens, that fit into `budget` bytes."""
+    """Tokens of suffixes, `width` a row behind `prefix` tokens, that fit into `budget` bytes."""
     config = model.config.get_text_config()
     itemsize = model.dtype.itemsize
     each = float(pass_bytes(config, itemsize))

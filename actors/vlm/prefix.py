@@ -1,4 +1,4 @@
-"""What many prompts share, encoded once: keys and values that passes over tails read and cannot change."""
+"""What many prompts share, encoded once: keys and values that passes over suffixes read and cannot change."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -49,7 +49,7 @@ class Scores(NamedTuple):
     outside_mass: float  # probability of anything else, 0 to 1
     prompt_tokens: int  # the picture's included
     rule: str = "code"  # how answers are read off the tokens: code or sequence (`actors.vlm.answers`)
-    passed_tokens: float = 0.0  # tokens that went through the model for it: its share of what is shared, and its tail
+    passed_tokens: float = 0.0  # tokens that went through the model for it: its share of what is shared, and its suffix
 
 
 @dataclass
@@ -59,14 +59,14 @@ class RequestGroup:
     requests: Sequence[ScoringRequest]
     places: list[int]  # in the list that was prepared
     inputs: dict[str, Any] = field(default_factory=dict)
-    tails: list[list[int]] = field(default_factory=list)
+    suffixes: list[list[int]] = field(default_factory=list)
     shared: int = 0
     answers: list[AnswerCodes] = field(default_factory=list)
     error: ScoringError | None = None  # of all of them: the picture or the template cannot be used
 
     def length(self, place: int) -> int:
         """Tokens of one whole prompt."""
-        return self.shared + len(self.tails[place])
+        return self.shared + len(self.suffixes[place])
 
     def subset(self, chosen: Sequence[int]) -> "RequestGroup":
         """Some of its requests, by their number in it, as a group of their own."""
@@ -74,7 +74,7 @@ class RequestGroup:
             self,
             requests=[self.requests[i] for i in chosen],
             places=[self.places[i] for i in chosen],
-            tails=[self.tails[i] for i in chosen],
+            suffixes=[self.suffixes[i] for i in chosen],
             answers=[self.answers[i] for i in chosen],
         )
 
@@ -90,7 +90,7 @@ class ClosedSetScorer:
 
     Args:
         engine: cascade, batched, naive; `auto` takes the first of them that gives what `naive` gives.
-        budget_gb: memory for what passes at once; half of what is free if None.
+        memory_budget_gb: memory for what passes at once; half of what is free if None.
         bounds: of the pixels of a picture as the model sees it; the processor's own where not given.
 
     Raises:
@@ -103,7 +103,7 @@ class ClosedSetScorer:
         processor: Any,
         *,
         engine: str = "auto",
-        budget_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         bounds: PixelBounds = NO_BOUNDS,
     ) -> None:
         if engine not in ENGINES:
@@ -118,7 +118,7 @@ class ClosedSetScorer:
         self._chats.mine = self.chat
         self.engine = self._first_engine(engine)
         self._proven = engine != "auto"
-        self.budget = int((budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
+        self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
         self._halved = False
         self._answers: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
 
@@ -173,7 +173,7 @@ class ClosedSetScorer:
             group.error, group.answers = errors.reason(error), []
             return group
         group.inputs, group.shared = tokens.inputs, tokens.shared
-        group.tails = [[*t, *a.bridge] for t, a in zip(tokens.tails, group.answers, strict=True)]
+        group.suffixes = [[*t, *a.bridge] for t, a in zip(tokens.suffixes, group.answers, strict=True)]
         return group
 
     def run(self, group: RequestGroup) -> dict[int, Scores | ScoringError]:
@@ -215,7 +215,7 @@ class ClosedSetScorer:
         """Tokens of the pictures that a prepared group shows (`actors.vlm.families.picture_tokens`)."""
         return self.chat.picture_tokens(group.inputs) if group.inputs else None
 
-    def room(self) -> int | None:
+    def token_budget(self) -> int | None:
         """The longest prompt in tokens: what the model has positions for and the memory budget allows."""
         fits = memory.prefix_tokens(self.model, budget=self.budget)
         return fits if self.max_tokens is None else min(fits, self.max_tokens)
@@ -241,7 +241,7 @@ class ClosedSetScorer:
             self.model,
             self.family,
             inputs,
-            [group.tails[i] for i in chosen],
+            [group.suffixes[i] for i in chosen],
             [group.answers[i] for i in chosen],
             shared=group.shared,
             engine=engine,
@@ -340,7 +340,7 @@ class ClosedSetScorer:
 
 
 def _by_picture(requests: Sequence[ScoringRequest]) -> list[list[int]]:
-    """Numbers of the requests that can share a prefix: all but the tail is the same."""
+    """Numbers of the requests that can share a prefix: all but the suffix is the same."""
     groups: dict[tuple[int, str, str, str], list[int]] = {}
     for number, request in enumerate(requests):
         prompt = request.prompt
@@ -358,7 +358,7 @@ def _scores(logprobs: Sequence[float], group: RequestGroup, place: int, passed: 
         probabilities=tuple(share / math.fsum(shares) for share in shares),
         logprobs=tuple(logprobs),
         outside_mass=min(1.0, max(0.0, 1.0 - inside)),
-        prompt_tokens=group.length(place) if group.tails else 0,
+        prompt_tokens=group.length(place) if group.suffixes else 0,
         rule=group.answers[place].rule,
         passed_tokens=passed,
     )

@@ -1,4 +1,4 @@
-"""Likelihoods of answers behind many tails of one prompt: the shared part passes once, the tails in packed groups."""
+"""Likelihoods of answers behind many suffixes of one prompt: the shared part passes once, the suffixes in packed groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,8 +15,8 @@ TOLERANCE = {"float32": 1e-3}
 ROUNDED_TOLERANCE = 0.5
 
 
-class Found(NamedTuple):
-    """Natural logarithms of each tail's answers, and the tokens that passed for all of them together."""
+class SuffixLikelihoods(NamedTuple):
+    """Natural logarithms of each suffix's answers, and the tokens that passed for all of them together."""
 
     logprobs: list[list[float]]
     tokens: int
@@ -26,26 +26,26 @@ def log_likelihoods(
     model: Any,
     family: Family,
     inputs: Mapping[str, Any],
-    tails: Sequence[list[int]],
+    suffixes: Sequence[list[int]],
     answers: Sequence[AnswerCodes],
     *,
     shared: int,
     engine: str,
     budget: int,
-) -> Found:
-    """The likelihood of each tail's allowed answers, over the full vocabulary.
+) -> SuffixLikelihoods:
+    """The likelihood of each suffix's allowed answers, over the full vocabulary.
 
     Args:
         inputs: what a processor made of one prompt, on the model's device; of its tokens the first `shared` are taken.
-        tails: tokens behind those, at least one each.
-        answers: of each tail.
+        suffixes: tokens behind those, at least one each.
+        answers: of each suffix.
         engine: `cascade` or `batched`.
         budget: bytes for what passes at once.
     """
-    more = token_trees.shared_length(tails)
-    # What the processor returned ends in a tail of its own, which need not be among these.
-    prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(tails[0][:more])))
-    rows, places = token_trees.rows_of([t[more:] for t in tails], [a.inner for a in answers])
+    more = token_trees.shared_length(suffixes)
+    # What the processor returned ends in a suffix of its own, which need not be among these.
+    prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(suffixes[0][:more])))
+    rows, places = token_trees.rows_of([t[more:] for t in suffixes], [a.inner for a in answers])
     by_row: dict[int, list[int]] = {}
     for number, place in enumerate(places):
         by_row.setdefault(place.row, []).append(number)
@@ -67,7 +67,7 @@ def log_likelihoods(
         values = likelihoods.log_likelihoods(model, hidden.flatten(0, 1), asked)
         found |= {m: logprobs for (_, m), logprobs in zip(members, values, strict=True)}
     tokens = shared + more + sum(len(row.tokens) for row in rows)
-    return Found([found[m] for m in range(len(tails))], tokens)
+    return SuffixLikelihoods([found[m] for m in range(len(suffixes))], tokens)
 
 
 def tolerance(model: Any) -> float:

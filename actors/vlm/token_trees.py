@@ -1,6 +1,6 @@
-"""Tails as trees: what tails share beyond the prefix is one branch, and answers of several tokens hang below them.
+"""Suffixes as trees: what suffixes share beyond the prefix is one branch, and answers of several tokens hang below them.
 
-A row is a tree of tokens in an order in which parents come first. A tail alone is a chain. Tails that share a long
+A row is a tree of tokens in an order in which parents come first. A suffix alone is a chain. Suffixes that share a long
 beginning (the label, before several questions) are one row, so that the beginning is computed once.
 """
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 ROOT = -1  # the prefix's end
-# Tails that share fewer tokens stay apart: a row of several tails attends with a mask instead of in causal order.
+# Suffixes that share fewer tokens stay apart: a row of several suffixes attends with a mask instead of in causal order.
 SHARED = 8
-WIDEST = 512  # tokens of a row that tails are added to; attention inside a row grows with its square
+WIDEST = 512  # tokens of a row that suffixes are added to; attention inside a row grows with its square
 
 
 @dataclass
@@ -42,8 +42,8 @@ class TokenTree:
         return self.parents == list(range(-1, len(self.parents) - 1))
 
 
-class Place(NamedTuple):
-    """Where a request's hidden states are: its row, the tail's last node, the nodes of its answers' inner tokens."""
+class SuffixNodes(NamedTuple):
+    """Where a request's hidden states are: its row, the suffix's last node, the nodes of its answers' inner tokens."""
 
     row: int
     last: int
@@ -51,26 +51,26 @@ class Place(NamedTuple):
 
 
 def rows_of(
-    tails: Sequence[list[int]], inner: Sequence[Sequence[tuple[int, ...]]]
-) -> tuple[list[TokenTree], list[Place]]:
-    """Arrange `tails` in rows.
+    suffixes: Sequence[list[int]], inner: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[list[TokenTree], list[SuffixNodes]]:
+    """Arrange `suffixes` in rows.
 
     Args:
-        tails: token ids of each request behind the prefix, at least one.
-        inner: for each request the paths, below its tail, after which a next token is asked for.
+        suffixes: token ids of each request behind the prefix, at least one.
+        inner: for each request the paths, below its suffix, after which a next token is asked for.
     """
     rows: list[TokenTree] = []
-    places: dict[int, Place] = {}
+    places: dict[int, SuffixNodes] = {}
     before: Sequence[int] = ()
-    for number in sorted(range(len(tails)), key=lambda i: tails[i]):
-        tail = tails[number]
-        if not rows or common(before, tail) < min(SHARED, len(tail)) or len(rows[-1].tokens) >= WIDEST:
+    for number in sorted(range(len(suffixes)), key=lambda i: suffixes[i]):
+        suffix = suffixes[number]
+        if not rows or common(before, suffix) < min(SHARED, len(suffix)) or len(rows[-1].tokens) >= WIDEST:
             rows.append(TokenTree())
         row = rows[-1]
-        last = row.add(tail)
-        places[number] = Place(len(rows) - 1, last, tuple(row.add(path, below=last) for path in inner[number]))
-        before = tail
-    return rows, [places[number] for number in range(len(tails))]
+        last = row.add(suffix)
+        places[number] = SuffixNodes(len(rows) - 1, last, tuple(row.add(path, below=last) for path in inner[number]))
+        before = suffix
+    return rows, [places[number] for number in range(len(suffixes))]
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:

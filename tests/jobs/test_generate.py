@@ -193,7 +193,7 @@ def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     assert "writes 9 texts (3 items x 3)" in said
     assert "licence Apache-2.0" in said
-    assert "memory 2 GB an actor in float32 x 1 = 2 GB; free here are" in said
+    assert "memory 2 GB per actor in float32 x 1 = 2 GB" in said
     assert not (tables / "out").exists()
 
 

@@ -24,8 +24,8 @@ SHOWN = picture(1)
 
 
 def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[ScoringRequest]:
-    tails = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
-    return [ScoringRequest(Prompt("", "An article.\n\n", tail, start), SHOWN, codes) for tail in tails]
+    suffixes = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
+    return [ScoringRequest(Prompt("", "An article.\n\n", suffix, start), SHOWN, codes) for suffix in suffixes]
 
 
 def good(found: list[Scores | ScoringError]) -> list[Scores]:
@@ -40,7 +40,7 @@ def far(one: list[Scores], other: list[Scores]) -> float:
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"])
 def test_answers_of_several_tokens(load: Load, name: str) -> None:
-    """A trie behind each tail gives what teacher forcing of each whole answer gives."""
+    """A trie behind each suffix gives what teacher forcing of each whole answer gives."""
     naive, cascade, batched = (
         good(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
         for engine in ("naive", "cascade", "batched")
@@ -121,7 +121,7 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(forward, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
-    scorer = ClosedSetScorer(model, processor, engine="cascade", budget_gb=4e-4)
+    scorer = ClosedSetScorer(model, processor, engine="cascade", memory_budget_gb=4e-4)
     assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
     assert len(seen) > 1
     assert sum(seen) == 6
@@ -152,21 +152,21 @@ def test_the_last_feed_forward_sees_the_answers_tokens_alone(load: Load, name: s
 def test_a_label_before_several_questions_passes_once(load: Load) -> None:
     """Two levels: picture and article for all, then each label for its questions."""
     long = "The culture is one of many that live by the sea and have been there for a long time: "
-    tails = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
-    asked = [ScoringRequest(Prompt("", "An article.\n\n", tail), SHOWN, DIGITS) for tail in tails]
-    tails_apart = [ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(tails)]
+    suffixes = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
+    asked = [ScoringRequest(Prompt("", "An article.\n\n", suffix), SHOWN, DIGITS) for suffix in suffixes]
+    suffixes_apart = [ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(suffixes)]
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     assert (
         far(good(scorer.score(asked)), good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)))
         < 1e-4
     )
-    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, tails_apart))
+    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, suffixes_apart))
     assert together < apart - 50
     assert together < sum(s.prompt_tokens for s in good(scorer.score(asked))) / 2
 
 
 def test_a_group_without_its_first_request(load: Load) -> None:
-    """What the processor returned ends in the first request's tail; the others' prefix must not."""
+    """What the processor returned ends in the first request's suffix; the others' prefix must not."""
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     group = scorer.prepare(requests(n=3))
     whole = scorer.run(group)
@@ -183,7 +183,7 @@ def test_auto_gives_up_an_engine_that_is_wrong(
     monkeypatch.setattr(
         attention.AttentionPlan, "prefix_mask", lambda *_, **__: None
     )  # a kernel that forgets the window
-    long = [ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.tail), SHOWN, DIGITS) for r in requests()]
+    long = [ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.suffix), SHOWN, DIGITS) for r in requests()]
     wrong = ClosedSetScorer(*load("gemma3-tiny"))
     good(wrong.score(long))
     assert wrong.engine == "batched"

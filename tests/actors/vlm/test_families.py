@@ -32,12 +32,12 @@ TOLERANCE = 1e-4  # of log-likelihoods, float32
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
-    """Tails of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
-    tails = [f"How relevant is this culture to the picture: {label}?" for label in labels]
-    tails += [tails[0] + " Say so.", "word and " * 45 + "Melanesia?"]
+    """Suffixes of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
+    suffixes = [f"How relevant is this culture to the picture: {label}?" for label in labels]
+    suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
     fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
-    return [ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in tails]
+    return [ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes]
 
 
 def logprobs(found: list[Scores | ScoringError]) -> list[float]:
@@ -121,13 +121,13 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     chat = Chat(processor, name=name)
     shown = picture(1)
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
-        prompts = [Prompt("", after, tail) for tail in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
+        prompts = [Prompt("", after, suffix) for suffix in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
         for _ in range(2):  # the first group of a chat is checked against whole prompts, the following are not
             made = chat.tokens(prompts, shown)
             shared = made.inputs["input_ids"][0, : made.shared].tolist()
-            for prompt, tail in zip(prompts, made.tails, strict=True):
+            for prompt, suffix in zip(prompts, made.suffixes, strict=True):
                 whole = chat.encode(chat.rendered(prompt, shown), shown if chat.sees_pictures else None)
-                assert shared + tail == whole["input_ids"][0].tolist()
+                assert shared + suffix == whole["input_ids"][0].tolist()
     if name == "smolvlm-tiny":
         tokens = chat.ids
         assert tokens("Yes.\n\n") + tokens("Is it?") != tokens("Yes.\n\nIs it?")
@@ -181,7 +181,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
     assert apart(mixed, expected) > 1e-2
 
 
-def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model has room for
     expected = scored(load, "mllama-tiny", "cascade", asked)
     monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})

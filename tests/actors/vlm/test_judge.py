@@ -213,8 +213,8 @@ def test_a_model_of_text_judges_what_is_said(one_thread: None, small: dict[str, 
 def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     article = "word" + " word" * 400
     whole = judge.scorer.prepare
-    room = 600
-    monkeypatch.setattr(judge.scorer, "room", lambda: room)
+    token_budget = 600
+    monkeypatch.setattr(judge.scorer, "token_budget", lambda: token_budget)
     lengths: list[int] = []
 
     def watched(asked: list[Any]) -> Any:
@@ -225,7 +225,7 @@ def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytes
     monkeypatch.setattr(judge.scorer, "prepare", watched)
     rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
     assert {row["status"] for row in rows} == {"truncated"}
-    assert lengths[0] > room >= lengths[-1]
+    assert lengths[0] > token_budget >= lengths[-1]
     assert rows[0]["error_message"].endswith(f" of {len(judge.scorer.token_starts(article))} tokens of context kept")
 
 

@@ -144,7 +144,7 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
     right = shared_prefix.log_likelihoods
 
-    def wrong(*given: Any, **options: Any) -> shared_prefix.Found:
+    def wrong(*given: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
         if isinstance(fault, Exception):
             raise fault
         found = right(*given, **options)

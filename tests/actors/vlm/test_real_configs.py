@@ -175,7 +175,7 @@ def test_pangeas_own_files(pangea: Path, load: Load) -> None:
     prepared = ChatEncoder(load_processor(str(pangea))).encode([None, "Is it?"], [shown])
     assert torch.equal(inputs["input_ids"], prepared["input_ids"])
     assert picture_tokens(processor, 200, 100) == picture_tokens(load("llava-next-tiny")[1], 200, 100)
-    asked = [ScoringRequest(Prompt("Look.\n\n", "", tail, ""), shown, ("1", "2")) for tail in ("Is it?", "Is it so?")]
+    asked = [ScoringRequest(Prompt("Look.\n\n", "", suffix, ""), shown, ("1", "2")) for suffix in ("Is it?", "Is it so?")]
     naive, cascade = (ClosedSetScorer(model, processor, engine=e).score(asked) for e in ("naive", "cascade"))
     for one, other in zip(naive, cascade, strict=True):
         assert isinstance(one, Scores)
