@@ -14,11 +14,12 @@ from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, Sampling, TextGenerator
+from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.refusals import RefusalRules
+from actors.vlm.sampling import Sampling
 
 _PREPARED = pa.schema(
     [

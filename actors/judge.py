@@ -21,8 +21,9 @@ from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.prompts import PromptBuilder, TargetPrompt
 from actors.vlm.ratings import METHODS, answered, failed, rating_table
+from actors.vlm.requests import RequestGroup, Scores, ScoringRequest
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, RequestGroup, Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 
 READERS = 2  # threads that decode and tokenise ahead of the device
 

@@ -22,13 +22,15 @@ from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.generation import Generated, Sampling
+from actors.vlm.generation import Generated
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.prompts import Prompt, PromptBuilder, TargetPrompt
 from actors.vlm.ratings import answered, failed, rating_table
+from actors.vlm.requests import ScoringRequest
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, ScoringRequest
+from actors.vlm.sampling import Sampling
+from actors.vlm.scoring import ClosedSetScorer
 
 METHOD = "generate_then_score"
 # Said after the question; a rubric may ask for the bare answer, and this comes last.

@@ -157,7 +157,7 @@ def show_refusals(run: TableRun) -> None:
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
     """The instruction and the questions it asks, everything else in the configuration checked as well."""
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         instruction = Instruction.from_dict(cfg.prompt)

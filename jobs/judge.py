@@ -107,7 +107,7 @@ def _checked(cfg: JudgeConfig) -> Checked:
     Raises:
         InputError: what of the configuration is wrong.
     """
-    from actors.vlm.scoring import ENGINES
+    from actors.vlm.engines import ENGINES
 
     try:
         if cfg.engine not in ENGINES:

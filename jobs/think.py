@@ -76,7 +76,7 @@ def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
 
 
 def _checked(cfg: ThinkConfig) -> Checked:
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)

@@ -7,7 +7,7 @@ import pytest
 
 from actors.reasoning_judge import CLOSING_TOKENS, ReasoningJudge, begun
 from actors.vlm.generation import Generated
-from actors.vlm.scoring import Scores
+from actors.vlm.requests import Scores
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import MODEL, png
 

@@ -51,7 +51,8 @@ def load(shape: Shape) -> Loaded:
 
     from actors.vlm.loading import load_vlm
     from actors.vlm.prompts import Prompt
-    from actors.vlm.scoring import ClosedSetScorer, ScoringRequest
+    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring import ClosedSetScorer
 
     torch.set_num_threads(1)
     model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")

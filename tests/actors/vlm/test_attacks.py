@@ -7,7 +7,8 @@ import pytest
 
 from actors.vlm.chat import Chat
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.conftest import picture
 from tests.actors.vlm.test_families import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, apart, logprobs
 
@@ -33,7 +34,11 @@ ATTACKS = {
         *asked(SUFFIXES[0], about=(HIGH,)),
     ],
     "pictures of unlike sizes": [*asked(*SUFFIXES), *asked(*SUFFIXES, about=HIGH), *asked(*SUFFIXES, about=SMALL)],
-    "no picture, after one": [*asked(*SUFFIXES), *asked(*SUFFIXES, about=None), *asked(*SUFFIXES, about=None, after="")],
+    "no picture, after one": [
+        *asked(*SUFFIXES),
+        *asked(*SUFFIXES, about=None),
+        *asked(*SUFFIXES, about=None, after=""),
+    ],
     "an empty suffix": asked("", "Is it?"),
     "an empty suffix alone": asked(""),
     "white space around suffixes": asked("Is it? \n", " Was it?", "\nWill it be?\n\n"),

@@ -11,7 +11,8 @@ from actors.vlm.chat import Chat
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import FAMILIES, cut, extended, family_of
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of
 from tests.actors.vlm.conftest import picture
 
@@ -37,7 +38,9 @@ def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> 
     suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
     fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
-    return [ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes]
+    return [
+        ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes
+    ]
 
 
 def logprobs(found: list[Scores | ScoringError]) -> list[float]:
@@ -109,7 +112,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: st
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
     found = forward.hidden_states(
-        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], engine=engine
+        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
     )
     assert float((found[0, -1] - expected).abs().max()) < TOLERANCE
 
@@ -204,8 +207,8 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     inputs = Chat(processor, name="llama").encode("An article.\n\n", None)
     made = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = forward.hidden_states(model, family, made, rows, engine="cascade")
-    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], engine="cascade")
+    hidden = forward.hidden_states(model, family, made, rows, kind="cascade")
+    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], kind="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -220,8 +223,8 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     made = prefix.encode(model, family, inputs)
     before = [tensor.clone() for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
-    again = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    first = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
+    again = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
     after = [tensor for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))

@@ -246,7 +246,7 @@ def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     from actors.vlm.ratings import scored
-    from actors.vlm.scoring import Scores
+    from actors.vlm.requests import Scores
 
     (question,) = Rubric.from_dict(small).questions
     row = scored(question, Scores((0.2, 0.4, 0.4), (-3.0, -2.0, -2.0), 0.5, 9))
@@ -261,7 +261,7 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
         ({"max_context_tokens": 0}, "max_context_tokens=0: at least 1"),
         ({"empty_context": "guess"}, "empty_context=guess: one of answer, skip"),
         ({"noise": 2}, "noise is 2"),
-        ({"engine": "fast"}, "engine 'fast' is not one of auto"),
+        ({"engine": "fast"}, "engine=fast"),
     ],
 )
 def test_refused(small: dict[str, Any], changes: dict[str, Any], message: str) -> None:

@@ -86,7 +86,12 @@ class Letters:
 
 
 @settings(deadline=None, max_examples=60)
-@given(article=st.text("ab", max_size=40), limit=st.integers(1, 30), others=st.integers(0, 30), token_budget=st.integers(1, 40))
+@given(
+    article=st.text("ab", max_size=40),
+    limit=st.integers(1, 30),
+    others=st.integers(0, 30),
+    token_budget=st.integers(1, 40),
+)
 def test_a_context_is_cut_until_the_whole_fits(article: str, limit: int, others: int, token_budget: int) -> None:
     made, reason = context.fitted(
         {"article": article},

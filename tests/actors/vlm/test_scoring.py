@@ -6,7 +6,8 @@ import pytest
 
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.conftest import picture
 
 DIGITS = ("1", "2", "3", "4", "5")

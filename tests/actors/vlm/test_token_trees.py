@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.vlm.token_trees import ROOT, SHARED, TokenTree, block, common, groups, rows_of, shared_length
+from actors.vlm.token_trees import MIN_SHARED, ROOT, TokenTree, block, common, groups, rows_of, shared_length
 
 SUFFIXES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=12)
 
@@ -32,11 +32,11 @@ def test_every_suffix_and_answer_is_a_path(suffixes: list[list[int]], answers: l
 
 
 def test_long_common_beginnings_are_computed_once() -> None:
-    label = list(range(100, 100 + 2 * SHARED))
+    label = list(range(100, 100 + 2 * MIN_SHARED))
     suffixes = [[*label, 1, 2], [7, 8], [*label, 3], [9]]
     rows, places = rows_of(suffixes, [()] * 4)
     # 16 of the label + 2 + 1, and the two others apart
-    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * SHARED + 3]
+    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * MIN_SHARED + 3]
     assert places[0].row == places[2].row
     assert rows[places[1].row].is_chain
     assert not rows[places[0].row].is_chain
