@@ -103,7 +103,7 @@ class SharedPrefixEngine:
     """Encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
 
     def __init__(self, model: Any, family: families.Family, name: PassKind) -> None:
-        self.name = name
+        self.name: str = name
         self._model, self._family, self._kind = model, family, name
 
     def log_likelihoods(
@@ -148,7 +148,7 @@ class EngineChoice:
             raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
         self._model, self._label = model, label
         self.reference: Engine = NaiveEngine(model, encode)
-        self.current = self.reference
+        self.current: Engine = self.reference
         family = families.family_of(model)
         engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)] if family else []
         self._candidates = engines if requested == "auto" else [e for e in engines if e.name == requested]

@@ -10,6 +10,7 @@ from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import FAMILIES, cut, extended, family_of
+from actors.vlm.forward import PassKind
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
@@ -95,7 +96,7 @@ def test_equals_one_whole_pass(load: Load, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("engine", ["cascade", "batched"])
-def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: str) -> None:
+def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: PassKind) -> None:
     import torch
     import transformers
 
