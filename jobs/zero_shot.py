@@ -42,7 +42,7 @@ class ZeroShotConfig(Common):
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
     probe: dict[str, Any] = field(default_factory=dict)  # the sentences of each level
-    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
+    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/target_lists
 
 
 def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
