@@ -28,7 +28,7 @@ class Level:
 
 @dataclass(frozen=True)
 class ZeroShotTemplate:
-    """A checked probe; build it with `ZeroShotTemplate.from_dict`.
+    """Sentences that say how relevant a picture is to a target; build one with `from_dict`.
 
     Its YAML file reads {name, version, source, question, sentence, levels: [{value, score, phrase}, …]}, the sentence
     a sandboxed Jinja2 template of `level` and `target`.
@@ -41,12 +41,12 @@ class ZeroShotTemplate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ZeroShotTemplate":
-        """Check a probe as YAML or Hydra gives it.
+        """Check a template as read from YAML.
 
         Raises:
-            ValueError: naming the probe, the place, and what is allowed there.
+            ValueError: naming the template, the place, and what is allowed there.
         """
-        where = f"probe {data.get('name')!r}" if isinstance(data, Mapping) else "a probe"
+        where = f"template {data.get('name')!r}" if isinstance(data, Mapping) else "a template"
         keys = ("name", "version", "source", "question", "sentence", "levels")
         if not isinstance(data, Mapping) or set(data) != set(keys):
             raise ValueError(f"{where} must be a mapping with exactly {', '.join(keys)}")
@@ -83,11 +83,11 @@ class ZeroShotRater:
 
     Args:
         model, pretrained, device, dtype, batch_size, threads: as `Embedder` takes them.
-        probe: as its YAML file reads.
+        template: as its YAML file reads.
         targets: labels.
 
     Raises:
-        ValueError: a probe, target or encoder that cannot be used.
+        ValueError: a template, target or encoder that cannot be used.
     """
 
     def __init__(
@@ -95,21 +95,21 @@ class ZeroShotRater:
         *,
         model: str,
         pretrained: str | None,
-        probe: Mapping[str, Any],
+        template: Mapping[str, Any],
         targets: Sequence[str],
         device: str = "auto",
         dtype: str = "auto",
         batch_size: int = 64,
         threads: int | None = None,
     ) -> None:
-        self.probe = ZeroShotTemplate.from_dict(probe)
+        self.template = ZeroShotTemplate.from_dict(template)
         self.targets = tuple(targets)
         self._embedder = Embedder(
             model=model, pretrained=pretrained, device=device, dtype=dtype, batch_size=batch_size, threads=threads
         )
         self.rater = encoder_facts(model, pretrained=pretrained).encoder
-        texts = self._embedder.embed_texts(self.probe.sentences(self.targets))
-        self._texts = texts.reshape(len(self.targets), len(self.probe.levels), -1)  # [targets, levels, dim]
+        texts = self._embedder.embed_texts(self.template.sentences(self.targets))
+        self._texts = texts.reshape(len(self.targets), len(self.template.levels), -1)  # [targets, levels, dim]
         self._scale = self._embedder.logit_scale
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -142,7 +142,7 @@ class ZeroShotRater:
         return rating_table(rows)
 
     def _rated(self, cosines: np.ndarray) -> dict[str, Any]:
-        levels = self.probe.levels
+        levels = self.template.levels
         nearest = levels[int(cosines.argmax())]
         row: dict[str, Any] = {
             "value": nearest.value,
@@ -162,8 +162,8 @@ class ZeroShotRater:
         return {
             "item_id": item,
             "target": target,
-            "rubric": self.probe.name,
-            "question": self.probe.question,
+            "rubric": self.template.name,
+            "question": self.template.question,
             "rater": self.rater,
             "condition": "",
             "method": METHOD,

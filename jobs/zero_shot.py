@@ -7,6 +7,7 @@ refused), or of images, which are then encoded on the way.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from jobs.corpora.embeddings import Made, check_alike, made_by
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.targets import read_targets
+from jobs.judging.template_file import read_template
 from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, read_pictures
 from jobs.runtime import cli, exclusions, lifecycle
@@ -41,7 +43,7 @@ class ZeroShotConfig(Common):
 
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
-    probe: dict[str, Any] = field(default_factory=dict)  # the sentences of each level
+    template: str = "culture_relevance"  # sentences: a file of conf/zero_shot_template, or a .yaml file of yours
     targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
 
 
@@ -51,8 +53,9 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
 
     targets = list(read_targets(cfg.targets) or ())
+    sentences = read_template(cfg.template)
     try:
-        probe = ZeroShotTemplate.from_dict(cfg.probe)
+        template = ZeroShotTemplate.from_dict(sentences)
         check_targets(targets)
     except ValueError as error:
         raise InputError(f"zero_shot: {first_line(error)}") from error
@@ -66,7 +69,7 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         here = Made(facts.encoder, facts.preprocessing, facts.dim)
         check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", here))
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = _plan(cfg, probe, targets, source, excluded)
+    plan = _plan(cfg, template, sentences, targets=targets, source=source, excluded=excluded)
     from_images = source.name == "images"
     pools = ["decode", "embed"] if from_images else ["embed"]
     note = f"rates {source.rows * len(targets):,} ({source.rows:,} x {len(targets)})"
@@ -78,7 +81,7 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
     model = {"model": cfg.embedder.checkpoint, "pretrained": cfg.embedder.pretrained}
     rate = {
         **model,
-        "probe": cfg.probe,
+        "template": sentences,
         "targets": targets,
         "device": cfg.embedder.device,
         "dtype": cfg.embedder.dtype,
@@ -102,11 +105,17 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
 
 
 def _plan(
-    cfg: ZeroShotConfig, probe: "ZeroShotTemplate", targets: list[str], source: TableSource, excluded: Exclusions
+    cfg: ZeroShotConfig,
+    template: "ZeroShotTemplate",
+    sentences: Mapping[str, Any],
+    *,
+    targets: list[str],
+    source: TableSource,
+    excluded: Exclusions,
 ) -> TablePlan:
     facts = encoder_facts(cfg.embedder)
-    levels = [(level.value, level.phrase, level.score) for level in probe.levels]
-    kept = kept_rubric.of_levels(probe.name, probe.question, probe.sentence, levels, cfg.probe)
+    levels = [(level.value, level.phrase, level.score) for level in template.levels]
+    kept = kept_rubric.of_levels(template.name, template.question, template.sentence, levels, sentences)
     return TablePlan(
         out=cfg.out,
         table="ratings",
@@ -114,7 +123,7 @@ def _plan(
             "encoder": facts.encoder,
             "preprocessing": facts.preprocessing,
             "dtype": cfg.embedder.dtype,
-            "probe": {"name": probe.name, "hash": content_id(repr(probe))},
+            "template": {"name": template.name, "hash": content_id(repr(template))},
             "targets": content_id(*targets),
             "input": source.identity,
             **exclusions.identity(excluded),

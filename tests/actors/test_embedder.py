@@ -184,12 +184,12 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
 def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     small = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=4)
     encode = small._tower.pictures
-    asked, room = [], [2]
+    asked, capacity = [], [2]
 
     def narrow(tensor):
         asked.append(len(tensor))
-        if len(tensor) > room[0]:
-            raise torch.OutOfMemoryError("no room")
+        if len(tensor) > capacity[0]:
+            raise torch.OutOfMemoryError("out of memory")
         return encode(tensor)
 
     monkeypatch.setattr(small._tower, "pictures", narrow)
@@ -201,7 +201,7 @@ def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     monkeypatch.undo()
     whole = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=2)(decoder(images(*data)))
     assert [v.tobytes() for v in vectors(out)] == [v.tobytes() for v in vectors(whole)]
-    room[0] = 1
+    capacity[0] = 1
     monkeypatch.setattr(small._tower, "pictures", narrow)
     with pytest.raises(torch.OutOfMemoryError):
         small(decoder(images(*data)))

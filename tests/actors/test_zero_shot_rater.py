@@ -1,6 +1,5 @@
 """The nearest of a few sentences, with the encoder's own temperature."""
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ TARGETS = ["Japan", "Brazil", "Northern Africa"]
 
 
 @pytest.fixture(scope="module")
-def probe() -> dict[str, Any]:
-    return yaml.safe_load((CONF / "probe" / "culture_relevance.yaml").read_text(encoding="utf-8"))
+def template() -> dict[str, Any]:
+    return yaml.safe_load((CONF / "zero_shot_template" / "culture_relevance.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def rater(probe: dict[str, Any]) -> ZeroShotRater:
-    return ZeroShotRater(**MODEL, probe=probe, targets=TARGETS, device="cpu", threads=1)
+def rater(template: dict[str, Any]) -> ZeroShotRater:
+    return ZeroShotRater(**MODEL, template=template, targets=TARGETS, device="cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +40,14 @@ def decoded() -> pa.Table:
     return PictureDecoder(**MODEL)(batch)
 
 
-def test_the_nearest_sentence_wins(rater: ZeroShotRater, probe: dict[str, Any], decoded: pa.Table) -> None:
+def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any], decoded: pa.Table) -> None:
     import torch
 
     ratings = conform(rater(decoded), table("ratings"))
     assert ratings.num_rows == 9
     embedder = Embedder(**MODEL, device="cpu", threads=1)
     vectors = embedder(decoded)
-    texts = embedder.embed_texts(ZeroShotTemplate.from_dict(probe).sentences(TARGETS)).reshape(3, 5, -1)
+    texts = embedder.embed_texts(ZeroShotTemplate.from_dict(template).sentences(TARGETS)).reshape(3, 5, -1)
     # SigLIP's logit scale is stored as a logarithm (Zhai et al. 2023)
     stored: Any = embedder._tower
     scale = float(np.exp(stored._model.logit_scale.item()))
@@ -83,8 +82,8 @@ def test_an_encoder_without_temperature_gives_no_probabilities(
     assert row["value"]
 
 
-def test_the_papers_levels(probe: dict[str, Any]) -> None:
-    sentences = ZeroShotTemplate.from_dict(probe).sentences(["Japan"])
+def test_the_papers_levels(template: dict[str, Any]) -> None:
+    sentences = ZeroShotTemplate.from_dict(template).sentences(["Japan"])
     assert [
         level in sentence
         for level, sentence in zip(
@@ -109,9 +108,9 @@ def test_the_papers_levels(probe: dict[str, Any]) -> None:
         ({"other": 1}, "exactly name"),
     ],
 )
-def test_wrong_probes_are_refused(probe: dict[str, Any], change: dict[str, Any], message: str) -> None:
+def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ZeroShotTemplate.from_dict(probe | change)
+        ZeroShotTemplate.from_dict(template | change)
 
 
 def test_wrong_targets_are_refused() -> None:
@@ -124,7 +123,6 @@ def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
     from jobs.errors import InputError
     from jobs.store.run import TablePlan, open_run
 
-    probe_job = importlib.import_module("jobs.zero_shot")
     metadata = {"encoder": "ViT-B-32@openai", "preprocessing": "x"}
     run = open_run(
         TablePlan(str(tmp_path / "e"), "embeddings", {}, [], {}, metadata, derived=False, dim=64),
@@ -145,4 +143,3 @@ def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
             "zero_shot", [f"input={tmp_path / 'e'}", f"out={tmp_path / 'o'}", "embedder=local-tiny", "targets=[a]"]
         )
     assert not (tmp_path / "o").exists()
-    assert probe_job.JOB.name == "zero_shot"
