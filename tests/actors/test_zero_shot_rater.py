@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from actors.embedder import Embedder, PictureDecoder
+from actors.encoders.settings import EncoderSettings
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import CONF, png
 
-MODEL: dict[str, Any] = {"model": "local:siglip-tiny", "pretrained": None}
+MODEL = EncoderSettings("local:siglip-tiny", device="cpu")
 TARGETS = ["Japan", "Brazil", "Northern Africa"]
 
 
@@ -23,7 +24,7 @@ def template() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def rater(template: dict[str, Any]) -> ZeroShotRater:
-    return ZeroShotRater(**MODEL, template=template, targets=TARGETS, device="cpu", threads=1)
+    return ZeroShotRater(MODEL, template=template, targets=TARGETS, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def decoded() -> pa.Table:
             "error_message": pa.array([None] * 3, pa.string()),
         }
     )
-    return PictureDecoder(**MODEL)(batch)
+    return PictureDecoder(MODEL)(batch)
 
 
 def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any], decoded: pa.Table) -> None:
@@ -45,7 +46,7 @@ def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any
 
     ratings = conform(rater(decoded), table("ratings"))
     assert ratings.num_rows == 9
-    embedder = Embedder(**MODEL, device="cpu", threads=1)
+    embedder = Embedder(MODEL, threads=1)
     vectors = embedder(decoded)
     texts = embedder.embed_texts(ZeroShotTemplate.from_dict(template).sentences(TARGETS)).reshape(3, 5, -1)
     # SigLIP's logit scale is stored as a logarithm (Zhai et al. 2023)
@@ -67,7 +68,7 @@ def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any
 
 
 def test_vectors_and_pictures_are_rated_the_same(rater: ZeroShotRater, decoded: pa.Table) -> None:
-    vectors = Embedder(**MODEL, device="cpu", threads=1)(decoded)
+    vectors = Embedder(MODEL, threads=1)(decoded)
     assert rater(vectors).equals(rater(decoded))
     empty = vectors.slice(0, 1).set_column(2, "embedding", pa.array([None], vectors["embedding"].type))
     assert set(rater(empty)["error_kind"].to_pylist()) == {"no_vector"}
@@ -99,13 +100,16 @@ def test_the_papers_levels(template: dict[str, Any]) -> None:
     ("change", "message"),
     [
         ({"sentence": "{{ level }}"}, "must use level and target"),
-        ({"sentence": "{{ level"}, "not a template"),
+        ({"sentence": "{{ level"}, "not a Jinja2 template"),
         ({"sentence": "{{ level }} {{ target }} {{ ''.__class__ }} {{ x }}"}, "must use level and target"),
         ({"levels": [{"value": "1", "score": 1, "phrase": "a"}]}, "two levels or more"),
-        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]}, "twice"),
+        (
+            {"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]},
+            "the same value",
+        ),
         ({"levels": [{"value": "1", "score": "x", "phrase": "a"}]}, "finite number"),
         ({"levels": [{"value": "1"}]}, "value, score and phrase"),
-        ({"other": 1}, "exactly name"),
+        ({"other": 1}, "exactly the keys name"),
     ],
 )
 def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str, Any], message: str) -> None:
@@ -114,7 +118,7 @@ def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str,
 
 
 def test_wrong_targets_are_refused() -> None:
-    for targets, message in (([], "no targets"), (["a", " "], "is empty"), (["a", "b", "a"], "'a' stands twice")):
+    for targets, message in (([], "at least one"), (["a", " "], "is empty"), (["a", "b", "a"], "duplicate target 'a'")):
         with pytest.raises(ValueError, match=message):
             check_targets(targets)
 
