@@ -159,7 +159,7 @@ class Generator:
         temperature, top_p, max_tokens: see `Sampling`.
         seed: all samples' seeds derive from it, the item's id and the sample's number.
         refusals: rules by language (`actors.vlm.refusals`).
-        cache_gb: memory for caches; reckoned from what is free if None.
+        memory_budget_gb: memory for caches, in 10^9 bytes; half of what is free if None.
         group_rows: most rows at a time; None: what the memory allows.
         threads: of torch, on a CPU; torch's own choice if None.
 
@@ -182,7 +182,7 @@ class Generator:
         top_p: float = 1.0,
         max_tokens: int = 1024,
         seed: int = 0,
-        cache_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         group_rows: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -194,7 +194,7 @@ class Generator:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
         self.chat = ChatEncoder(processor)
-        self.engine = text_generator(loaded, self.chat, cache_gb=cache_gb, group_rows=group_rows)
+        self.engine = text_generator(loaded, self.chat, memory_budget_gb=memory_budget_gb, group_rows=group_rows)
         self.facts = model_facts(loaded, model=model, revision=revision)
         self.model, self.prompt, self.asked = self.facts.rater, prompt, asked
         self._items = 0
@@ -271,7 +271,7 @@ class Generator:
 
 
 def text_generator(
-    model: Any, chat: ChatEncoder, *, cache_gb: float | None = None, group_rows: int | None = None
+    model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
     """The engine for a loaded model: a text ends where the model's config says, or at its tokenizer's end."""
     ends = model.generation_config.eos_token_id
@@ -282,7 +282,7 @@ def text_generator(
         model,
         pad_id=pad_token(chat, model),
         ends=ends,
-        budget=None if cache_gb is None else int(cache_gb * 2**30),
+        budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
         group_rows=group_rows,
     )
 

@@ -53,7 +53,7 @@ class ReasoningJudge:
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`; never more
             than half of the positions that the model has, and less where picture, question and thought need them.
         max_pixels, min_pixels: as `actors.judge.Judge` takes them.
-        cache_gb, group_rows: as `actors.generator.Generator` takes them.
+        memory_budget_gb, group_rows: as `actors.generator.Generator` takes them.
         threads: of torch, on a CPU; torch's own choice if None.
 
     Raises:
@@ -79,7 +79,7 @@ class ReasoningJudge:
         empty_context: str = "answer",
         max_pixels: int | None = None,
         min_pixels: int | None = None,
-        cache_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         group_rows: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class ReasoningJudge:
         self.facts = model_facts(loaded, model=model, revision=revision)
         self.rater, self._items = self.facts.rater, 0
         self.chat = ChatEncoder(processor, bounds=bounds, config=loaded.config)
-        self.engine = text_generator(loaded, self.chat, cache_gb=cache_gb, group_rows=group_rows)
+        self.engine = text_generator(loaded, self.chat, memory_budget_gb=memory_budget_gb, group_rows=group_rows)
         self.scorer = ClosedSetScorer(loaded, processor, bounds=bounds)
         for question in self.rubric.questions:
             self.scorer.check_codes(question.codes)

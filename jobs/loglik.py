@@ -49,7 +49,7 @@ class LoglikConfig(AskingConfig):
     """Keys of `loglik`."""
 
     prompt: dict[str, Any] = field(default_factory=dict)  # what comes before the label
-    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
+    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/target_lists
     lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
     thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
     reference: str | None = None  # ratings to compare with, a table or a glob

@@ -28,12 +28,12 @@ class ThinkConfig(RubricConfig):
     top_p: float = 1.0  # share of the likeliest tokens that is drawn from
     max_tokens: int = 1024  # of a thought
     seed: int = 0  # every sample's own seed is derived from it
-    cache_gb: float | None = None  # memory for caches; null: half of what is free
+    memory_budget_gb: float | None = None  # memory for caches; null: half of what is free
     group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
 
 
 SAMPLING = ("samples", "temperature", "top_p", "max_tokens", "seed")
-LIMITS = ("max_context_tokens", "empty_context", "cache_gb", "group_rows")
+LIMITS = ("max_context_tokens", "empty_context", "memory_budget_gb", "group_rows")
 
 
 def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
@@ -80,7 +80,7 @@ def _checked(cfg: ThinkConfig) -> Checked:
 
     try:
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
-        settings.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
+        settings.check_positive(cfg, ["samples", "group_rows", "memory_budget_gb"])
         return rubric_job.checked(cfg)
     except InputError:
         raise

@@ -44,7 +44,7 @@ class ZeroShotConfig(Common):
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = MISSING
     template: str = "culture_relevance"  # sentences: a file of conf/zero_shot_template, or a .yaml file of yours
-    targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/labels
+    targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/target_lists
 
 
 @dataclass(frozen=True)

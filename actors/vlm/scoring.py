@@ -90,7 +90,7 @@ class ClosedSetScorer:
 
     Args:
         engine: cascade, batched, naive; `auto` takes the first of them that gives what `naive` gives.
-        budget_gb: memory for what passes at once; half of what is free if None.
+        memory_budget_gb: memory for what passes at once; half of what is free if None.
         bounds: of the pixels of a picture as the model sees it; the processor's own where not given.
 
     Raises:
@@ -103,7 +103,7 @@ class ClosedSetScorer:
         processor: Any,
         *,
         engine: str = "auto",
-        budget_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         bounds: PixelBounds = NO_BOUNDS,
     ) -> None:
         if engine not in ENGINES:
@@ -118,7 +118,7 @@ class ClosedSetScorer:
         self._chats.mine = self.chat
         self.engine = self._first_engine(engine)
         self._proven = engine != "auto"
-        self.budget = int((budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
+        self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
         self._halved = False
         self._answers: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
 

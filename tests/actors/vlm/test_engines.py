@@ -121,7 +121,7 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(forward, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
-    scorer = ClosedSetScorer(model, processor, engine="cascade", budget_gb=4e-4)
+    scorer = ClosedSetScorer(model, processor, engine="cascade", memory_budget_gb=4e-4)
     assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
     assert len(seen) > 1
     assert sum(seen) == 6

@@ -177,20 +177,20 @@ def test_an_item_about_which_nothing_is_said(one_thread: None, small: dict[str, 
 
 def test_noise_is_counted_beside_the_rows(one_thread: None, small: dict[str, Any]) -> None:
     """All rows again, each alone: float32 moves shares by less than 1e-4 and flips nothing here."""
-    noisy = Judge(model=MODEL, rubric=small, dtype="float32", noise=1)
+    noisy = Judge(model=MODEL, rubric=small, dtype="float32", rescore_fraction=1)
     given = batch([png(1), None, png(2)], status=["ok", "missing", "ok"])
     rows = noisy(given).to_pylist()
     tally = noisy.take_tally()
-    quiet = Judge(model=MODEL, rubric=small, dtype="float32", noise=0)
+    quiet = Judge(model=MODEL, rubric=small, dtype="float32", rescore_fraction=0)
     assert rows == quiet(given).to_pylist()
-    assert (tally["noise/scored again"], tally["noise/flips"]) == (4, 0)
-    differences = [float(name.partition("/")[2]) for name in tally if name.startswith("noise difference/")]
+    assert (tally["rescored/rows"], tally["rescored/changed answers"]) == (4, 0)
+    differences = [float(name.partition("/")[2]) for name in tally if name.startswith("rescored difference/")]
     assert 0 <= max(differences) < 1e-4
     assert tally["tokens/of whole prompts"] > tally["tokens/passed"] > 0
     (rater,) = [name for name in tally if name.startswith("rater/")]
     assert rater.startswith("rater/qwen2_5_vl||float32|cascade, transformers ")
     assert noisy.take_tally() == {}
-    assert not any(name.startswith("noise") for name in quiet.take_tally())
+    assert not any(name.startswith("rescored") for name in quiet.take_tally())
 
 
 def test_rows_for_noise_are_chosen_by_their_key() -> None:
@@ -260,7 +260,7 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
         ({"layout": "slow"}, "no layout 'slow'; it has paper, fast"),
         ({"max_context_tokens": 0}, "max_context_tokens=0: at least 1"),
         ({"empty_context": "guess"}, "empty_context=guess: one of answer, skip"),
-        ({"noise": 2}, "noise is 2"),
+        ({"rescore_fraction": 2}, "rescore_fraction=2"),
         ({"engine": "fast"}, "engine 'fast' is not one of auto"),
     ],
 )
