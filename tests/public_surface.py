@@ -150,7 +150,7 @@ KEYS = {
         device: str
         faiss.out: str | None
         faiss.factory: str
-        faiss.probe: int
+        faiss.nprobe: int
     """,
     "link": """
         common
@@ -252,7 +252,7 @@ KEYS = {
         embedder.pretrained: str | None
         embedder.device: str
         embedder.dtype: str
-        probe: dict[str, typing.Any]
+        template: str
         targets: Any
     """,
     "generate": """

@@ -267,7 +267,7 @@ def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.C
 @pytest.mark.torture
 @pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
 def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """generate with a retry, loglik with a reference, probe from pictures, think: each over the same pictures."""
+    """generate with a retry, loglik with a reference, zero_shot from pictures, think: each over the same pictures."""
     common = [f"input={tables / 'images'}", "model=local-tiny"]
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
     cli.execute("generate", command)
@@ -304,13 +304,13 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
     assert {entry["setting"] for entry in sweep} == {
         f"lambda={weight},T={cap}" for weight in (0, 1) for cap in ("-inf", "-20")
     }
-    probe: Any = cli.execute(
+    zero_shot: Any = cli.execute(
         "zero_shot",
-        [common[0], f"out={tables / 'probe'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
+        [common[0], f"out={tables / 'zero_shot'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
     )
-    assert probe["counts"]["status"] == {"ok": 4, "missing": 2}
+    assert zero_shot["counts"]["status"] == {"ok": 4, "missing": 2}
     encoder = ("local:siglip-tiny", "auto", None)
-    assert kept_in(str(tables / "probe"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
+    assert kept_in(str(tables / "zero_shot"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
     think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
     assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
     assert kept_in(str(tables / "think")) == ("century_labels", (1.0, 5.0), "sensitive", *model)
