@@ -9,8 +9,6 @@ for a query with several. Accuracy and recall at k, mean reciprocal rank, with b
 `gold` too, if `by` names one. What is asked is every query of `gold`: one without a list lowers the coverage.
 """
 
-import csv
-import io
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from omegaconf import MISSING
 
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
-from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small
 
@@ -51,6 +49,7 @@ class EvaluateConfig:
     columns: GoldColumns = field(default_factory=GoldColumns)
     by: str | None = None  # a column of gold: the figures of each of its values, too
     at: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # k of accuracy and recall
+    encoding: str | None = None  # of gold; null: by its byte-order mark, else UTF-8
     seed: int = 0  # of the bootstrap
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
@@ -73,7 +72,7 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
-    gold = read_gold(cfg.gold, cfg.columns, cfg.by)
+    gold = read_gold(cfg.gold, cfg.columns, cfg.by, cfg.encoding)
     gold = Gold({query: of for query, of in gold.right.items() if not barred.hit(query)}, gold.group)
     found = right_ranks(source, gold.right)
     if not found:
@@ -100,36 +99,23 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     )
 
 
-def read_gold(uri: str, columns: GoldColumns, by: str | None) -> Gold:
+def read_gold(uri: str, columns: GoldColumns, by: str | None, encoding: str | None = None) -> Gold:
     """What is right.
 
     Raises:
         InputError: no such file or column, an empty file, a row without query or answer, or a query in two groups.
     """
-    (file,) = locations.find(uri)[:1]
-    try:
-        text = locations.read_bytes(file.uri).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
-    separator = "\t" if uri.lower().endswith(".tsv") else ","
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    dialect = delimited.read_dialect(uri, encoding=encoding)
     gold = Gold(defaultdict(set), {})
-    try:
-        wanted = [columns.query, columns.answer, *([by] if by else [])]
-        if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
-            raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(rows.fieldnames or ())}")
-        if repeated := [name for name in wanted if (rows.fieldnames or []).count(name) > 1]:
-            raise InputError(f"{uri}: more than one column {', '.join(repeated)}; rename them")
-        for row in rows:
-            query, answer, *groups = ((row[name] or "").strip() for name in wanted)
-            if not query or not answer:
-                raise InputError(f"{uri} line {rows.line_num}: {columns.answer if query else columns.query} is empty")
-            gold.right[query].add(answer)
-            for group in groups:
-                if gold.group.setdefault(query, group) != group:
-                    raise InputError(f"{uri}: {query} is in two groups of {by}, {gold.group[query]} and {group}")
-    except csv.Error as error:
-        raise InputError(f"{uri} line {rows.line_num}: {error}") from error
+    wanted = [columns.query, columns.answer, *([by] if by else [])]
+    for line, row in delimited.records(uri, dialect, wanted):
+        query, answer, *groups = (row[name].strip() for name in wanted)
+        if not query or not answer:
+            raise InputError(f"{uri}: line {line}: column {columns.answer if query else columns.query} is empty")
+        gold.right[query].add(answer)
+        for group in groups:
+            if gold.group.setdefault(query, group) != group:
+                raise InputError(f"{uri}: {query} is in two groups of {by}, {gold.group[query]} and {group}")
     if not gold.right:
         raise InputError(f"{uri}: no row in it")
     return gold

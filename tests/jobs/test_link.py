@@ -221,10 +221,10 @@ def test_neighbours_that_the_knowledge_base_lacks_are_counted(
 @pytest.mark.parametrize(
     ("gold", "said"),
     [
-        ("q1\nq2,b,x\n", "line 2: node_id is empty"),
-        ("q1,a,x\n ,b,x\n", "line 3: image_id is empty"),
-        ('q1,"a,x\n', "unexpected end of data"),
-        ("q1,a,x\nq1,b\n", "q1 is in two groups of kind, x and "),
+        ("q1,,\nq2,b,x\n", "line 2: column node_id is empty"),
+        ("q1,a,x\n ,b,x\n", "line 3: column image_id is empty"),
+        ('q1,"a,x\n', "line 2: column node_id: a quote"),
+        ("q1,a,x\nq1,b,\n", "q1 is in two groups of kind, x and "),
     ],
 )
 def test_gold_that_is_broken_is_told_by_its_line(
