@@ -1,9 +1,9 @@
 """Read delimited text (CSV, TSV) as people's programs write it: the one reader of all files that people hand in.
 
-`read_dialect` finds out how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32, or
-the one that is named), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names of
-its columns. Then `rows` reads row by row and passes what is not a row to a callback; `records` raises at the first such
-row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All agree on what a row is:
+`read_dialect` finds out how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32,
+or the one that is named), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names
+of its columns. Then `rows` reads row by row and passes what is not a row to a callback; `records` raises at the first
+such row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All agree on what a row is:
 
 - it has as many fields as the header, without NUL characters or bytes outside the file's encoding;
 - fields in quotes may contain delimiters and line breaks;

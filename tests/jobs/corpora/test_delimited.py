@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
 from jobs.annotation.participants import read_raters
 from jobs.choose import COLUMNS as CHOOSE_COLUMNS
@@ -20,7 +21,6 @@ from jobs.corpora import delimited, delimited_batches, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
-from jobs.evaluate import GoldColumns, read_gold
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
 
@@ -70,7 +70,7 @@ def knowledge_base(uri: str, encoding: str | None) -> Pairs:
 
 
 def evaluate(uri: str, encoding: str | None) -> Pairs:
-    gold = read_gold(uri, GoldColumns(query="a", answer="b"), None, encoding)
+    gold = read_gold(uri, GoldColumns(query="a", answer="b"), None, encoding=encoding)
     return [(query, answer) for query, answers in gold.right.items() for answer in answers]
 
 
