@@ -92,7 +92,7 @@ KEYS = {
         input: str | None
         width: int | None
         verify_only: bool
-        unit_rows: int
+        unit_rows: int | None
     """,
     "embed": """
         common
