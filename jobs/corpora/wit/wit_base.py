@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.titles import TitleMatcher
-from jobs.corpora.wit.reader import MatchedRow
+from jobs.corpora.corpus import MatchedRow
 from jobs.errors import InputError
 from jobs.sources import repeats
 from jobs.store import locations
