@@ -89,7 +89,13 @@ def test_an_unknown_aggregation_is_refused() -> None:
         by_similarity(QUERY, TEXTS, 1, aggregation="worst")
 
 
-SETTINGS: dict[str, Any] = {"method": "lemma_vision", "k": 20, "nearest": 20, "lemma_aggregation": "mean", "language": "en"}
+SETTINGS: dict[str, Any] = {
+    "method": "lemma_vision",
+    "k": 20,
+    "nearest": 20,
+    "lemma_aggregation": "mean",
+    "language": "en",
+}
 
 
 def test_settings_that_are_not_allowed_are_named() -> None:
