@@ -16,7 +16,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from actors.titles import MATCHES
-from jobs.corpora.registry import CORPORA
 from jobs.corpora.terms import FoldConfig, TermsConfig, fingerprint, fold_of, pack, read_terms
 from jobs.corpora.wit.reader import WitConfig
 from jobs.errors import InputError
@@ -26,7 +25,7 @@ from jobs.runtime.console import say
 from jobs.store.locations import Object
 from jobs.store.run import TablePlan
 from jobs.store.units import unit_of_file
-from jobs.workers.mine import MineUnit
+from jobs.workers.mine import CORPORA, MineUnit
 
 HEADER_THREADS = 16
 LETTERS_SHOWN = 20

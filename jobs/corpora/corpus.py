@@ -1,4 +1,4 @@
-"""What `mine` requires of a corpus: a module with the functions of `Corpus`; `registry` lists them."""
+"""What `mine` requires of a corpus: a module with the functions of `Corpus` (`jobs.workers.mine.CORPORA`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

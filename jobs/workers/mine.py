@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from actors.titles import Fold, TitleMatcher
-from jobs.corpora.corpus import MatchedRow
-from jobs.corpora.registry import CORPORA
+from jobs.corpora.corpus import Corpus, MatchedRow
 from jobs.corpora.terms import unpack
+from jobs.corpora.wit import reader, wit_base
 from jobs.corpora.wit.reader import split_of
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
@@ -19,6 +19,7 @@ from jobs.store import locations
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES, WIT_COLUMNS
 
+CORPORA: Mapping[str, Corpus] = {"wit": reader, "wit_base": wit_base}  # by corpus.name
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
 TERMS_COUNTED = 1000  # terms with counts in a unit's footer, the most frequent ones
 
