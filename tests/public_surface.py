@@ -33,6 +33,7 @@ KEYS = {
         corpus.language: str | None
         terms.path: str
         terms.column: str | None
+        terms.encoding: str | None
         terms.source: str | None
         match: str
         fold.case: str
@@ -114,6 +115,7 @@ KEYS = {
         knowledge_base.columns.article: str | None
         knowledge_base.columns.images: str | None
         knowledge_base.separator: str | None
+        knowledge_base.encoding: str | None
         knowledge_base.window_words: int
         knowledge_base.overlap_words: int
         knowledge_base.windows: int | None
@@ -184,6 +186,7 @@ KEYS = {
         prompts: str | None
         images: str | None
         chosen: str | None
+        encoding: str | None
         exclusions: str | None
     """,
     "tric_rank": """
@@ -386,6 +389,7 @@ KEYS = {
         show_columns: list[str]
         tool: str
         raters: str
+        raters_encoding: str | None
         group: str | None
         per_item: int | None
         per_group: int | None
