@@ -160,12 +160,12 @@ KEYS = {
         kb.path: str
         kb.vectors: str | None
         kb.images: str | None
-        kb.hold_gb: float
+        kb.memory_budget_gb: float
         method: str
         pictures: str | None
         k: int
         nearest: int
-        several: str
+        lemma_aggregation: str
         language: str
         contaminated: str
         images: str | None
