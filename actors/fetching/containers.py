@@ -100,9 +100,8 @@ def tiff_directory_ends_early(data: bytes) -> bool:
     """
     order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
     big = int.from_bytes(data[2:4], order) == BIG_TIFF
-    offset, count, entry = (
-        (8, 8, 20) if big else (4, 2, 12)
-    )  # position of its offset; sizes of its count and of an entry
+    # Position of the directory's offset, and the sizes of its count and of an entry.
+    offset, count, entry = (8, 8, 20) if big else (4, 2, 12)
     start = int.from_bytes(data[offset : offset + (8 if big else 4)], order)
     entries = int.from_bytes(data[start : start + count], order)
     return start + count + entries * entry > len(data)

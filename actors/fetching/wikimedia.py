@@ -130,9 +130,8 @@ class WikimediaFile:
             return "{width}px-", ""
         if extension in _SOUND:
             raise NoThumbnailError("audio")
-        raise NoThumbnailError(
-            f"files {f'of type .{extension}' if extension else 'without extension'} have no thumbnails"
-        )
+        kind = f"of type .{extension}" if extension else "without extension"
+        raise NoThumbnailError(f"files {kind} have no thumbnails")
 
 
 def parse(url: str) -> WikimediaFile:
