@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.status import Status
 from actors.vlm.parsing import Parsed, parse_answers
 from actors.vlm.ratings import rating_table
@@ -24,6 +25,9 @@ class AnswerReader:
     Raises:
         ValueError: a rubric that cannot be used, or one about targets, which one answer a question cannot hold.
     """
+
+    INPUTS = schemas.WRITTEN_ANSWERS
+    OUTPUTS = schemas.RATINGS
 
     def __init__(self, *, rubric: Mapping[str, Any]) -> None:
         self.rubric = Rubric.from_dict(rubric)

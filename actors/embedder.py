@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from actors import schemas
 from actors.devices import find_device, find_dtype
 from actors.encoders.towers import find_geometry, load_tower
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
@@ -17,21 +18,14 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _END = ("status", "error_kind", "error_message")
-_DECODED = pa.schema(
-    {
-        "item_id": pa.string(),
-        "kind": pa.string(),
-        "pixels": pa.large_binary(),
-        "status": pa.string(),
-        "error_kind": pa.string(),
-        "error_message": pa.string(),
-    }
-)
 log = logging.getLogger(__name__)
 
 
 class PictureDecoder:
     """Decode pictures and bring them to the model's input size; runs on CPUs and loads no weights."""
+
+    INPUTS = schemas.ENCODED_PICTURES
+    OUTPUTS = schemas.DECODED_PICTURES
 
     def __init__(self, *, model: str, pretrained: str | None, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
         """Prepare the geometric part of the model's own preprocessing.
@@ -63,7 +57,7 @@ class PictureDecoder:
             kinds.append(kind)
             messages.append(message)
         columns = [batch["image_id"].cast(pa.string()), ["image"] * len(pixels), pixels, statuses, kinds, messages]
-        return pa.table(dict(zip(_DECODED.names, columns, strict=True)), schema=_DECODED)
+        return pa.table(dict(zip(self.OUTPUTS.names, columns, strict=True)), schema=self.OUTPUTS)
 
     def _row(
         self, data: pa.LargeBinaryScalar, status: str, kind: str | None, message: str | None
@@ -92,6 +86,8 @@ class PictureDecoder:
 
 class Embedder:
     """Encode what `PictureDecoder` made, and texts."""
+
+    INPUTS = schemas.DECODED_PICTURES
 
     def __init__(
         self,
@@ -128,6 +124,11 @@ class Embedder:
         self._batch_size = batch_size
         self._halved = False
         self.dim = self._tower.dim
+
+    @property
+    def OUTPUTS(self) -> pa.Schema:  # noqa: N802
+        """The table `embeddings` with vectors as long as the model's."""
+        return schemas.embeddings(self.dim)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of pictures.
@@ -235,9 +236,16 @@ class Embedder:
 class TextEmbedder:
     """Encode texts with an encoder's text tower; takes what `Embedder` takes."""
 
+    INPUTS = schemas.TEXTS
+
     def __init__(self, **settings: Any) -> None:
         self._embedder = Embedder(**settings)
         self.dim = self._embedder.dim
+
+    @property
+    def OUTPUTS(self) -> pa.Schema:  # noqa: N802
+        """The table `embeddings` with vectors as long as the model's."""
+        return schemas.embeddings(self.dim)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of texts.

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from actors import schemas
 from actors.errors import first_line
 from actors.fetching.decoders import Decoders
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
@@ -16,31 +17,12 @@ from actors.status import Status
 DEFAULT_MAX_BYTES = 64 * 2**20
 _NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how a byte of such a name is written in a path
 
-_SCHEMA = pa.schema(
-    {
-        "image_id": pa.string(),
-        "rendition": pa.string(),
-        "bytes": pa.large_binary(),
-        "format": pa.string(),
-        "width": pa.int32(),
-        "height": pa.int32(),
-        "sha256": pa.string(),
-        "phash": pa.string(),
-        "source_url": pa.string(),
-        "final_url": pa.string(),
-        "author": pa.string(),
-        "licence": pa.string(),
-        "http_status": pa.int32(),
-        "attempts": pa.int32(),
-        "status": pa.string(),
-        "error_kind": pa.string(),
-        "error_message": pa.string(),
-    }
-)
-
 
 class FolderFetcher:
     """Turn paths into rows of the table `images`."""
+
+    INPUTS = schemas.PICTURE_PATHS
+    OUTPUTS = schemas.IMAGES
 
     def __init__(
         self,
@@ -85,7 +67,7 @@ class FolderFetcher:
             file); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a
             kind of `actors.fetching.decoders.Decoders.decode`. `attempts` is 0 where there was no path to read, else 1.
         """
-        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=_SCHEMA)
+        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=self.OUTPUTS)
 
     async def _rows(self, batch: pa.Table) -> list[dict[str, Any]]:
         reading = asyncio.Semaphore(2 * self._decoders.processes)  # so many files are in memory undecoded

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from actors import schemas
 from actors.errors import first_line
 from actors.folder_fetcher import DEFAULT_MAX_BYTES
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
@@ -14,13 +15,6 @@ from actors.status import Status
 
 ROWS_AT_A_TIME = 32  # pictures of a row group that are held at once
 BUFFER = 4 << 20  # bytes of the column read ahead; without a bound a whole column chunk is
-TEXTS = "image_id rendition format sha256 phash source_url final_url author licence".split()
-NUMBERS = "width height http_status attempts".split()
-SCHEMA = pa.schema(
-    {name: pa.string() for name in (*TEXTS, "status", "error_kind", "error_message")}
-    | {name: pa.int32() for name in NUMBERS}
-    | {"bytes": pa.large_binary()}
-)
 
 
 class ParquetPictures:
@@ -33,6 +27,9 @@ class ParquetPictures:
         max_bytes: a larger picture becomes an error row.
         max_pixels: width x height allowed.
     """
+
+    INPUTS = schemas.PICTURE_ROWS
+    OUTPUTS = schemas.IMAGES
 
     def __init__(
         self,
@@ -78,7 +75,7 @@ class ParquetPictures:
                 failed = _failed(Status.ERROR, "unreadable", f"row group {group} of the file cannot be read ({said})")
                 for number in rows:
                     made.setdefault((path, group, number), failed)
-        return pa.Table.from_pylist([self._row(row, made) for row in asked], schema=SCHEMA)
+        return pa.Table.from_pylist([self._row(row, made) for row in asked], schema=self.OUTPUTS)
 
     def _row(self, row: dict[str, Any], made: dict[tuple[str, int, int], dict[str, Any]]) -> dict[str, Any]:
         own = {"image_id": row["image_id"], "rendition": self._rendition, "source_url": row["source_url"]}

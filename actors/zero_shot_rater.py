@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from actors import schemas
 from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
 from actors.status import Status
@@ -89,6 +90,9 @@ class ZeroShotRater:
     Raises:
         ValueError: a probe, target or encoder that cannot be used.
     """
+
+    INPUTS = schemas.RATED_ITEMS  # and `embedding`, or `pixels` as of DECODED_PICTURES
+    OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,

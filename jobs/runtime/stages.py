@@ -30,6 +30,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import exclusions
 from jobs.runtime import resources as res
 from jobs.runtime.progress import Progress, Reporter, StageProgress
+from jobs.runtime.stage_contract import StageActor, check_inputs, check_outputs
 from jobs.store import faults
 from jobs.store.compact_list import CompactList
 from jobs.store.reading import read_unit
@@ -57,6 +58,11 @@ class Stage:
     actor: type
     kwargs: dict[str, Any]
     rows_out: int | Callable[[pa.Table], list[int]] = 1
+
+    @property
+    def name(self) -> str:
+        """The actor's class, which is what messages and Ray's operators call the stage."""
+        return self.actor.__name__
 
     def made_of(self, rows: pa.Table) -> list[int]:
         """How many rows it makes of each of `rows`."""
@@ -178,7 +184,7 @@ def _pool(
 
 def _runner(stage: Stage, base: type) -> type:
     """`base` under the actor's own name, which is what Ray calls the operator."""
-    return type(stage.actor.__name__, (base,), {"__module__": __name__})
+    return type(stage.name, (base,), {"__module__": __name__})
 
 
 class _StageRunner:
@@ -190,18 +196,20 @@ class _StageRunner:
             # Ray sets OMP_NUM_THREADS to the logical CPUs asked for, which say nothing about the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
-        self._actor = stage.actor(**kwargs)
+        self._actor: StageActor = stage.actor(**kwargs)
         self._report = Reporter(board, stage.pool)
         if hasattr(self._actor, "report_tokens"):
             self._actor.report_tokens(lambda tokens: self._report.add(0, tokens=tokens))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         given = batch.drop_columns([name for name in (*OF_UNIT, TALLY) if name in batch.column_names])
+        check_inputs(self._stage.name, given.schema, self._actor.INPUTS)
         counts = self._stage.made_of(given)
         made: pa.Table = self._actor(given)
+        check_outputs(self._stage.name, made.schema, self._actor.OUTPUTS)
         if made.num_rows != sum(counts):
             asked = f"{counts[0]} each" if len(set(counts)) == 1 else f"{sum(counts)}"
-            raise RunError(f"{self._stage.actor.__name__} made {made.num_rows} rows of {batch.num_rows}, not {asked}")
+            raise RunError(f"{self._stage.name} made {made.num_rows} rows of {batch.num_rows}, not {asked}")
         for column in OF_UNIT:
             values = batch[column].combine_chunks()
             if made.num_rows != batch.num_rows or set(counts) != {1}:

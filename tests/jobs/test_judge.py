@@ -132,6 +132,8 @@ def test_tallies_of_an_earlier_stage_stay_with_its_unit() -> None:
     """A stage that makes two rows of one, behind one that counted."""
 
     class Twice:
+        INPUTS = OUTPUTS = pa.schema({"a": pa.int64()})
+
         def take_tally(self) -> dict[str, int]:
             return {"tokens/passed": 7}
 

@@ -88,7 +88,10 @@ BAD = {
         ["fetch", "source.path={f}/terms.csv", "input={f}/matches", "out={f}/out"],
         "source.path={f}/terms.csv: a file; with input= it is the folder",
     ),
-    "a page of others": (["analyze", "input={f}/raters.csv", "out={f}/page"], "out={f}/page: has a file index.html that this job did not write"),
+    "a page of others": (
+        ["analyze", "input={f}/raters.csv", "out={f}/page"],
+        "out={f}/page: has a file index.html that this job did not write",
+    ),
     "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),
     "labels that are no text": (
         ["judge", "input={f}/matches", "model=local-tiny", "targets={f}/binary", "out={f}/out"],

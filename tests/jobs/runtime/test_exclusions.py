@@ -140,7 +140,11 @@ def test_any_entry_matches_itself(text: str, start: str) -> None:
 
 
 ENCODED = st.sampled_from([f"%{byte:02X}" for byte in range(256)])
-LETTERS = st.sampled_from(string.ascii_letters + string.digits + "._~-!' ") | ENCODED | st.characters(exclude_categories=["Cs"]).map(quote)
+LETTERS = (
+    st.sampled_from(string.ascii_letters + string.digits + "._~-!' ")
+    | ENCODED
+    | st.characters(exclude_categories=["Cs"]).map(quote)
+)
 
 
 @given(st.lists(LETTERS, min_size=1, max_size=8).map("".join), st.sampled_from(["https", "http"]))

@@ -17,6 +17,7 @@ import pytest
 import ray
 from ray.data import DataContext
 
+from actors import schemas
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, progress, ray_session, stages
 from jobs.runtime.config import RayConfig
@@ -28,16 +29,17 @@ from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
-from jobs.tables import TABLES
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
-SCHEMA = TABLES["images"].schema()
+NUMBERED = pa.schema({"item": pa.string(), "number": pa.int32()})
 HALF_SECONDS = 12  # that a quiet unit takes
 LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
 
 class Double:
     """First stage: twice the number; keeps a file a call that names the items it was given."""
+
+    INPUTS = OUTPUTS = NUMBERED
 
     def __init__(self, *, log: str) -> None:
         self._log = Path(log)
@@ -49,6 +51,9 @@ class Double:
 
 class Finish:
     """Second stage: rows of `images`. `faults` says what befalls an item."""
+
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
 
     def __init__(self, *, faults: dict[str, str], copies: int = 1, note: str = "", weights: str = "") -> None:
         if weights:
@@ -66,7 +71,7 @@ class Finish:
             for item, number in zip(batch["item"].to_pylist(), batch["number"].to_pylist(), strict=True)
             for copy in range(self._copies)
         ]
-        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=SCHEMA)
+        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=schemas.IMAGES)
 
     def _row(self, item: str, number: int, copy: int) -> dict[str, Any]:
         failed = self._faults.get(item) == "error"
@@ -113,6 +118,9 @@ class Gathered:
 class GatheredRows:
     """The same as a stage of a stream."""
 
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
+
     def __init__(self, *, log: str, enough: int) -> None:
         self._log, self._enough = Path(log), enough
         self._finish = Finish(faults={})
@@ -132,6 +140,9 @@ def gather(log: Path, enough: int) -> None:
 
 class Writing:
     """A stage of a stream that takes seconds for its first row and tells of tokens meanwhile."""
+
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
 
     def __init__(self) -> None:
         self._finish = Finish(faults={})
