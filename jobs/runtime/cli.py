@@ -83,7 +83,7 @@ def _main(name: str, arguments: list[str]) -> None:
     elif "--version" in arguments:
         say(version())
     elif "--cfg" in arguments:
-        say(config.shown(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
+        say(config.as_yaml(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
     elif dashed := [a for a in arguments if a.startswith("-")]:
         raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
     else:

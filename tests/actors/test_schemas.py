@@ -17,7 +17,8 @@ def stage_classes() -> Iterator[type]:
     for name in MODULES:
         module = importlib.import_module(f"actors.{name}")
         for _, kind in inspect.getmembers(module, inspect.isclass):
-            if kind.__module__ == module.__name__ and "__call__" in vars(kind):
+            call = vars(kind).get("__call__")
+            if kind.__module__ == module.__name__ and call and "batch" in inspect.signature(call).parameters:
                 yield kind
 
 

@@ -21,8 +21,9 @@ from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.targets import ratings_of, read_targets, rows_of_items
 from jobs.runtime import cli
-from jobs.runtime.config import CONF
-from jobs.runtime.stages import ASKED, EXCLUDED, TALLY, TASK, Stage, _StageRunner, _tallies
+from jobs.runtime.config_files import CONF
+from jobs.runtime.stage_contract import Stage
+from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TALLY, TASK, StageRunner, sum_tallies
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
@@ -142,18 +143,20 @@ def test_tallies_of_an_earlier_stage_stay_with_its_unit() -> None:
 
     kind = pa.map_(pa.string(), pa.int64())
     shown = pa.array([[("pictures/shown", 1)], None, [("pictures/shown", 4)]], kind)
-    given = pa.table({"a": [1, 2, 3], TASK: ["u", "u", "v"], ASKED: [2, 2, 2], EXCLUDED: ["{}"] * 3, TALLY: shown})
-    made = _StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=None)(given)
-    assert _tallies(made) == {"tokens": {"passed": 7}, "pictures": {"shown": 5}}
-    assert _tallies(made.filter(pc.equal(made[TASK], "v"))) == {"pictures": {"shown": 4}}
+    given = pa.table(
+        {"a": [1, 2, 3], TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 2], EXCLUDED: ["{}"] * 3, TALLY: shown}
+    )
+    made = StageRunner(stage=Stage("judge", Twice, {}, rows_out=2), board=None)(given)
+    assert sum_tallies(made) == {"tokens": {"passed": 7}, "pictures": {"shown": 5}}
+    assert sum_tallies(made.filter(pc.equal(made[TASK], "v"))) == {"pictures": {"shown": 4}}
 
 
 def test_tallies_of_a_unit_are_summed() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     rows = pa.table({TALLY: pa.array([[("noise/flips", 1), ("tokens/passed", 5)], None, [("noise/flips", 2)]], kind)})
-    assert _tallies(rows) == {"noise": {"flips": 3}, "tokens": {"passed": 5}}
-    assert _tallies(pa.table({"a": [1]})) == {}
-    assert Stage("judge", object, {}, rows_out=3).made_of(rows) == [3, 3, 3]
+    assert sum_tallies(rows) == {"noise": {"flips": 3}, "tokens": {"passed": 5}}
+    assert sum_tallies(pa.table({"a": [1]})) == {}
+    assert Stage("judge", object, {}, rows_out=3).row_counts(rows) == [3, 3, 3]
 
 
 @pytest.mark.usefixtures("ray_session")

@@ -55,9 +55,9 @@ BAD = {
     "no terms": (["mine", "terms.path={f}/none.csv", "corpus.path={f}/good.tsv", "out={f}/out"], "none.csv"),
     "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
     "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], "nokey: no such key; allowed"),
-    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; there are"),
+    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; allowed:"),
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume: Value 'maybe'"),
-    "not given": (["mine"], "required and not given: corpus.path=, out=, terms.path="),
+    "not given": (["mine"], "required: corpus.path=, out=, terms.path="),
     "dashes": (["mine", "--verbose"], "--verbose is not key=value"),
     "no table": (["curate", "input={f}/bare", "out={f}/out"], "{f}/bare: no table here"),
     "no place": (["curate", "input={f}/none", "out={f}/out"], "{f}/none: no table here"),
@@ -79,7 +79,7 @@ BAD = {
         "a table 'records' is",
     ),
     "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: not a table but a folder of some: matches"),
-    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: nothing is given; input=null says so"),
+    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: empty value"),
     "plan for a foreign out": (
         ["curate", "input={f}/matches", "out={f}/foreign", "plan=true"],
         "{f}/foreign: not empty",
@@ -102,7 +102,7 @@ BAD = {
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "nothing to report on"),
-    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; there are century"),
+    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: century"),
 }
 
 

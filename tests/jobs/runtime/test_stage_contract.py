@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import RunError
-from jobs.runtime.stage_contract import check_inputs, check_outputs
-from jobs.runtime.stages import ASKED, EXCLUDED, TASK, Stage, _StageRunner
+from jobs.runtime.stage_contract import Stage, check_inputs, check_outputs
+from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
 EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
@@ -31,9 +31,9 @@ class Labels:
 
 def run_stage(item: Any, label: Any) -> pa.Table:
     """One row of column `item_id` through the runner; the stage returns one row of column `label`."""
-    batch = pa.table({"item_id": [item], TASK: ["unit"], ASKED: [1], EXCLUDED: ["{}"]})
+    batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"]})
     stage = Stage("judge", Labels, {"output": pa.table({"label": [label]})})
-    return _StageRunner(stage=stage, board=None)(batch)
+    return StageRunner(stage=stage, board=None)(batch)
 
 
 @pytest.mark.parametrize("check", [check_inputs, check_outputs])

@@ -31,7 +31,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
-NUMBERED = pa.schema({"item": pa.string(), "number": pa.int32()})
+NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
 HALF_SECONDS = 12  # that a quiet unit takes
 LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
@@ -162,7 +162,7 @@ def numbered(task: UnitTask) -> pa.Table:
     """A unit's items: `unit-row`, and the row's number."""
     rows = range(task.unit.rows or 0)
     names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
-    return pa.table({"item": names, "number": pa.array(list(rows), pa.int32())})
+    return pa.table({"item": names, "number": pa.array(list(rows), pa.int64())})
 
 
 READ = stages.Read(numbered, item="item", output_item="image_id")
@@ -265,7 +265,7 @@ def test_of_the_units_each_is_sent_alone(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = opened(str(out), [64, 64])
-    with pytest.raises(RunError, match=r"Finish made 63 rows of 64, not 1 each") as caught:
+    with pytest.raises(RunError, match=r"stage Finish: returned 63 rows for 64, expected 1 per row") as caught:
         go(run, tmp_path / "log", {"u001-005": "drop"})
     assert caught.value.exit_code == 1
     assert "u001" not in units_there(out)

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.stages import _sentence
+from jobs.runtime.worker_errors import describe
 from jobs.store import faults, locations
 from jobs.store.faults import CHECKSUM_SETTINGS
 from tests.jobs.records import record, write_records
@@ -70,8 +70,8 @@ def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
             locations.publish(whole, KEY)
         told = faults.sentence(raised.value)
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
-    assert _sentence(trace) == told
-    assert _sentence("ValueError: no number\n") == "ValueError: no number"
+    assert describe(trace) == told
+    assert describe("ValueError: no number\n") == "ValueError: no number"
 
 
 def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
