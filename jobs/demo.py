@@ -21,7 +21,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.store import locations, s3
 
 BUCKET = "remine-demo"
 MARK = ".remine-demo"  # the demo may replace a folder that has this file
@@ -123,7 +123,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
     """Put the server's credentials into the environment, where AWS libraries and Ray's workers find them."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
-    locations.forget_settings()
+    s3.forget_settings()
     try:
         yield
     finally:
@@ -132,7 +132,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        locations.forget_settings()
+        s3.forget_settings()
 
 
 JOB = cli.Job("demo", DemoConfig, execute)

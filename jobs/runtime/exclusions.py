@@ -27,8 +27,8 @@ from jobs.errors import InputError
 from jobs.runtime import picture_urls
 from jobs.runtime.picture_urls import Named
 from jobs.store import locations
+from jobs.store.counts import Counts
 from jobs.store.run import TableRun
-from jobs.store.writer import Counts
 
 KEPT = "exclusions.txt"
 TALLY = "exclusions"  # in a unit's counts: mark -> rows that it matched

@@ -8,7 +8,7 @@ import pytest
 from jobs import demo
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.store import locations
+from jobs.store.s3 import forget_settings, settings
 
 
 def test_a_strangers_folder_is_refused_and_untouched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,19 +47,19 @@ def test_a_corpus_too_small_is_one_sentence(tmp_path: Path, capsys: pytest.Captu
 def test_the_environment_is_restored_and_settings_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://mine.example")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    locations.forget_settings()
+    forget_settings()
     before = dict(os.environ)
     values = {"AWS_ENDPOINT_URL_S3": "http://demo.example", "AWS_SESSION_TOKEN": ""}
 
     def fail() -> None:
         with demo._environment(values):
             assert {name: os.environ[name] for name in values} == values
-            assert locations._aws_settings()["endpoint"] == "http://demo.example"
+            assert settings()["endpoint"] == "http://demo.example"
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert dict(os.environ) == before
-    assert locations._aws_settings()["endpoint"] == "http://mine.example"
+    assert settings()["endpoint"] == "http://mine.example"
     monkeypatch.undo()
-    locations.forget_settings()
+    forget_settings()

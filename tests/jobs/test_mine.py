@@ -15,9 +15,10 @@ from jobs.errors import InputError
 from jobs.mine import MineConfig, MineUnit
 from jobs.runtime import exclusions
 from jobs.runtime.config import load
+from jobs.store.counts import Counts
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import unit_of_file
-from jobs.store.writer import Counts, UnitWriter
+from jobs.store.writer import UnitWriter
 
 HEADER = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
 TERMS = {"pain": ("manual",), "war": ("graph", "manual"), "world war": ("graph",)}

@@ -63,8 +63,8 @@ def test_keys_are_compared_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.
     out = str(tmp_path / "records")
     rows = [record(str(i), record_id=str(i % 40)) for i in range(44)]
     write_records(out, [rows[:40], rows[40:]])
-    monkeypatch.setattr(keys, "HASHES_AT_A_TIME", 10)
-    assert keys.double_keys(open_table(out), ["record_id"]) == {(str(i),): 2 for i in range(4)}
+    monkeypatch.setattr(keys, "HASHES_PER_PART", 10)
+    assert keys.duplicate_keys(open_table(out), ["record_id"]) == {(str(i),): 2 for i in range(4)}
 
 
 def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +116,7 @@ def test_a_unit_that_is_there_twice_is_found(table: Path, capsys: pytest.Capture
     assert "occurs 2 times" in said
 
 
-@pytest.mark.parametrize("name", ["identity.json", "inputs.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["identity.json", "inputs.jsonl", "manifest.json", "units.jsonl"])
 def test_a_file_of_the_run_that_is_damaged_is_named(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "_run" / name
     victim.write_bytes(victim.read_bytes()[:-9])
@@ -132,7 +132,7 @@ def test_an_identity_that_was_edited_is_found(table: Path, capsys: pytest.Captur
 def test_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_records(str(tmp_path / "ratings" / name), [[record(name)]])
-    with pytest.raises(InputError, match=r"not a table but a folder of some: one, two; name one of them"):
+    with pytest.raises(InputError, match=r"a folder of several tables: one, two; name one of them"):
         check(tmp_path / "ratings")
 
 

@@ -24,9 +24,10 @@ from jobs.corpora.wit.reader import MatchedRow
 from jobs.errors import InputError
 from jobs.sources import repeats
 from jobs.store import locations
+from jobs.store.counts import Counts
 from jobs.store.locations import Object
 from jobs.store.reading import read_unit
-from jobs.store.writer import Counts, Reject, UnitTask
+from jobs.store.writer import Reject, UnitTask
 from jobs.tables import WIT_COLUMNS
 
 FEATURES = "wit_features"

@@ -52,7 +52,7 @@ def test_a_table_named_twice_is_one(tmp_path: Path) -> None:
 
 
 def test_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "HASHES_AT_A_TIME", 16)
+    monkeypatch.setattr(keys, "HASHES_PER_PART", 16)
     places = [put(tmp_path, "a", range(200)), put(tmp_path, "b", range(500, 700)), put(tmp_path, "c", range(199, 205))]
     sources = [open_table(place) for place in places]
     found = keys.shared_key(sources, KEY, groups=GROUPS)

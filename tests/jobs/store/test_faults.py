@@ -139,7 +139,7 @@ def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: 
                 )
             return {}
 
-    monkeypatch.setattr(locations, "_s3fs", Old)
+    monkeypatch.setattr("jobs.store.s3.client", Old)
     locations.remove(["s3://bucket/a", "s3://bucket/b/c?"])
     assert asked == [("delete_objects", None), ("delete_object", "a"), ("delete_object", "b/c?")]
 
@@ -174,14 +174,14 @@ def test_a_store_that_refuses_half_way_is_exit_code_1(
         refusing = pafs.S3FileSystem(
             access_key="k", secret_key="s", region="us-east-1", endpoint_override=endpoint, scheme="http"
         )
-        publish = locations._publish
+        publish = locations.publish
 
         def refused(source: Path, uri: str) -> None:
             with monkeypatch.context() as patched:
-                patched.setattr(locations, "_arrow_s3", lambda: refusing)
+                patched.setattr("jobs.store.s3.arrow_filesystem", lambda: refusing)
                 publish(source, uri)
 
-        monkeypatch.setattr(locations, "_publish", refused)
+        monkeypatch.setattr(locations, "publish", refused)
         assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 1
     said = one_line(capsys)
     assert f"{out}/" in said
