@@ -55,7 +55,7 @@ clean: ## remove what demo, bench and the tools leave; the environment stays (rm
 FORCE:
 
 # A pip that fails cleans up after itself and says so, hence the marker goes too; only one that is killed leaves it.
-$(STAMP): pyproject.toml constraints.txt $(BROKEN)
+$(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt $(BROKEN)
 	@rm -f $@
 	@if [ -e $(UNFINISHED) ] || ! $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || ! $(PY) -m pip --version >/dev/null 2>&1; then \
 	  $(PYTHON) -c '$(SUPPORTED)' >/dev/null 2>&1 || { \

@@ -1,14 +1,15 @@
-"""Pictures and texts to vectors. Pictures in two stages: decode and resize on CPUs, encode on an accelerator."""
+"""Vectors of pictures and texts. Pictures take two stages: decoded and resized on CPUs, encoded on an accelerator."""
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from actors import schemas
 from actors.devices import find_device, find_dtype
+from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
 from actors.status import Status
@@ -17,23 +18,28 @@ if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-_END = ("status", "error_kind", "error_message")
+_OUTCOME = ("status", "error_kind", "error_message")
+Outcomes = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds and error messages of rows
 log = logging.getLogger(__name__)
 
 
 class PictureDecoder:
-    """Decode pictures and bring them to the model's input size; runs on CPUs and loads no weights."""
+    """Decode pictures and resize them to a model's input size; runs on CPUs and loads no weights."""
 
     INPUTS = schemas.ENCODED_PICTURES
     OUTPUTS = schemas.DECODED_PICTURES
 
-    def __init__(self, *, model: str, pretrained: str | None, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
+    def __init__(self, settings: EncoderSettings, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
         """Prepare the geometric part of the model's own preprocessing.
+
+        Args:
+            settings: the encoder whose input size is needed.
+            max_pixels: larger pictures are not decoded.
 
         Raises:
             ValueError, FileNotFoundError: as `encoder_facts`.
         """
-        self._geometry = find_geometry(model, pretrained)
+        self._geometry = find_geometry(settings.checkpoint, settings.pretrained)
         self._max_pixels = max_pixels
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -41,128 +47,116 @@ class PictureDecoder:
 
         Args:
             batch: columns `image_id` (string), `bytes` (large_binary), `status`, `error_kind`, `error_message`
-                (string); others are ignored.
+                (string); other columns are ignored.
 
         Returns:
             `item_id` (the image_id), `kind` ("image"), `pixels` (large_binary: height x width x 3 uint8 of the model's
-            input, row by row, null unless ok), `status`, `error_kind`, `error_message`. Rows that were not ok stay as
-            they were; ok without bytes becomes `missing_input`; what cannot be decoded becomes `error` with a kind of
-            `actors.pictures.PictureError`.
+            input, row by row, null unless ok), `status`, `error_kind`, `error_message`. Rows that were not ok keep
+            their status; ok without bytes becomes `missing_input`; a picture that cannot be decoded becomes `error`
+            with a kind of `actors.pictures.PictureError`.
         """
-        pixels, statuses, kinds, messages = [], [], [], []
-        for data, *end in zip(*(batch[name] for name in ("bytes", *_END)), strict=True):
-            made, status, kind, message = self._row(data, *(value.as_py() for value in end))
-            pixels.append(made)
-            statuses.append(status)
-            kinds.append(kind)
-            messages.append(message)
-        columns = [batch["image_id"].cast(pa.string()), ["image"] * len(pixels), pixels, statuses, kinds, messages]
+        outcomes = zip(*(batch[name].to_pylist() for name in _OUTCOME), strict=True)
+        rows = [self._decode_row(data, *outcome) for data, outcome in zip(batch["bytes"], outcomes, strict=True)]
+        columns = [batch["image_id"].cast(pa.string()), ["image"] * len(rows)]
+        columns += [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * 4
         return pa.table(dict(zip(self.OUTPUTS.names, columns, strict=True)), schema=self.OUTPUTS)
 
-    def _row(
+    def _decode_row(
         self, data: pa.LargeBinaryScalar, status: str, kind: str | None, message: str | None
     ) -> tuple[bytes | None, str, str | None, str | None]:
+        """The row's pixels, status, error kind and error message."""
         if status != Status.OK:
             return None, status, kind, message
         if not data.is_valid:
             return None, Status.MISSING_INPUT.value, "no_bytes", "the row is ok but has no bytes"
         try:
             picture = decode_rgb(data.as_py(), max_pixels=self._max_pixels)
-            self._check_resized(picture)
+            self._check_elongation(picture)
             return self._geometry.resize(picture).tobytes(), Status.OK.value, None, None
         except PictureError as error:
             return None, Status.ERROR.value, error.kind, str(error)
-        except ValueError as error:  # a side that rounds to nothing
+        except ValueError as error:  # a side that rounds to zero
             return None, Status.ERROR.value, "resize_failed", f"the picture cannot be resized ({error})"
 
-    def _check_resized(self, picture: "Image.Image") -> None:
-        """Brought to size by its shorter side before it is cropped, a strip of 1 x 100,000 would take 26 GB."""
+    def _check_elongation(self, picture: "Image.Image") -> None:
+        """Refuse a strip: resized by its shorter side before it is cropped, one of 1 x 100,000 would take 26 GB."""
         if not self._geometry.shortest:
             return
         scale = max(self._geometry.size) / min(picture.size)
         if picture.width * picture.height * scale**2 > max(self._max_pixels, picture.width * picture.height):
-            raise PictureError("too_elongated", f"{picture.width} x {picture.height} pixels have too long a side")
+            raise PictureError("too_elongated", f"{picture.width} x {picture.height} pixels: one side is too long")
 
 
 class Embedder:
-    """Encode what `PictureDecoder` made, and texts."""
+    """Encode the pictures that `PictureDecoder` decoded, and texts."""
 
     INPUTS = schemas.DECODED_PICTURES
 
-    def __init__(
-        self,
-        *,
-        model: str,
-        pretrained: str | None,
-        device: str = "auto",
-        dtype: str = "auto",
-        batch_size: int = 64,
-        threads: int | None = None,
-    ) -> None:
-        """Load the model, from safetensors wherever it has them and never by unpickling code.
+    def __init__(self, settings: EncoderSettings, *, batch_size: int = 64, threads: int | None = None) -> None:
+        """Load the model, from safetensors wherever they exist; pickled code is never loaded.
 
         Args:
-            model, pretrained: as `encoder_facts`.
-            device: `auto` (cuda if there is one, else cpu) or a device of torch's.
-            dtype: `auto` (bfloat16 on a cuda device that has it, else float32), `float32`, `bfloat16` or `float16`.
+            settings: the encoder, its device (`auto`: cuda if there is one, else cpu) and its dtype (`auto`: bfloat16
+                on a cuda device that supports it, else float32).
             batch_size: pictures or texts encoded at a time.
-            threads: torch's threads in this process; None leaves them alone.
+            threads: torch's threads in this process; None keeps torch's own number.
 
         Raises:
-            ValueError, FileNotFoundError: as `encoder_facts`; an unknown device or dtype; a size that is not positive.
-            RuntimeError: the weights cannot be loaded, or open_clip would preprocess in another way than announced.
+            ValueError, FileNotFoundError: as `encoder_facts`; an unknown device or dtype; a size below 1.
+            RuntimeError: the weights cannot be loaded, or open_clip's preprocessing differs from the config's.
         """
         import torch
 
         for name, number in (("batch_size", batch_size), ("threads", threads)):
             if number is not None and number < 1:
-                raise ValueError(f"{name} is {number}; it must be at least 1")
+                raise ValueError(f"{name}={number}: must be at least 1")
         if threads is not None:
             torch.set_num_threads(threads)
-        self._device = find_device(device)
-        self._tower = load_tower(model, pretrained, device=self._device, dtype=find_dtype(dtype, self._device))
+        self._device = find_device(settings.device)
+        dtype = find_dtype(settings.dtype, self._device)
+        self._tower = load_tower(settings.checkpoint, settings.pretrained, device=self._device, dtype=dtype)
         self._batch_size = batch_size
         self._halved = False
         self.dim = self._tower.dim
 
     @property
-    def OUTPUTS(self) -> pa.Schema:  # noqa: N802
-        """The table `embeddings` with vectors as long as the model's."""
+    def OUTPUTS(self) -> pa.Schema:  # noqa: N802  # a constant of the class but for the length of its vectors
+        """The columns of the table `embeddings`, with vectors of `dim` numbers."""
         return schemas.embeddings(self.dim)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of pictures.
 
         A row that is not ok keeps its place in the model's batch, as black pixels: the arithmetic of its neighbours,
-        and so their vectors to the last bit, is then the same as if it had been good.
+        and so their vectors to the last bit, does not depend on it.
 
         Args:
-            batch: what `PictureDecoder` returns.
+            batch: a table that `PictureDecoder` returned.
 
         Returns:
             The columns of the table `embeddings` (jobs/tables.py): `item_id`, `kind`, `embedding` (fixed-size list of
             `dim` float16: normalised to length 1 in float32, then rounded; null unless ok), `status`, `error_kind`,
-            `error_message`. Rows that were not ok stay as they were; ok without pixels becomes `missing_input`,
+            `error_message`. Rows that were not ok keep their status; ok without pixels becomes `missing_input`,
             pixels of another size `error` (`wrong_size`), a vector with NaN or infinity, or of length zero, `error`
             (`not_finite`).
 
         Raises:
-            torch.OutOfMemoryError: the device's memory does not suffice for half of `batch_size` either.
+            torch.OutOfMemoryError: half of `batch_size` does not fit the device's memory either.
         """
-        statuses, kinds, messages = (batch[name].to_pylist() for name in _END)
+        statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
         height, width = self._tower.size
         for row, status in enumerate(statuses):
             if status != Status.OK:
                 continue
             if not pixels[row].is_valid:
-                end = (Status.MISSING_INPUT.value, "no_pixels", "the row is ok but has no pixels")
-            elif (found := len(pixels[row].as_buffer())) != height * width * 3:
-                message = f"{found} bytes of pixels are not {height} x {width} x 3"
-                end = (Status.ERROR.value, "wrong_size", message)
+                outcome = (Status.MISSING_INPUT.value, "no_pixels", "the row is ok but has no pixels")
+            elif (size := len(pixels[row].as_buffer())) != height * width * 3:
+                message = f"the pixels have {size} bytes; {height} x {width} x 3 are needed"
+                outcome = (Status.ERROR.value, "wrong_size", message)
             else:
                 continue
-            statuses[row], kinds[row], messages[row] = end
+            statuses[row], kinds[row], messages[row] = outcome
         good = np.array([status == Status.OK for status in statuses], dtype=bool)
         vectors = np.zeros((len(good), self.dim), np.float32)
         if good.any():
@@ -182,11 +176,11 @@ class Embedder:
 
     @property
     def logit_scale(self) -> float | None:
-        """What cosines are multiplied with before the softmax that the model was trained with; None if it has none."""
+        """The factor of cosines before the softmax of the model's training; None if the model has none."""
         return self._tower.logit_scale
 
     def _encode_rows(self, pixels: pa.ChunkedArray, good: np.ndarray) -> np.ndarray:
-        """Vectors [n, dim] float32; what stands in bad rows means nothing."""
+        """Vectors [n, dim] float32; those of rows that are not good are arbitrary."""
         import torch
 
         height, width = self._tower.size
@@ -198,7 +192,7 @@ class Embedder:
             for slot in np.flatnonzero(good[start:end]).tolist():
                 stacked[slot] = np.frombuffer(pixels[start + slot].as_buffer(), np.uint8).reshape(height, width, 3)
             pictures = torch.from_numpy(stacked)
-            if self._device.type == "cuda":  # copied while the batch before is computed
+            if self._device.type == "cuda":  # copied while the previous batch is computed
                 pictures = pictures.pin_memory().to(self._device, non_blocking=True)
             return self._tower.pictures(pictures.permute(0, 3, 1, 2).contiguous())
 
@@ -230,32 +224,34 @@ class Embedder:
                 torch.cuda.empty_cache()
         if not parts:
             return np.zeros((0, self.dim), np.float32)
-        return torch.cat(parts).cpu().numpy()
+        vectors: np.ndarray = torch.cat(parts).cpu().numpy()
+        return vectors
 
 
 class TextEmbedder:
-    """Encode texts with an encoder's text tower; takes what `Embedder` takes."""
+    """Encode texts with an encoder's text tower."""
 
     INPUTS = schemas.TEXTS
 
-    def __init__(self, **settings: Any) -> None:
-        self._embedder = Embedder(**settings)
+    def __init__(self, settings: EncoderSettings, *, batch_size: int = 64, threads: int | None = None) -> None:
+        """Load the model; arguments and errors are those of `Embedder`."""
+        self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
         self.dim = self._embedder.dim
 
     @property
     def OUTPUTS(self) -> pa.Schema:  # noqa: N802
-        """The table `embeddings` with vectors as long as the model's."""
-        return schemas.embeddings(self.dim)
+        """As `Embedder.OUTPUTS`."""
+        return self._embedder.OUTPUTS
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of texts.
 
         Args:
-            batch: columns `text_id` and `text` (string); `status` may be there, and rows not ok stay so.
+            batch: columns `text_id` and `text` (string); with a column `status`, rows that are not ok keep theirs.
 
         Returns:
             The columns of the table `embeddings`, as `Embedder.__call__`, with the kind "text". A text that is null or
-            nothing but space becomes `missing_input` (`empty_text`).
+            only whitespace becomes `missing_input` (`empty_text`).
 
         Raises:
             torch.OutOfMemoryError: as `Embedder.__call__`.
@@ -273,12 +269,9 @@ class TextEmbedder:
         return _embeddings(batch["text_id"], pa.array(["text"] * rows), vectors, (statuses, kinds, messages))
 
 
-Ends = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds, error messages
-
-
-def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, ends: Ends) -> pa.Table:
+def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, outcomes: Outcomes) -> pa.Table:
     """The columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error in its row."""
-    statuses, errors, messages = ends
+    statuses, errors, messages = outcomes
     good = np.array([status == Status.OK for status in statuses], dtype=bool)
     usable = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)
     for row in np.flatnonzero(good & ~usable).tolist():
@@ -286,9 +279,10 @@ def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndar
         messages[row] = "the model returned a vector that is not finite or has no direction"
     good &= usable
     halves = np.where(good[:, None], vectors, 0).astype(np.float16)
+    schema = schemas.embeddings(vectors.shape[1])
     embedding = pa.FixedSizeListArray.from_arrays(
-        pa.array(halves.reshape(-1), pa.float16()), type=pa.list_(pa.float16(), vectors.shape[1]), mask=pa.array(~good)
+        pa.array(halves.reshape(-1), pa.float16()), type=schema.field("embedding").type, mask=pa.array(~good)
     )
-    strings = [pa.array(values, pa.string()) for values in ends]
-    columns = [items.cast(pa.string()), kinds.cast(pa.string()), embedding, *strings]
-    return pa.table(dict(zip(("item_id", "kind", "embedding", *_END), columns, strict=True)))
+    columns = [items.cast(pa.string()), kinds.cast(pa.string()), embedding]
+    columns += [pa.array(values, pa.string()) for values in outcomes]
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)

@@ -15,11 +15,12 @@ from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, Sampling, TextGenerator
+from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.refusals import RefusalRules
+from actors.vlm.sampling import Sampling
 
 
 class PromptPreparer:
@@ -35,7 +36,7 @@ class PromptPreparer:
         empty_context: `answer` asks all the same, `skip` makes the row `skipped`.
         max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
             processor's own if None.
-        answer_tokens: what follows behind the prompt at the most, for which room is kept.
+        answer_tokens: what follows behind the prompt at the most, whose positions are reserved.
 
     Raises:
         ValueError: an instruction or option that cannot be used, a model that is not there or takes no pictures.
@@ -75,7 +76,7 @@ class PromptPreparer:
         self._words = {"questions": list(questions), "target": target}
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = context.limit(max_context_tokens, positions)
-        self.room = context.room(positions, answer_tokens)
+        self.token_budget = context.token_budget(positions, answer_tokens)
         self._tally: Counter[str] = Counter()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -118,7 +119,7 @@ class PromptPreparer:
         def made(said: dict[str, str]) -> tuple[dict[str, Any], int]:
             pieces = self.instruction.render(said, **used)
             inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
-            return inputs, 0 if self.room is None else int(inputs["input_ids"].shape[1]) - self.room
+            return inputs, 0 if self.token_budget is None else int(inputs["input_ids"].shape[1]) - self.token_budget
 
         inputs, cut = context.fitted(
             item,
@@ -144,7 +145,7 @@ class Generator:
         temperature, top_p, max_tokens: see `Sampling`.
         seed: all samples' seeds derive from it, the item's id and the sample's number.
         refusals: rules by language (`actors.vlm.refusals`).
-        cache_gb: memory for caches; reckoned from what is free if None.
+        memory_budget_gb: memory for caches, in 10^9 bytes; half of what is free if None.
         group_rows: most rows at a time; None: what the memory allows.
         threads: of torch, on a CPU; torch's own choice if None.
 
@@ -170,7 +171,7 @@ class Generator:
         top_p: float = 1.0,
         max_tokens: int = 1024,
         seed: int = 0,
-        cache_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         group_rows: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -182,7 +183,7 @@ class Generator:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
         self.chat = ChatEncoder(processor)
-        self.engine = text_generator(loaded, self.chat, cache_gb=cache_gb, group_rows=group_rows)
+        self.engine = text_generator(loaded, self.chat, memory_budget_gb=memory_budget_gb, group_rows=group_rows)
         self.facts = model_facts(loaded, model=model, revision=revision)
         self.model, self.prompt, self.asked = self.facts.rater, prompt, asked
         self._items = 0
@@ -231,7 +232,7 @@ class Generator:
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
-        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        """Items since the last call, under what ran the model (`RaterFacts.tally`)."""
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 
@@ -259,7 +260,7 @@ class Generator:
 
 
 def text_generator(
-    model: Any, chat: ChatEncoder, *, cache_gb: float | None = None, group_rows: int | None = None
+    model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
     """The engine for a loaded model: a text ends where the model's config says, or at its tokenizer's end."""
     ends = model.generation_config.eos_token_id
@@ -270,7 +271,7 @@ def text_generator(
         model,
         pad_id=pad_token(chat, model),
         ends=ends,
-        budget=None if cache_gb is None else int(cache_gb * 2**30),
+        budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
         group_rows=group_rows,
     )
 

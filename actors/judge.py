@@ -22,8 +22,9 @@ from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.prompts import PromptBuilder, TargetPrompt
 from actors.vlm.ratings import METHODS, answered, failed, rating_table
+from actors.vlm.requests import RequestGroup, Scores, ScoringRequest
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, RequestGroup, Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 
 READERS = 2  # threads that decode and tokenise ahead of the device
 
@@ -51,11 +52,11 @@ class Judge:
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`;
             never more than half of the positions that the model has.
         empty_context: `answer` without it, or `skip` an item about which nothing is said.
-        engine: how prompts pass through the model (`actors.vlm.scoring`).
-        budget_gb: memory for what passes at once; half of what is free if None.
+        engine: how prompts pass through the model (`actors.vlm.engines`).
+        memory_budget_gb: memory for what passes at once; half of what is free if None.
         max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
             processor's own if None.
-        noise: share of the rows, chosen by a hash of their key, that is scored again in other company.
+        rescore_fraction: share of the rows, chosen by a hash of their key, that is scored twice, to measure rounding.
         threads: of torch, on a CPU; torch's own choice if None.
         readers: threads that decode pictures and prepare prompts while the device works.
 
@@ -80,10 +81,10 @@ class Judge:
         max_context_tokens: int = context.MAX_CONTEXT_TOKENS,
         empty_context: str = "answer",
         engine: str = "auto",
-        budget_gb: float | None = None,
+        memory_budget_gb: float | None = None,
         max_pixels: int | None = None,
         min_pixels: int | None = None,
-        noise: float = 0.0,
+        rescore_fraction: float = 0.0,
         threads: int | None = None,
         readers: int = READERS,
     ) -> None:
@@ -93,13 +94,15 @@ class Judge:
         self.targets = judged_targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=layout)
         context.check_options(max_context_tokens, empty_context)
-        if not 0 <= noise <= 1:
-            raise ValueError(f"noise is {noise}; it is a share, from 0 to 1")
+        if not 0 <= rescore_fraction <= 1:
+            raise ValueError(f"rescore_fraction={rescore_fraction:g}: must be from 0 to 1")
         bounds = PixelBounds(max_pixels, min_pixels)
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
-        self.scorer = ClosedSetScorer(loaded, processor, engine=engine, budget_gb=budget_gb, bounds=bounds)
+        self.scorer = ClosedSetScorer(
+            loaded, processor, engine=engine, memory_budget_gb=memory_budget_gb, bounds=bounds
+        )
         facts = model_facts(loaded, model=model, revision=revision)
         self.facts = facts._replace(rater=rater or facts.rater)
         self.methods = {
@@ -107,7 +110,7 @@ class Judge:
             for question in self.rubric.questions
         }
         self.context_limit = context.limit(max_context_tokens, self.scorer.max_tokens)
-        self.empty_context, self.noise, self.readers = empty_context, noise, max(1, readers)
+        self.empty_context, self.rescore_fraction, self.readers = empty_context, rescore_fraction, max(1, readers)
         self._pool = ThreadPoolExecutor(self.readers, thread_name_prefix="judge-reader")
         self._tally: Counter[str] = Counter()
         self._left: float | None = None  # when the last batch was done
@@ -142,7 +145,7 @@ class Judge:
         return made
 
     def take_tally(self) -> dict[str, int]:
-        """Counts since the last call, `group/key` -> n: tokens, pictures, milliseconds, who judged, noise."""
+        """Counts since the last call, `group/key` -> n: tokens, pictures, milliseconds, who judged, rescored rows."""
         taken, self._tally = dict(self._tally), Counter()
         return taken
 
@@ -175,12 +178,12 @@ class Judge:
     def _prepared(self, item: dict[str, Any]) -> _Ready:
         """Prompts whose context is cut until the longest fits the model and its memory."""
         picture = decode_rgb(item["pictures"][0]) if self.scorer.sees_pictures else None
-        room = self.scorer.room()
+        token_budget = self.scorer.token_budget()
 
         def made(said: dict[str, str]) -> tuple[tuple[list[TargetPrompt], RequestGroup], int]:
             asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([ScoringRequest(each.prompt, picture, each.question.codes) for each in asked])
-            return (asked, group), 0 if room is None else group.longest - room
+            return (asked, group), 0 if token_budget is None else group.longest - token_budget
 
         (asked, group), cut = context.fitted(
             item,
@@ -211,7 +214,7 @@ class Judge:
             found = dict.fromkeys(ready.group.places, errors.reason(error))
         self._count(found.values())
         count_pictures(self._tally, 1, self.scorer.picture_tokens(ready.group) if self.scorer.sees_pictures else None)
-        if self.noise:
+        if self.rescore_fraction:
             self._score_again(ready, found)
         self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begun))
         return [
@@ -227,19 +230,19 @@ class Judge:
             place
             for place, each in enumerate(ready.asked)
             if isinstance(found[place], Scores)
-            and _share(ready.item["item_id"], each.target, each.question.name) < self.noise
+            and _share(ready.item["item_id"], each.target, each.question.name) < self.rescore_fraction
         ]
         if not chosen:
             return
         for place in chosen:  # the whole prompt is then its prefix, and every product has another shape
             again, before = self.scorer.run(ready.group.subset([place]))[place], found[place]
-            self._tally["noise/scored again"] += 1
+            self._tally["rescored/rows"] += 1
             if not isinstance(again, Scores) or not isinstance(before, Scores):
-                self._tally["noise/failed"] += 1
+                self._tally["rescored/failed"] += 1
                 continue
             pairs = list(zip(before.probabilities, again.probabilities, strict=True))
-            self._tally["noise/flips"] += _top(before) != _top(again)
-            self._tally[f"noise difference/{_rounded_up(max(abs(a - b) for a, b in pairs))}"] += 1
+            self._tally["rescored/changed answers"] += _top(before) != _top(again)
+            self._tally[f"rescored difference/{_rounded_up(max(abs(a - b) for a, b in pairs))}"] += 1
 
     def _count(self, found: Iterable[Scores | ScoringError]) -> None:
         good = [each for each in found if isinstance(each, Scores)]

@@ -37,11 +37,11 @@ def linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None =
     return _multiply(rows, weight, bias)
 
 
-def inner(one: torch.Tensor, other: torch.Tensor, *, room: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """Inner products [n, m] of rows [n, dim] with rows [m, dim]; torch's own go into `room()`, of that shape."""
+def inner(one: torch.Tensor, other: torch.Tensor, *, scratch: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """Inner products [n, m] of rows [n, dim] with rows [m, dim]; torch's own go into `scratch()`, of that shape."""
     if pays() and _is_plain(one, other):
         return _multiply(one, other, None)
-    return torch.mm(one, other.T, out=room())
+    return torch.mm(one, other.T, out=scratch())
 
 
 @lru_cache(maxsize=1)

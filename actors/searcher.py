@@ -82,7 +82,7 @@ class Search:
         self._threads = threads if on_cpu else 1
         # Twice k, or a piece could not say by itself what is too low to be looked at.
         self.rows_at_a_time = max(_CPU_ROWS, min(2 * k, 1 << 14)) if on_cpu else _GPU_ROWS
-        self._rooms: list[_Rooms] = []
+        self._scratch: list[_Scratch] = []
         self._coarse_balance = _COARSE_BALANCE
 
     @property
@@ -121,9 +121,9 @@ class Search:
         """What of a piece may be among the best, exactly scored. Runs in several threads at once."""
         import torch
 
-        rooms = self._rooms.pop() if self._rooms else _Rooms(self._queries.device)
+        scratch = self._scratch.pop() if self._scratch else _Scratch(self._queries.device)
         with torch.inference_mode():
-            block = rooms.copied(rows.tensor)
+            block = scratch.copied(rows.tensor)
             lengths = torch.linalg.vector_norm(block, dim=1)
             odd, bad = _odd(rows, lengths)
             found: list[_Found] = []
@@ -131,10 +131,10 @@ class Search:
                 found += self._all_scored(odd.usable, rows)
                 others = torch.from_numpy(odd.others)
                 rows = _Rows(rows.stored[odd.others], rows.tensor[others], rows.numbers[odd.others])
-                block, lengths = rooms.copied(rows.tensor), lengths[others.to(lengths.device)]
+                block, lengths = scratch.copied(rows.tensor), lengths[others.to(lengths.device)]
             if len(rows.numbers):
-                found += self._best(self._piece(block, lengths), rows, rooms)
-        self._rooms.append(rooms)
+                found += self._best(self._piece(block, lengths), rows, scratch)
+        self._scratch.append(scratch)
         return found, bad
 
     def _piece(self, block: "torch.Tensor", lengths: "torch.Tensor") -> _Piece:
@@ -142,28 +142,28 @@ class Search:
             return _Piece(block.div_(lengths[:, None]), 1.0)
         return _Piece(block, float(lengths.max()) * (1 + (self._queries.dim + 2) * 2.0**-24))
 
-    def _best(self, piece: _Piece, rows: _Rows, rooms: "_Rooms") -> Iterator[_Found]:
+    def _best(self, piece: _Piece, rows: _Rows, scratch: "_Scratch") -> Iterator[_Found]:
         at_once = max(1, _SCORES_AT_A_TIME[piece.block.device.type] // len(piece.block))
         for first in range(0, len(self._queries), at_once):
-            query, place = self._passing(slice(first, first + at_once), piece, rooms)
+            query, place = self._passing(slice(first, first + at_once), piece, scratch)
             if len(query):
                 yield self._scored(query + first, place, rows)
 
-    def _passing(self, some: slice, piece: _Piece, rooms: "_Rooms") -> tuple[np.ndarray, np.ndarray]:
+    def _passing(self, some: slice, piece: _Piece, scratch: "_Scratch") -> tuple[np.ndarray, np.ndarray]:
         """Which pairs of the queries `some` and rows of the piece may be among the best."""
         queries = self._queries
         if queries.coarse is not None and self._coarse_balance > 0:
-            block = rooms.room("block", piece.block.shape, queries.coarse.directions.dtype).copy_(piece.block)
-            query, place = self._multiplied(queries.coarse, some, piece, block, rooms)
+            block = scratch.tensor("block", piece.block.shape, queries.coarse.directions.dtype).copy_(piece.block)
+            query, place = self._multiplied(queries.coarse, some, piece, block, scratch)
             asked = len(queries.lengths[some])
             if len(query) <= asked * (4 * self._k + len(block) * _MAY_PASS):
                 self._coarse_balance = min(self._coarse_balance + 1, _COARSE_BALANCE)
                 return query, place
             self._coarse_balance -= 1
-        return self._multiplied(queries.fine, some, piece, piece.block, rooms)
+        return self._multiplied(queries.fine, some, piece, piece.block, scratch)
 
     def _multiplied(
-        self, product: Product, some: slice, piece: _Piece, block: "torch.Tensor", rooms: "_Rooms"
+        self, product: Product, some: slice, piece: _Piece, block: "torch.Tensor", scratch: "_Scratch"
     ) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
@@ -171,7 +171,7 @@ class Search:
 
         wanted = product.directions[some]
         shape = (len(wanted), len(block))
-        scores = onednn.inner(wanted, block, room=lambda: rooms.room("scores", shape, wanted.dtype))
+        scores = onednn.inner(wanted, block, scratch=lambda: scratch.tensor("scores", shape, wanted.dtype))
         bound = product.bound[some] * piece.longest
         least = self._found.worst[some] / self._queries.scale[some] - bound
         if np.isneginf(least).any() and len(block) >= self._k:  # k rows of this piece alone are at least this good
@@ -192,27 +192,27 @@ class Search:
             yield self._scored(np.full(len(places), query), places, rows)
 
 
-class _Rooms:
+class _Scratch:
     """Memory that the next piece takes over: new pages for each would cost a tenth of the time."""
 
     def __init__(self, device: "torch.device") -> None:
         self._device = device
-        self._rooms: dict[str, torch.Tensor] = {}
+        self._tensors: dict[str, torch.Tensor] = {}
 
-    def room(self, name: str, shape: "torch.Size | tuple[int, int]", kind: "torch.dtype") -> "torch.Tensor":
+    def tensor(self, name: str, shape: "torch.Size | tuple[int, int]", kind: "torch.dtype") -> "torch.Tensor":
         """Memory of this shape whose content means nothing."""
         import torch
 
         name, size = f"{name} {kind}", shape[0] * shape[1]
-        if name not in self._rooms or self._rooms[name].numel() < size:
-            self._rooms[name] = torch.empty(size, device=self._device, dtype=kind)
-        return self._rooms[name][:size].view(shape)
+        if name not in self._tensors or self._tensors[name].numel() < size:
+            self._tensors[name] = torch.empty(size, device=self._device, dtype=kind)
+        return self._tensors[name][:size].view(shape)
 
     def copied(self, rows: "torch.Tensor") -> "torch.Tensor":
         """Rows in float32 on the device."""
         import torch
 
-        return self.room("block", rows.shape, torch.float32).copy_(rows)
+        return self.tensor("block", rows.shape, torch.float32).copy_(rows)
 
 
 class _Odd(NamedTuple):

@@ -1,4 +1,4 @@
-"""An image encoder as a rater: the nearest of a few sentences that put a label at levels of relevance (CAIRE, 5.1)."""
+"""An image encoder as a rater: it picks the nearest of a few sentences, one per level of relevance (CAIRE, 5.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
+from actors.encoders.settings import EncoderSettings
 from actors.status import Status
 from actors.vlm.ratings import rating_table
 from actors.vlm.rubric import TARGET_WORD, environment, words
@@ -20,7 +21,7 @@ LEVEL_WORD = "level"
 
 @dataclass(frozen=True)
 class Level:
-    """One level: the value stored, its number, and the words that say it."""
+    """One level of relevance: the value that is stored, its score, and its words in the sentence."""
 
     value: str
     score: float
@@ -29,10 +30,10 @@ class Level:
 
 @dataclass(frozen=True)
 class ZeroShotTemplate:
-    """A checked probe; build it with `ZeroShotTemplate.from_dict`.
+    """Sentences that say how relevant a picture is to a target; build one with `from_dict`.
 
-    Its YAML file reads {name, version, source, question, sentence, levels: [{value, score, phrase}, …]}, the sentence
-    a sandboxed Jinja2 template of `level` and `target`.
+    Its YAML file has the keys {name, version, source, question, sentence, levels: [{value, score, phrase}, …]};
+    `sentence` is a Jinja2 template of `level` and `target`, rendered in a sandbox.
     """
 
     name: str
@@ -42,111 +43,113 @@ class ZeroShotTemplate:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ZeroShotTemplate":
-        """Check a probe as YAML or Hydra gives it.
+        """Check a template as read from YAML.
 
         Raises:
-            ValueError: naming the probe, the place, and what is allowed there.
+            ValueError: a key is missing or wrong; it names the template, the key, and what is allowed.
         """
-        where = f"probe {data.get('name')!r}" if isinstance(data, Mapping) else "a probe"
+        where = f"template {data.get('name')!r}" if isinstance(data, Mapping) else "a template"
         keys = ("name", "version", "source", "question", "sentence", "levels")
         if not isinstance(data, Mapping) or set(data) != set(keys):
-            raise ValueError(f"{where} must be a mapping with exactly {', '.join(keys)}")
-        levels = []
-        for entry in data["levels"]:
-            if not isinstance(entry, Mapping) or set(entry) != {"value", "score", "phrase"}:
-                raise ValueError(f"{where} has level {entry!r}; a level has value, score and phrase")
-            score = entry["score"]
-            if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) < float("inf"):
-                raise ValueError(f"{where}, level {entry['value']!r} has score {score!r}; a finite number is needed")
-            levels.append(Level(str(entry["value"]), float(score), str(entry["phrase"]).strip()))
-        if len(levels) < 2 or any(
-            len({getattr(level, name) for level in levels}) < len(levels) for name in vars(levels[0])
-        ):
-            raise ValueError(f"{where} needs two levels or more, no value, score or phrase twice")
+            raise ValueError(f"{where}: must be a mapping with exactly the keys {', '.join(keys)}")
+        levels = tuple(_level(entry, where) for entry in data["levels"])
+        if len(levels) < 2:
+            raise ValueError(f"{where}: must have two levels or more")
+        for name in ("value", "score", "phrase"):
+            if len({getattr(level, name) for level in levels}) < len(levels):
+                raise ValueError(f"{where}: two levels have the same {name}; each must differ")
         try:
-            used = words(data["sentence"])
+            names = words(data["sentence"])
         except Exception as error:
-            raise ValueError(f"{where}, sentence is not a template: {error}") from error
-        if used != {LEVEL_WORD, TARGET_WORD}:
+            raise ValueError(f"{where}: its sentence is not a Jinja2 template: {error}") from error
+        if names != {LEVEL_WORD, TARGET_WORD}:
             raise ValueError(
-                f"{where}, sentence must use level and target, and uses {', '.join(sorted(used)) or 'none'}"
+                f"{where}: its sentence must use level and target; it uses {', '.join(sorted(names)) or 'no name'}"
             )
-        return cls(str(data["name"]), str(data["question"]), str(data["sentence"]), tuple(levels))
+        return cls(str(data["name"]), str(data["question"]), str(data["sentence"]), levels)
 
     def sentences(self, targets: Sequence[str]) -> list[str]:
-        """Targets outside, levels inside."""
+        """One sentence per target and level: all levels of the first target, then those of the second, and so on."""
         template = environment().from_string(self.sentence)
         return [template.render(level=level.phrase, target=target) for target in targets for level in self.levels]
 
 
+def _level(entry: Any, where: str) -> Level:
+    if not isinstance(entry, Mapping) or set(entry) != {"value", "score", "phrase"}:
+        raise ValueError(f"{where}: level {entry!r} must have value, score and phrase")
+    score = entry["score"]
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) < float("inf"):
+        raise ValueError(f"{where}: level {entry['value']!r} has score {score!r}; it must be a finite number")
+    return Level(str(entry["value"]), float(score), str(entry["phrase"]).strip())
+
+
 class ZeroShotRater:
-    """Rates pictures, or their vectors, against every target.
-
-    Args:
-        model, pretrained, device, dtype, batch_size, threads: as `Embedder` takes them.
-        probe: as its YAML file reads.
-        targets: labels.
-
-    Raises:
-        ValueError: a probe, target or encoder that cannot be used.
-    """
+    """Rates pictures, or their vectors, against every target."""
 
     INPUTS = schemas.RATED_ITEMS  # and `embedding`, or `pixels` as of DECODED_PICTURES
     OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,
+        settings: EncoderSettings,
         *,
-        model: str,
-        pretrained: str | None,
-        probe: Mapping[str, Any],
+        template: Mapping[str, Any],
         targets: Sequence[str],
-        device: str = "auto",
-        dtype: str = "auto",
         batch_size: int = 64,
         threads: int | None = None,
     ) -> None:
-        self.probe = ZeroShotTemplate.from_dict(probe)
+        """Load the encoder and embed the sentences of all targets.
+
+        Args:
+            settings, batch_size, threads: as for `Embedder`.
+            template: the content of a template's YAML file (see `ZeroShotTemplate`).
+            targets: labels.
+
+        Raises:
+            ValueError: a template or encoder that cannot be used.
+        """
+        self.template = ZeroShotTemplate.from_dict(template)
         self.targets = tuple(targets)
-        self._embedder = Embedder(
-            model=model, pretrained=pretrained, device=device, dtype=dtype, batch_size=batch_size, threads=threads
-        )
-        self.rater = encoder_facts(model, pretrained=pretrained).encoder
-        texts = self._embedder.embed_texts(self.probe.sentences(self.targets))
-        self._texts = texts.reshape(len(self.targets), len(self.probe.levels), -1)  # [targets, levels, dim]
+        self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
+        self.rater = encoder_facts(settings.checkpoint, pretrained=settings.pretrained).encoder
+        texts = self._embedder.embed_texts(self.template.sentences(self.targets))
+        self._texts = texts.reshape(len(self.targets), len(self.template.levels), -1)  # [targets, levels, dim]
         self._scale = self._embedder.logit_scale
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.
 
         Args:
-            batch: of table `embeddings`, or what `PictureDecoder` returns; what is no picture is skipped.
+            batch: rows of table `embeddings` (column `embedding`), or a table that `PictureDecoder` returned (column
+                `pixels`).
 
         Returns:
-            Table `ratings`: items in the batch's order, one row a target. The likeliest level is the nearest; its
-            probabilities are the softmax of cosine times the encoder's own logit scale, null where it has none.
+            Table `ratings`: the items in the batch's order, one row per target. The value is the level whose sentence
+            is nearest; probabilities are the softmax of cosine times the encoder's own logit scale, null for an encoder
+            without one. Rows that are not ok keep their status and have no score; ok without a vector becomes
+            `missing_input`.
         """
         if "pixels" in batch.column_names:
             batch = self._embedder(batch)
-        rows = []
-        ends = zip(
-            *(batch[name].to_pylist() for name in ("item_id", "status", "error_kind", "error_message")), strict=True
-        )
-        for place, (item, status, kind, message) in enumerate(ends):
+        rows: list[dict[str, Any]] = []
+        outcomes = (batch[name].to_pylist() for name in ("item_id", "status", "error_kind", "error_message"))
+        for number, (item, status, kind, message) in enumerate(zip(*outcomes, strict=True)):
             keys = [self._key(item, target) for target in self.targets]
-            if status != Status.OK or not batch["embedding"][place].is_valid:
-                end = {"status": status, "error_kind": kind, "error_message": message}
-                if status == Status.OK:
-                    end = {"status": Status.MISSING_INPUT.value, "error_kind": "no_vector"}
-                    end["error_message"] = "the row is ok but has no vector"
-                rows += [key | end for key in keys]
-                continue
-            vector = np.asarray(batch["embedding"][place].values.to_numpy(zero_copy_only=False), np.float32)
-            rows += [key | self._rated(cosines) for key, cosines in zip(keys, self._texts @ vector, strict=True)]
+            if status != Status.OK:
+                failure = {"status": status, "error_kind": kind, "error_message": message}
+                rows += [key | failure for key in keys]
+            elif not batch["embedding"][number].is_valid:
+                failure = {"status": Status.MISSING_INPUT.value, "error_kind": "no_vector"}
+                failure["error_message"] = "the row is ok but has no vector"
+                rows += [key | failure for key in keys]
+            else:
+                vector = np.asarray(batch["embedding"][number].values.to_numpy(zero_copy_only=False), np.float32)
+                rows += [key | self._rated(cosines) for key, cosines in zip(keys, self._texts @ vector, strict=True)]
         return rating_table(rows)
 
     def _rated(self, cosines: np.ndarray) -> dict[str, Any]:
-        levels = self.probe.levels
+        """The columns of a rating, from the cosines [levels] of a picture with the sentences of one target."""
+        levels = self.template.levels
         nearest = levels[int(cosines.argmax())]
         row: dict[str, Any] = {
             "value": nearest.value,
@@ -166,8 +169,8 @@ class ZeroShotRater:
         return {
             "item_id": item,
             "target": target,
-            "rubric": self.probe.name,
-            "question": self.probe.question,
+            "rubric": self.template.name,
+            "question": self.template.question,
             "rater": self.rater,
             "condition": "",
             "method": METHOD,
@@ -177,14 +180,14 @@ class ZeroShotRater:
 
 
 def check_targets(targets: Sequence[str]) -> None:
-    """Refuse no targets, an empty one, or one twice.
+    """Check that there are targets, none of them empty or a duplicate.
 
     Raises:
-        ValueError: naming it.
+        ValueError: they are not so; it names the target.
     """
     if not targets:
-        raise ValueError("no targets; give labels as targets=[Japan,Brazil]")
+        raise ValueError("targets=[]: at least one is needed; give labels as targets=[Japan,Brazil]")
     if any(not target.strip() for target in targets):
-        raise ValueError("a target is empty")
-    if twice := [target for target in targets if list(targets).count(target) > 1]:
-        raise ValueError(f"target {twice[0]!r} stands twice")
+        raise ValueError("targets: a target is empty")
+    if duplicates := [target for target in targets if list(targets).count(target) > 1]:
+        raise ValueError(f"targets: duplicate target {duplicates[0]!r}; each may be given once")

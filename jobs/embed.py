@@ -3,15 +3,15 @@
     python -m jobs.embed input=R/images embedder=siglip-i18n-base out=R/embeddings
     python -m jobs.embed input=R/prompts embedder=siglip-i18n-base out=R/prompt-embeddings
 
-Pictures: a CPU pool decodes and resizes to the model's input size; a second pool (on GPUs if the resources say so)
-encodes. Texts are cleaned, truncated and padded as in training. Vectors are L2-normalised float16; the table's metadata
-name the encoder and its preprocessing. A picture without bytes, or an empty text, keeps its row, with a status and no
-vector.
+A CPU pool decodes pictures and resizes them to the model's input size; a second pool, on GPUs if `resources` gives it
+any, encodes them. Texts are cleaned, truncated and padded as in training. Vectors are L2-normalised float16; the
+metadata of the table name the encoder and its preprocessing. A picture without bytes, or an empty text, keeps its row,
+with a status and no vector.
 """
 
 import sys
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from omegaconf import MISSING
@@ -21,9 +21,12 @@ from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars, read_pictures
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
-from jobs.store.reading import open_table, read_unit
-from jobs.store.run import TablePlan
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.writer import UnitTask
+
+if TYPE_CHECKING:
+    from actors.encoders.facts import EncoderFacts
 
 TEXT_COLUMNS = ["text_id", "text"]
 
@@ -33,74 +36,70 @@ class EmbedConfig(Common):
     """Keys of `embed`."""
 
     input: str = MISSING  # a table of images, or of texts
-    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    embedder: EmbedderConfig = MISSING
 
 
 def execute(cfg: EmbedConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.embedder import Embedder, PictureDecoder, TextEmbedder
+    """Run the job; see the module's docstring.
 
+    Returns:
+        The manifest; None with plan=true.
+    """
     check_device(cfg, "embedder.device", cfg.embedder.device)
     check_dtype("embedder.dtype", cfg.embedder.dtype)
     source = open_table(cfg.input, "images", "texts")
-    texts = source.name == "texts"
-    pools = ["embed"] if texts else ["decode", "embed"]
     excluded = exclusions.read_exclusions(cfg.exclusions)
     facts = encoder_facts(cfg.embedder)
-    if texts and not facts.texts:
+    if source.name == "texts" and not facts.texts:
         raise InputError(
-            f"embedder.checkpoint={cfg.embedder.checkpoint}: has no text tower, and {source.uri} is a table of texts"
+            f"embedder.checkpoint={cfg.embedder.checkpoint}: has no text tower, and {source.uri} is a table of texts; "
+            "choose another embedder="
         )
     if not cfg.plan:
         check_available(cfg.embedder)
-    plan = TablePlan(
+    plan = _plan(cfg, source, facts, exclusions.identity(excluded))
+    pools = ["embed"] if source.name == "texts" else ["decode", "embed"]
+    run = lifecycle.begin("embed", cfg, plan, pools=pools, note=f"{facts.dim} dimensions")
+    if run is None:
+        return None
+    _embed(cfg, run, source, exclusions.keep(run, excluded))
+    return lifecycle.end("embed", run, excluded)
+
+
+def _plan(cfg: EmbedConfig, source: TableSource, facts: "EncoderFacts", excluded: dict[str, str]) -> TablePlan:
+    vectors = {"encoder": facts.encoder, "preprocessing": facts.preprocessing}
+    return TablePlan(
         out=cfg.out,
         table="embeddings",
-        identity={
-            "encoder": facts.encoder,
-            "preprocessing": facts.preprocessing,
-            "dtype": cfg.embedder.dtype,
-            "input": source.identity,
-            **exclusions.identity(excluded),
-        },
+        identity={**vectors, "dtype": cfg.embedder.dtype, "input": source.identity, **excluded},
         units=source.units(),
         config=plain(cfg),
-        metadata={
-            "encoder": facts.encoder,
-            "preprocessing": facts.preprocessing,
-            **({} if cfg.plan else logit_scalars(cfg.embedder)),
-        },
+        metadata=vectors if cfg.plan else vectors | logit_scalars(cfg.embedder),
         derived=True,
         dim=facts.dim,
         models={cfg.embedder.name: facts.encoder},
     )
-    run = lifecycle.begin("embed", cfg, plan, pools=pools, note=f"{facts.dim} dimensions")
-    if run is None:
-        return None
+
+
+def _embed(cfg: EmbedConfig, run: TableRun, source: TableSource, excluded: str | None) -> None:
+    """Read, decode and encode the units of `run`."""
+    from actors.embedder import Embedder, PictureDecoder, TextEmbedder
     from jobs.runtime import stages
 
-    model = {"model": cfg.embedder.checkpoint, "pretrained": cfg.embedder.pretrained}
-    encode = {
-        **model,
-        "device": cfg.embedder.device,
-        "dtype": cfg.embedder.dtype,
-        "batch_size": cfg.resources.embed.batch_size,
-        "threads": cfg.resources.embed.threads,
-    }
-    read = stages.Read(
-        read_texts if texts else read_pictures,
-        item="text_id" if texts else "image_id",
-        output_item="item_id",
-        excluded=exclusions.keep(run, excluded),
-    )
-    encoding = stages.Stage("embed", TextEmbedder if texts else Embedder, encode)
-    chain = [encoding] if texts else [stages.Stage("decode", PictureDecoder, model), encoding]
+    pool = cfg.resources.embed
+    encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
+    if source.name == "texts":
+        read = stages.Read(read_texts, item="text_id", output_item="item_id", excluded=excluded)
+        chain = [stages.Stage("embed", TextEmbedder, encoder)]
+    else:
+        read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
+        decode = stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder})
+        chain = [decode, stages.Stage("embed", Embedder, encoder)]
     stages.stream(run, name="embed", read=read, stages=chain, resources=cfg.resources)
-    return lifecycle.end("embed", run, excluded)
 
 
 def read_texts(task: UnitTask) -> pa.Table:
-    """A unit's texts as the encoder takes them."""
+    """Read the columns of a unit's texts that the encoder needs."""
     return read_unit(task.unit.inputs[0].uri, columns=TEXT_COLUMNS)
 
 

@@ -49,7 +49,7 @@ class GenerateConfig(AskingConfig):
     max_tokens: int = 1024  # of an answer; a longer one is truncated
     seed: int = 0  # every sample's own seed is derived from it
     empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
-    cache_gb: float | None = None  # memory for caches; null: half of what is free
+    memory_budget_gb: float | None = None  # memory for caches; null: half of what is free
     group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
 
 
@@ -68,7 +68,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     if cfg.plan and instruction.shows_picture:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     plan = _plan(cfg, instruction, asked, sources, excluded)
-    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -140,7 +140,7 @@ def _stages(
         **cfg.model.weights,
         "prompt": instruction.name,
         "asked": content_id(json.dumps(asked | cfg.model.pixels, sort_keys=True)),
-        **{name: getattr(cfg, name) for name in ("refusals", "samples", *SAMPLING, "cache_gb", "group_rows")},
+        **{name: getattr(cfg, name) for name in ("refusals", "samples", *SAMPLING, "memory_budget_gb", "group_rows")},
         "threads": cfg.resources.judge.threads,
     }
     return [Stage("decode", PromptPreparer, prepare), Stage("judge", Generator, write, rows_out=cfg.samples)]
@@ -157,13 +157,13 @@ def show_refusals(run: TableRun) -> None:
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
     """The instruction and the questions it asks, everything else in the configuration checked as well."""
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
         RefusalRules(cfg.refusals)
-        settings.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
+        settings.check_positive(cfg, ["samples", "group_rows", "memory_budget_gb"])
         if TARGET_WORD in instruction.words:
             raise ValueError(f"prompt {instruction.name!r} speaks of a label; it is for python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:

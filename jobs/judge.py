@@ -32,8 +32,10 @@ class JudgeConfig(RubricConfig):
 
     models: list[str] = field(default_factory=list)  # several of conf/model, one after another, each into out/NAME
     engine: str = "auto"  # auto, cascade, batched or naive (docs/judging.md)
-    budget_gb: float | None = None  # memory for what passes at once; null: half of what is free with the weights loaded
-    noise: float = 0.0  # share of the rows that is scored a second time, to tell how far rounding moves answers
+    memory_budget_gb: float | None = (
+        None  # for one forward pass; null: half of what is free once the weights are loaded
+    )
+    rescore_fraction: float = 0.0  # fraction of the rows to score twice, to measure rounding
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
@@ -77,12 +79,20 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, what.sources.pictures)
     plan = rubric_job.plan(cfg, what, excluded, {})
-    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
 
-    asked = ("rubric", "layout", "max_context_tokens", "empty_context", "engine", "budget_gb", "noise")
+    asked = (
+        "rubric",
+        "layout",
+        "max_context_tokens",
+        "empty_context",
+        "engine",
+        "memory_budget_gb",
+        "rescore_fraction",
+    )
     kwargs = {**cfg.model.weights, **cfg.model.pixels, **{key: getattr(cfg, key) for key in asked}}
     kwargs |= {"targets": what.targets, "threads": cfg.resources.judge.threads}
     stages.stream(
@@ -107,14 +117,14 @@ def _checked(cfg: JudgeConfig) -> Checked:
     Raises:
         InputError: what of the configuration is wrong.
     """
-    from actors.vlm.scoring import ENGINES
+    from actors.vlm.engines import ENGINES
 
     try:
         if cfg.engine not in ENGINES:
             raise ValueError(f"engine={cfg.engine}: one of {', '.join(ENGINES)}")
-        if not 0 <= cfg.noise <= 1:
-            raise ValueError(f"noise={cfg.noise:g}: a share, from 0 to 1")
-        settings.check_positive(cfg, ["budget_gb"])
+        if not 0 <= cfg.rescore_fraction <= 1:
+            raise ValueError(f"rescore_fraction={cfg.rescore_fraction:g}: must be from 0 to 1")
+        settings.check_positive(cfg, ["memory_budget_gb"])
         return rubric_job.checked(cfg)
     except InputError:
         raise
@@ -132,12 +142,12 @@ def _show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
     if spent.get("all"):
         busy = spent.get("device", 0) / spent["all"]  # none if every picture was missing
         say(f"  device at work {busy:.0%} of {spent['all'] / 1000:,.1f} s since the first batch")
-    if noise := tallies.get("noise"):
-        largest = max(map(float, tallies.get("noise difference", {"0": 1})))
-        failed = f", {noise['failed']:,} failed" if noise.get("failed") else ""
+    if rescored := tallies.get("rescored"):
+        largest = max(map(float, tallies.get("rescored difference", {"0": 1})))
+        failed = f", {rescored['failed']:,} failed" if rescored.get("failed") else ""
         say(
-            f"  noise: {noise['scored again']:,} rows scored again in other company, {noise.get('flips', 0):,} flips, "
-            f"largest difference of a probability {largest:.1e}{failed}"
+            f"  rescored {rescored['rows']:,} rows individually: {rescored.get('changed answers', 0):,} "
+            f"answers changed, largest difference of a probability {largest:.1e}{failed}"
         )
 
 

@@ -44,7 +44,7 @@ class FaissConfig:
 
     out: str | None = None  # folder to be made: corpus.faiss and ids.parquet; null: no index
     factory: str = "IVF1024,SQfp16"  # as faiss.index_factory takes it
-    probe: int = 16  # lists looked into at a query, of an IVF
+    nprobe: int = 16  # lists that a query searches, of an IVF index
 
 
 @dataclass
@@ -119,7 +119,7 @@ def _check_faiss(cfg: RetrieveConfig, corpus: Corpus) -> None:
             raise InputError(f"faiss.out={cfg.faiss.out}: lies in {key}={table}; an index has a folder of its own")
     from jobs.retrieval import faiss_index
 
-    faiss_index.check(cfg.faiss.factory, cfg.faiss.probe, dim=corpus.made.dim, rows=corpus.rows)
+    faiss_index.check(cfg.faiss.factory, cfg.faiss.nprobe, dim=corpus.made.dim, rows=corpus.rows)
 
 
 def _queries(cfg: RetrieveConfig) -> list[TableSource]:
@@ -239,7 +239,7 @@ def _export(cfg: RetrieveConfig, run: TableRun, corpus: Corpus, sources: list[Ta
     place = locations.absolute(cfg.faiss.out or "")
     layout, cosine = _options(cfg, None)["layout"], cfg.score == "cosine"
     index, ids = faiss_index.build(
-        corpus, layout, factory=cfg.faiss.factory, probe=cfg.faiss.probe, cosine=cosine, barred=barred
+        corpus, layout, factory=cfg.faiss.factory, nprobe=cfg.faiss.nprobe, cosine=cosine, barred=barred
     )
     faiss_index.write(index, ids, place)
     exact = open_table(run.target.out, "neighbors")

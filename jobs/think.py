@@ -28,12 +28,12 @@ class ThinkConfig(RubricConfig):
     top_p: float = 1.0  # share of the likeliest tokens that is drawn from
     max_tokens: int = 1024  # of a thought
     seed: int = 0  # every sample's own seed is derived from it
-    cache_gb: float | None = None  # memory for caches; null: half of what is free
+    memory_budget_gb: float | None = None  # memory for caches; null: half of what is free
     group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
 
 
 SAMPLING = ("samples", "temperature", "top_p", "max_tokens", "seed")
-LIMITS = ("max_context_tokens", "empty_context", "cache_gb", "group_rows")
+LIMITS = ("max_context_tokens", "empty_context", "memory_budget_gb", "group_rows")
 
 
 def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
@@ -48,7 +48,7 @@ def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
         note += picture_tokens.expected(cfg.model, what.sources.pictures)
     more = {"think": content_id(THINK), **{name: getattr(cfg, name) for name in SAMPLING}}
     plan = rubric_job.plan(cfg, what, excluded, more)
-    run = lifecycle.begin("think", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("think", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -76,11 +76,11 @@ def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
 
 
 def _checked(cfg: ThinkConfig) -> Checked:
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
-        settings.check_positive(cfg, ["samples", "group_rows", "cache_gb"])
+        settings.check_positive(cfg, ["samples", "group_rows", "memory_budget_gb"])
         return rubric_job.checked(cfg)
     except InputError:
         raise

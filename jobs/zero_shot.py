@@ -1,13 +1,14 @@
-"""Let an image encoder rate pictures by the nearest of five sentences a label -> table `ratings`.
+"""Rate pictures with an image encoder: the nearest of five sentences per label -> table `ratings`.
 
     python -m jobs.zero_shot input=R/embeddings embedder=siglip-i18n-base 'targets=[Japan,Brazil]' out=R/ratings/siglip
 
-The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (another one's is
-refused), or of images, which are then encoded on the way.
+The baseline of CAIRE, section 5.1. `input` is a table of embeddings that the same encoder made (those of another
+encoder are refused), or a table of images, which are then encoded first.
 """
 
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,16 +21,17 @@ from jobs.corpora.embeddings import Made, check_alike, made_by
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.targets import read_targets
+from jobs.judging.template_file import read_template
 from jobs.models.devices import check_device, check_dtype
 from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, read_pictures
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
-from jobs.runtime.exclusions import Exclusions
 from jobs.store.reading import TableSource, open_table, read_unit
-from jobs.store.run import TablePlan
+from jobs.store.run import TablePlan, TableRun
 from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
+    from actors.encoders.facts import EncoderFacts
     from actors.zero_shot_rater import ZeroShotTemplate
 
 COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
@@ -40,22 +42,27 @@ class ZeroShotConfig(Common):
     """Keys of `zero_shot`."""
 
     input: str = MISSING  # a table of embeddings, or of images
-    embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
-    probe: dict[str, Any] = field(default_factory=dict)  # the sentences of each level
-    targets: Any = None  # labels: a file with one a line, [a,b], or a list of conf/labels
+    embedder: EmbedderConfig = MISSING
+    template: str = "culture_relevance"  # sentences: a file of conf/zero_shot_template, or a .yaml file of yours
+    targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/target_lists
+
+
+@dataclass(frozen=True)
+class _Sentences:
+    """What the encoder compares pictures with; `data` is the content of the template's file."""
+
+    template: "ZeroShotTemplate"
+    data: Mapping[str, Any]
+    targets: tuple[str, ...]
 
 
 def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
-    from actors.embedder import PictureDecoder
-    from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
+    """Run the job; see the module's docstring.
 
-    targets = list(read_targets(cfg.targets) or ())
-    try:
-        probe = ZeroShotTemplate.from_dict(cfg.probe)
-        check_targets(targets)
-    except ValueError as error:
-        raise InputError(f"zero_shot: {first_line(error)}") from error
+    Returns:
+        The manifest; None with plan=true.
+    """
+    sentences = _sentences(cfg)
     check_device(cfg, "embedder.device", cfg.embedder.device)
     check_dtype("embedder.dtype", cfg.embedder.dtype)
     facts = encoder_facts(cfg.embedder)
@@ -63,50 +70,46 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         check_available(cfg.embedder)
     source = open_table(cfg.input, "embeddings", "images")
     if source.name == "embeddings":
-        here = Made(facts.encoder, facts.preprocessing, facts.dim)
-        check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", here))
+        encoder = Made(facts.encoder, facts.preprocessing, facts.dim)
+        check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", encoder))
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    plan = _plan(cfg, probe, targets, source, excluded)
-    from_images = source.name == "images"
-    pools = ["decode", "embed"] if from_images else ["embed"]
-    note = f"rates {source.rows * len(targets):,} ({source.rows:,} x {len(targets)})"
+    plan = _plan(cfg, facts, sentences, source=source, excluded=exclusions.identity(excluded))
+    pools = ["decode", "embed"] if source.name == "images" else ["embed"]
+    targets = len(sentences.targets)
+    note = f"rates {source.rows * targets:,} ({source.rows:,} x {targets})"
     run = lifecycle.begin("zero_shot", cfg, plan, pools=pools, note=note)
     if run is None:
         return None
-    from jobs.runtime import stages
-
-    model = {"model": cfg.embedder.checkpoint, "pretrained": cfg.embedder.pretrained}
-    rate = {
-        **model,
-        "probe": cfg.probe,
-        "targets": targets,
-        "device": cfg.embedder.device,
-        "dtype": cfg.embedder.dtype,
-        "batch_size": cfg.resources.embed.batch_size,
-        "threads": cfg.resources.embed.threads,
-    }
-    chain = [stages.Stage("decode", PictureDecoder, model)] if from_images else []
-    chain.append(stages.Stage("embed", ZeroShotRater, rate, rows_out=len(targets)))
-    read, item = (read_pictures, "image_id") if from_images else (vectors, "item_id")
-    stages.stream(
-        run,
-        name="zero_shot",
-        read=stages.Read(read, item=item, output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=chain,
-        resources=cfg.resources,
-    )
+    _rate(cfg, run, sentences, source=source, excluded=exclusions.keep(run, excluded))
     manifest = lifecycle.end("zero_shot", run, excluded)
-    asked = {"rater": facts.encoder, "kind": "encoder", "dtype": cfg.embedder.dtype}
-    kept_raters.keep(run, [asked | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}])
+    rater = {"rater": facts.encoder, "kind": "encoder", "dtype": cfg.embedder.dtype}
+    kept_raters.keep(run, [rater | {"model": cfg.embedder.checkpoint, "revision": cfg.embedder.pretrained}])
     return manifest
 
 
+def _sentences(cfg: ZeroShotConfig) -> _Sentences:
+    from actors.zero_shot_rater import ZeroShotTemplate, check_targets
+
+    targets = read_targets(cfg.targets) or ()
+    data = read_template(cfg.template)
+    try:
+        check_targets(targets)
+        return _Sentences(ZeroShotTemplate.from_dict(data), data, targets)
+    except ValueError as error:
+        raise InputError(f"zero_shot: {first_line(error)}") from error
+
+
 def _plan(
-    cfg: ZeroShotConfig, probe: "ZeroShotTemplate", targets: list[str], source: TableSource, excluded: Exclusions
+    cfg: ZeroShotConfig,
+    facts: "EncoderFacts",
+    sentences: _Sentences,
+    *,
+    source: TableSource,
+    excluded: dict[str, str],
 ) -> TablePlan:
-    facts = encoder_facts(cfg.embedder)
-    levels = [(level.value, level.phrase, level.score) for level in probe.levels]
-    kept = kept_rubric.of_levels(probe.name, probe.question, probe.sentence, levels, cfg.probe)
+    template = sentences.template
+    levels = [(level.value, level.phrase, level.score) for level in template.levels]
+    kept = kept_rubric.of_levels(template.name, template.question, template.sentence, levels, sentences.data)
     return TablePlan(
         out=cfg.out,
         table="ratings",
@@ -114,10 +117,10 @@ def _plan(
             "encoder": facts.encoder,
             "preprocessing": facts.preprocessing,
             "dtype": cfg.embedder.dtype,
-            "probe": {"name": probe.name, "hash": content_id(repr(probe))},
-            "targets": content_id(*targets),
+            "template": {"name": template.name, "hash": content_id(repr(template))},
+            "targets": content_id(*sentences.targets),
             "input": source.identity,
-            **exclusions.identity(excluded),
+            **excluded,
         },
         units=source.units(),
         config=plain(cfg),
@@ -128,16 +131,35 @@ def _plan(
     )
 
 
-def vectors(task: UnitTask) -> pa.Table:
-    """A unit's vectors of pictures.
+def _rate(
+    cfg: ZeroShotConfig, run: TableRun, sentences: _Sentences, *, source: TableSource, excluded: str | None
+) -> None:
+    """Read and rate the units of `run`; pictures are decoded first."""
+    from actors.embedder import PictureDecoder
+    from actors.zero_shot_rater import ZeroShotRater
+    from jobs.runtime import stages
+
+    pool = cfg.resources.embed
+    encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
+    labels = {"template": sentences.data, "targets": sentences.targets}
+    chain = [stages.Stage("embed", ZeroShotRater, encoder | labels, rows_out=len(sentences.targets))]
+    read = stages.Read(read_vectors, item="item_id", output_item="item_id", excluded=excluded)
+    if source.name == "images":
+        chain.insert(0, stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder}))
+        read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
+    stages.stream(run, name="zero_shot", read=read, stages=chain, resources=cfg.resources)
+
+
+def read_vectors(task: UnitTask) -> pa.Table:
+    """Read a unit's vectors of pictures.
 
     Raises:
-        InputError: vectors of texts, which say nothing about a picture.
+        InputError: some are vectors of texts.
     """
     uri = task.unit.inputs[0].uri
     rows = read_unit(uri, columns=COLUMNS)
     if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
-        raise InputError(f"{uri}: embeddings of texts cannot be rated; input= needs those of pictures")
+        raise InputError(f"input: {uri} has embeddings of texts; zero_shot rates pictures, give embeddings of images")
     return rows
 
 

@@ -150,7 +150,7 @@ KEYS = {
         device: str
         faiss.out: str | None
         faiss.factory: str
-        faiss.probe: int
+        faiss.nprobe: int
     """,
     "link": """
         common
@@ -218,8 +218,8 @@ KEYS = {
         max_context_tokens: int
         empty_context: str
         engine: str
-        budget_gb: float | None
-        noise: float
+        memory_budget_gb: float | None
+        rescore_fraction: float
     """,
     "loglik": """
         common
@@ -252,7 +252,7 @@ KEYS = {
         embedder.pretrained: str | None
         embedder.device: str
         embedder.dtype: str
-        probe: dict[str, typing.Any]
+        template: str
         targets: Any
     """,
     "generate": """
@@ -280,7 +280,7 @@ KEYS = {
         seed: int
         max_context_tokens: int
         empty_context: str
-        cache_gb: float | None
+        memory_budget_gb: float | None
         group_rows: int | None
     """,
     "think": """
@@ -308,7 +308,7 @@ KEYS = {
         max_tokens: int
         seed: int
         max_context_tokens: int
-        cache_gb: float | None
+        memory_budget_gb: float | None
         group_rows: int | None
     """,
     "parse": """

@@ -99,7 +99,7 @@ class TestClusterYaml:
         assert installs
         assert all("-c constraints.txt" in command for command in installs)
         mounted = cluster["file_mounts"].values()
-        assert {"constraints.txt", "pyproject.toml", "jobs", "actors", "conf"} <= set(mounted)
+        assert {"constraints.txt", "pyproject.toml", "setup.py", "jobs", "actors", "conf"} <= set(mounted)
         # Ray hashes every file of a mount, excluded or not: the whole tree would mean the environment as well.
         assert not {".", "./", ".venv"} & set(mounted)
         assert ".venv" in cluster["rsync_exclude"]

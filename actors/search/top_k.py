@@ -22,7 +22,7 @@ class Candidates:
 
     def __init__(self, queries: int, k: int, ids: Ids) -> None:
         """Begin with nothing; `ids` gives the item ids of rows and is asked only for the few that win or tie."""
-        self._k, self._ids, self._room = k, ids, queries * k
+        self._k, self._ids, self._most = k, ids, queries * k
         # float64: a row must reach this to be among the k best so far. It only ever rises, in place, so that a thread
         # that reads it while it is written sees a limit that holds.
         self.worst = np.full(queries, -np.inf)
@@ -34,9 +34,9 @@ class Candidates:
         """Consider rows [n] for the queries at places `query` [n], with their exact scores [n] float64."""
         self._pending.append((query, row, score))
         self._waiting += len(query)
-        if self._waiting >= self._room:
+        if self._waiting >= self._most:
             self._settle()
-            if len(self._query) > 4 * self._room:  # many equal vectors: ids decide now, or they would fill the memory
+            if len(self._query) > 4 * self._most:  # many equal vectors: ids decide now, or they would fill the memory
                 self._cut()
 
     def finish(self) -> Hits:

@@ -3,11 +3,12 @@
 Reports read question texts, labels and scales from here and never from today's `conf/`, which may have changed since.
 The file reads
 
-    {"kind": "rubric",            rubric, answers (of jobs.import_ratings answers=), probe, or prompt (of jobs.loglik)
+    {"kind": "rubric",            rubric, answers (of jobs.import_ratings answers=), zero_shot_template, or prompt
+                                  (of jobs.loglik)
      "name": "century_labels",    column `rubric` of the ratings
      "sha256": "…",               see `KeptRubric.sha256`
      "questions": [{"name": …, "text": …, "note": …, "scale": "ordinal", "answers": [{"value", "label", "score"}]}],
-     "data": {…}}                 the whole rubric, probe or prompt as its YAML file reads
+     "data": {…}}                 the whole rubric, template or prompt as its YAML file reads
 
 A question named `*` stands for every question. `continuous` is the scale of numbers without a lowest and a highest.
 """
@@ -104,9 +105,9 @@ def of_answers(name: str, values: Sequence[str], *, ordinal: bool) -> KeptRubric
 def of_levels(
     name: str, question: str, text: str, levels: Iterable[tuple[str, str, float]], data: Mapping[str, Any]
 ) -> KeptRubric:
-    """A probe: its sentence as the question's text, its levels (value, phrase, score) as the answers."""
+    """A template of `zero_shot`: its sentence is the question's text, its levels (value, phrase, score) the answers."""
     answers = tuple(Answer(value, phrase, score) for value, phrase, score in levels)
-    return KeptRubric("probe", name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
+    return KeptRubric("zero_shot_template", name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
 
 
 def of_prompt(instruction: Instruction, question: str, data: Mapping[str, Any]) -> KeptRubric:

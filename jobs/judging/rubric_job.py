@@ -19,7 +19,7 @@ class RubricConfig(AskingConfig):
     """Keys of every job that asks a rubric's questions."""
 
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
-    targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/labels
+    targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/target_lists
     layout: str | None = None  # of the rubric; null: its default
     empty_context: str = "answer"  # of items about which nothing is said: answer without, or skip
 

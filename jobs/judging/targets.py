@@ -14,7 +14,7 @@ from jobs.runtime.config_files import CONF
 from jobs.store import locations
 from jobs.store.reading import TableSource
 
-LISTS = CONF / "labels"
+LISTS = CONF / "target_lists"
 
 
 class RatingCounts(NamedTuple):
@@ -26,7 +26,7 @@ class RatingCounts(NamedTuple):
 
 def read_targets(given: Any) -> tuple[str, ...] | None:
     """The labels that `targets=` names: a list, a file with one a line (`#` begins a comment), or a list of
-    `conf/labels`; None if nothing is given.
+    `conf/target_lists`; None if nothing is given.
 
     Raises:
         InputError: no such file or list, or one that is empty or names a label twice.
@@ -50,7 +50,7 @@ def _lines(given: str) -> list[str]:
         (file,) = locations.find(given)[:1]
     except InputError as error:
         known = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
-        raise InputError(f"targets={given}: no such file, and no such list of conf/labels ({known})") from error
+        raise InputError(f"targets={given}: no such file, and no such list of conf/target_lists ({known})") from error
     with locations.named_errors(given):
         data = locations.read_bytes(file.uri)
     try:

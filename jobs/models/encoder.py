@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from omegaconf import MISSING
 
+from actors.encoders.settings import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.store.reading import read_unit
@@ -20,15 +21,10 @@ PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "e
 
 
 @dataclass
-class EmbedderConfig:
+class EmbedderConfig(EncoderSettings):
     """Which encoder; `conf/embedder/` has named ones."""
 
     name: str = MISSING  # display name
-    checkpoint: str = MISSING  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
-    # with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
-    pretrained: str | None = None
-    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
-    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)
 
 
 def encoder_facts(cfg: EmbedderConfig) -> "EncoderFacts":

@@ -32,7 +32,7 @@ INDEX, IDS = "corpus.faiss", "ids.parquet"
 
 
 def build(
-    corpus: Corpus, layout: VectorLayout, *, factory: str, probe: int, cosine: bool, barred: Barred
+    corpus: Corpus, layout: VectorLayout, *, factory: str, nprobe: int, cosine: bool, barred: Barred
 ) -> tuple[Any, pa.ChunkedArray]:
     """The index, and the item ids in the order of its numbers.
 
@@ -63,11 +63,11 @@ def build(
         index.add(vectors)
         ids.append(pa.array(names, pa.string()))
     if ivf:
-        ivf.nprobe = probe
+        ivf.nprobe = nprobe
     return index, pa.chunked_array(ids, pa.string())
 
 
-def check(factory: str, probe: int, *, dim: int, rows: int) -> None:
+def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
     """Refuse what `build` could not make of `rows` vectors, before they are read.
 
     FAISS tells its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it works: it is asked with
@@ -77,8 +77,8 @@ def check(factory: str, probe: int, *, dim: int, rows: int) -> None:
     Raises:
         InputError: see above.
     """
-    if probe < 1:
-        raise InputError(f"faiss.probe={probe}: at least 1")
+    if nprobe < 1:
+        raise InputError(f"faiss.nprobe={nprobe}: at least 1")
     ivf = _ivf(_made(factory, dim))
     if ivf and ivf.nlist > rows:
         raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists of {rows:,} vectors; use fewer lists, or Flat")

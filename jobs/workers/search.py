@@ -238,13 +238,13 @@ def merge(
 
 def _best(partial: TableSource, ids: pa.Array, k: int) -> pa.Table:
     """Columns query (place in `ids`), item_id and score: the k best of each, by query, score and item_id."""
-    room = MERGED_AT_ONCE * (len(ids) * k + 1)
+    most_rows = MERGED_AT_ONCE * (len(ids) * k + 1)
     held: list[pa.Table] = []
     for batch in partial.batches(["query_id", "item_id", "score"]):
         place = pc.index_in(batch["query_id"], value_set=ids).cast(pa.int64())
         known = pc.is_valid(place)  # a unit that was merged before the run was killed is not merged again
         held.append(batch.select(["item_id", "score"]).append_column("query", place).filter(known))
-        if sum(rows.num_rows for rows in held) > room:
+        if sum(rows.num_rows for rows in held) > most_rows:
             held = [_first_k(pa.concat_tables(held), k)]
     if not held:
         return pa.table(

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import open_clip
@@ -16,6 +15,7 @@ from PIL import Image
 from actors import local_models, onednn
 from actors.embedder import Embedder, PictureDecoder
 from actors.encoders.facts import encoder_facts
+from actors.encoders.settings import EncoderSettings
 from jobs.tables import conform, table
 
 MODEL = "local:siglip-tiny"
@@ -43,12 +43,12 @@ def folder(surroundings):
 
 @pytest.fixture(scope="module")
 def embedder(surroundings):
-    return Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=4)
+    return Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
 
 
 @pytest.fixture(scope="module")
 def decoder(surroundings):
-    return PictureDecoder(model=MODEL, pretrained=None)
+    return PictureDecoder(EncoderSettings(MODEL))
 
 
 def picture(seed, size=(90, 60)):
@@ -182,14 +182,14 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
 
 
 def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
-    small = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=4)
+    small = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
     encode = small._tower.pictures
-    asked, room = [], [2]
+    asked, capacity = [], [2]
 
     def narrow(tensor):
         asked.append(len(tensor))
-        if len(tensor) > room[0]:
-            raise torch.OutOfMemoryError("no room")
+        if len(tensor) > capacity[0]:
+            raise torch.OutOfMemoryError("out of memory")
         return encode(tensor)
 
     monkeypatch.setattr(small._tower, "pictures", narrow)
@@ -199,9 +199,9 @@ def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     assert asked == [4, 2, 2, 1]
     assert "batch size 4 halved" in caplog.text
     monkeypatch.undo()
-    whole = Embedder(model=MODEL, pretrained=None, device="cpu", batch_size=2)(decoder(images(*data)))
+    whole = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=2)(decoder(images(*data)))
     assert [v.tobytes() for v in vectors(out)] == [v.tobytes() for v in vectors(whole)]
-    room[0] = 1
+    capacity[0] = 1
     monkeypatch.setattr(small._tower, "pictures", narrow)
     with pytest.raises(torch.OutOfMemoryError):
         small(decoder(images(*data)))
@@ -222,7 +222,7 @@ def test_chunks_and_slices_of_arrow(decoder, embedder):
 
 def test_bfloat16_is_near(decoder, embedder):
     decoded = decoder(images(*(encoded(picture(n)) for n in range(4))))
-    low = Embedder(model=MODEL, pretrained=None, device="cpu", dtype="bfloat16")
+    low = Embedder(EncoderSettings(MODEL, device="cpu", dtype="bfloat16"))
     for rough, exact in zip(vectors(low(decoded)), vectors(embedder(decoded)), strict=True):
         assert float(rough.astype(np.float32) @ exact.astype(np.float32)) > 0.99
         assert rough.tobytes() != exact.tobytes()
@@ -276,11 +276,11 @@ def test_other_weights_are_another_encoder(folder, tmp_path):
     ],
 )
 def test_what_is_refused(model, pretrained, said):
-    for build in (encoder_facts, lambda m, pretrained: PictureDecoder(model=m, pretrained=pretrained)):
+    for build in (encoder_facts, lambda m, pretrained: PictureDecoder(EncoderSettings(m, pretrained))):
         with pytest.raises(ValueError, match=said):
             build(model, pretrained=pretrained)
     with pytest.raises(ValueError, match=said):
-        Embedder(model=model, pretrained=pretrained, device="cpu")
+        Embedder(EncoderSettings(model, pretrained, device="cpu"))
 
 
 @pytest.mark.parametrize("part", ["mean", "std", "interpolation", "resize_mode"])
@@ -290,23 +290,29 @@ def test_no_part_of_the_preprocessing_is_left_to_a_default(folder, tmp_path, par
     del config["preprocess_cfg"][part]
     (copy / "open_clip_config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=f"does not say {part}"):
-        PictureDecoder(model=f"local-dir:{copy}", pretrained=None)
+        PictureDecoder(EncoderSettings(f"local-dir:{copy}"))
 
 
 def test_a_folder_without_safetensors_is_refused(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "model")
     (copy / "open_clip_model.safetensors").rename(copy / "open_clip_pytorch_model.bin")
     with pytest.raises(FileNotFoundError, match="safetensors"):
-        Embedder(model=f"local-dir:{copy}", pretrained=None, device="cpu")
+        Embedder(EncoderSettings(f"local-dir:{copy}", device="cpu"))
     with pytest.raises(FileNotFoundError, match="there is no open_clip_config"):
         encoder_facts(f"local-dir:{tmp_path}", pretrained=None)
 
 
 def test_bad_settings():
-    settings: dict[str, Any] = {"model": MODEL, "pretrained": None, "device": "cpu"}
-    for wrong in ({"batch_size": 0}, {"threads": 0}, {"dtype": "int4"}, {"device": "abacus"}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Embedder(**settings | wrong)
+    encoder = EncoderSettings(MODEL, device="cpu")
+    for settings, pool in (
+        (encoder, {"batch_size": 0}),
+        (encoder, {"threads": 0}),
+        (EncoderSettings(MODEL, device="cpu", dtype="int4"), {}),
+        (EncoderSettings(MODEL, device="abacus"), {}),
+    ):
+        wrong = next(iter(pool), "dtype" if settings.dtype == "int4" else "device")
+        with pytest.raises(ValueError, match=wrong):
+            Embedder(settings, **pool)
 
 
 @pytest.mark.parametrize("size", [(640, 400), (40, 30), (30, 40), (333, 1000)])
@@ -337,7 +343,7 @@ def test_pixels_of_other_models(folder, tmp_path, model, pretrained, size):
     config = PreprocessCfg(**{"size": side} | {key: settings[key] for key in keys if key in settings})
     made = picture(5, size)
     expected = image_transform_v2(config, is_train=False)(made)
-    row = PictureDecoder(model=model, pretrained=pretrained)(images(encoded(made)))["pixels"][0].as_py()
+    row = PictureDecoder(EncoderSettings(model, pretrained))(images(encoded(made)))["pixels"][0].as_py()
     pixels = torch.from_numpy(np.frombuffer(row, np.uint8).reshape(side, side, 3).copy()).permute(2, 0, 1)
     shape = (3, 1, 1)
     scaled = (pixels.float().div(255) - torch.tensor(config.mean).view(shape)) / torch.tensor(config.std).view(shape)
@@ -346,7 +352,7 @@ def test_pixels_of_other_models(folder, tmp_path, model, pretrained, size):
 
 def test_a_strip_that_would_fill_the_memory():
     strip = encoded(Image.new("RGB", (100_000, 1)))
-    out = PictureDecoder(model="ViT-B-32-quickgelu", pretrained="openai")(images(strip, encoded(picture(1))))
+    out = PictureDecoder(EncoderSettings("ViT-B-32-quickgelu", "openai"))(images(strip, encoded(picture(1))))
     assert out["status"].to_pylist() == ["error", "ok"]
     assert out["error_kind"].to_pylist() == ["too_elongated", None]
 

@@ -53,14 +53,14 @@ def test_a_layer(paying: list[int], bias: bool, shape: tuple[int, ...]) -> None:
 
 
 def test_rows_with_rows(paying: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other, room = torch.randn(5, 48), torch.randn(70, 48), torch.empty(5, 70)
+    one, other, scratch = torch.randn(5, 48), torch.randn(70, 48), torch.empty(5, 70)
     with torch.inference_mode():
-        found = onednn.inner(one, other, room=lambda: room)
+        found = onednn.inner(one, other, scratch=lambda: scratch)
         assert paying == [5]
         monkeypatch.setattr(onednn, "pays", lambda: False)
-        assert onednn.inner(one, other, room=lambda: room) is room
-        torch.testing.assert_close(found, room, rtol=1e-5, atol=1e-5)
-        halves = onednn.inner(one.bfloat16(), other.bfloat16(), room=lambda: torch.empty(5, 70).bfloat16())
+        assert onednn.inner(one, other, scratch=lambda: scratch) is scratch
+        torch.testing.assert_close(found, scratch, rtol=1e-5, atol=1e-5)
+        halves = onednn.inner(one.bfloat16(), other.bfloat16(), scratch=lambda: torch.empty(5, 70).bfloat16())
     assert halves.dtype == torch.bfloat16
 
 

@@ -1,6 +1,5 @@
 """The nearest of a few sentences, with the encoder's own temperature."""
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -9,22 +8,23 @@ import pytest
 import yaml
 
 from actors.embedder import Embedder, PictureDecoder
+from actors.encoders.settings import EncoderSettings
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import CONF, png
 
-MODEL: dict[str, Any] = {"model": "local:siglip-tiny", "pretrained": None}
+MODEL = EncoderSettings("local:siglip-tiny", device="cpu")
 TARGETS = ["Japan", "Brazil", "Northern Africa"]
 
 
 @pytest.fixture(scope="module")
-def probe() -> dict[str, Any]:
-    return yaml.safe_load((CONF / "probe" / "culture_relevance.yaml").read_text(encoding="utf-8"))
+def template() -> dict[str, Any]:
+    return yaml.safe_load((CONF / "zero_shot_template" / "culture_relevance.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def rater(probe: dict[str, Any]) -> ZeroShotRater:
-    return ZeroShotRater(**MODEL, probe=probe, targets=TARGETS, device="cpu", threads=1)
+def rater(template: dict[str, Any]) -> ZeroShotRater:
+    return ZeroShotRater(MODEL, template=template, targets=TARGETS, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +38,17 @@ def decoded() -> pa.Table:
             "error_message": pa.array([None] * 3, pa.string()),
         }
     )
-    return PictureDecoder(**MODEL)(batch)
+    return PictureDecoder(MODEL)(batch)
 
 
-def test_the_nearest_sentence_wins(rater: ZeroShotRater, probe: dict[str, Any], decoded: pa.Table) -> None:
+def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any], decoded: pa.Table) -> None:
     import torch
 
     ratings = conform(rater(decoded), table("ratings"))
     assert ratings.num_rows == 9
-    embedder = Embedder(**MODEL, device="cpu", threads=1)
+    embedder = Embedder(MODEL, threads=1)
     vectors = embedder(decoded)
-    texts = embedder.embed_texts(ZeroShotTemplate.from_dict(probe).sentences(TARGETS)).reshape(3, 5, -1)
+    texts = embedder.embed_texts(ZeroShotTemplate.from_dict(template).sentences(TARGETS)).reshape(3, 5, -1)
     # SigLIP's logit scale is stored as a logarithm (Zhai et al. 2023)
     stored: Any = embedder._tower
     scale = float(np.exp(stored._model.logit_scale.item()))
@@ -68,7 +68,7 @@ def test_the_nearest_sentence_wins(rater: ZeroShotRater, probe: dict[str, Any], 
 
 
 def test_vectors_and_pictures_are_rated_the_same(rater: ZeroShotRater, decoded: pa.Table) -> None:
-    vectors = Embedder(**MODEL, device="cpu", threads=1)(decoded)
+    vectors = Embedder(MODEL, threads=1)(decoded)
     assert rater(vectors).equals(rater(decoded))
     empty = vectors.slice(0, 1).set_column(2, "embedding", pa.array([None], vectors["embedding"].type))
     assert set(rater(empty)["error_kind"].to_pylist()) == {"no_vector"}
@@ -83,8 +83,8 @@ def test_an_encoder_without_temperature_gives_no_probabilities(
     assert row["value"]
 
 
-def test_the_papers_levels(probe: dict[str, Any]) -> None:
-    sentences = ZeroShotTemplate.from_dict(probe).sentences(["Japan"])
+def test_the_papers_levels(template: dict[str, Any]) -> None:
+    sentences = ZeroShotTemplate.from_dict(template).sentences(["Japan"])
     assert [
         level in sentence
         for level, sentence in zip(
@@ -100,22 +100,25 @@ def test_the_papers_levels(probe: dict[str, Any]) -> None:
     ("change", "message"),
     [
         ({"sentence": "{{ level }}"}, "must use level and target"),
-        ({"sentence": "{{ level"}, "not a template"),
+        ({"sentence": "{{ level"}, "not a Jinja2 template"),
         ({"sentence": "{{ level }} {{ target }} {{ ''.__class__ }} {{ x }}"}, "must use level and target"),
         ({"levels": [{"value": "1", "score": 1, "phrase": "a"}]}, "two levels or more"),
-        ({"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]}, "twice"),
+        (
+            {"levels": [{"value": "1", "score": 1, "phrase": "a"}, {"value": "1", "score": 2, "phrase": "b"}]},
+            "the same value",
+        ),
         ({"levels": [{"value": "1", "score": "x", "phrase": "a"}]}, "finite number"),
         ({"levels": [{"value": "1"}]}, "value, score and phrase"),
-        ({"other": 1}, "exactly name"),
+        ({"other": 1}, "exactly the keys name"),
     ],
 )
-def test_wrong_probes_are_refused(probe: dict[str, Any], change: dict[str, Any], message: str) -> None:
+def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ZeroShotTemplate.from_dict(probe | change)
+        ZeroShotTemplate.from_dict(template | change)
 
 
 def test_wrong_targets_are_refused() -> None:
-    for targets, message in (([], "no targets"), (["a", " "], "is empty"), (["a", "b", "a"], "'a' stands twice")):
+    for targets, message in (([], "at least one"), (["a", " "], "is empty"), (["a", "b", "a"], "duplicate target 'a'")):
         with pytest.raises(ValueError, match=message):
             check_targets(targets)
 
@@ -124,7 +127,6 @@ def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
     from jobs.errors import InputError
     from jobs.store.run import TablePlan, open_run
 
-    probe_job = importlib.import_module("jobs.zero_shot")
     metadata = {"encoder": "ViT-B-32@openai", "preprocessing": "x"}
     run = open_run(
         TablePlan(str(tmp_path / "e"), "embeddings", {}, [], {}, metadata, derived=False, dim=64),
@@ -145,4 +147,3 @@ def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:
             "zero_shot", [f"input={tmp_path / 'e'}", f"out={tmp_path / 'o'}", "embedder=local-tiny", "targets=[a]"]
         )
     assert not (tmp_path / "o").exists()
-    assert probe_job.JOB.name == "zero_shot"

@@ -193,7 +193,7 @@ def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     assert "writes 9 texts (3 items x 3)" in said
     assert "licence Apache-2.0" in said
-    assert "memory 2 GB an actor in float32 x 1 = 2 GB; free here are" in said
+    assert "memory 2 GB per actor in float32 x 1 = 2 GB" in said
     assert not (tables / "out").exists()
 
 
@@ -216,9 +216,9 @@ def test_a_plan_tells_what_pictures_cost(
     assert "pictures with max_pixels=1,003,520: about 52 tokens each, up to 54" in told("model=local-tiny")
     assert "max_pixels=20,000: about 20 tokens each, up to 24" in told("model=local-tiny", "model.max_pixels=20000")
     free = told("model.checkpoint=some-one/not-here", "model.name=x", "model.max_pixels=null")
-    assert "max_pixels=null: about 3,413 tokens each, up to 9,796 at 28 x 28 pixels a token" in free
+    assert "max_pixels=null: about 3,413 tokens each, up to 9,796" in free
     bounded = told("model.checkpoint=some-one/not-here", "model.name=x")
-    assert "about 987 tokens each, up to 1,279 at 28 x 28 pixels a token" in bounded
+    assert "about 987 tokens each, up to 1,279" in bounded
     write(tables / "unknown", "images", {"u": [picture_row("nosize")]})
     cli.execute(job, [f"input={tables / 'unknown'}", f"out={tables / 'out'}", "plan=true", "model=local-tiny", *asked])
     assert "pictures with max_pixels=1,003,520" in capsys.readouterr().out
@@ -267,7 +267,7 @@ def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.C
 @pytest.mark.torture
 @pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
 def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """generate with a retry, loglik with a reference, probe from pictures, think: each over the same pictures."""
+    """generate with a retry, loglik with a reference, zero_shot from pictures, think: each over the same pictures."""
     common = [f"input={tables / 'images'}", "model=local-tiny"]
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
     cli.execute("generate", command)
@@ -304,13 +304,13 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
     assert {entry["setting"] for entry in sweep} == {
         f"lambda={weight},T={cap}" for weight in (0, 1) for cap in ("-inf", "-20")
     }
-    probe: Any = cli.execute(
+    zero_shot: Any = cli.execute(
         "zero_shot",
-        [common[0], f"out={tables / 'probe'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
+        [common[0], f"out={tables / 'zero_shot'}", "embedder=local-tiny", "targets=[Japan,Brazil]"],
     )
-    assert probe["counts"]["status"] == {"ok": 4, "missing": 2}
+    assert zero_shot["counts"]["status"] == {"ok": 4, "missing": 2}
     encoder = ("local:siglip-tiny", "auto", None)
-    assert kept_in(str(tables / "probe"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
+    assert kept_in(str(tables / "zero_shot"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
     think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
     assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
     assert kept_in(str(tables / "think")) == ("century_labels", (1.0, 5.0), "sensitive", *model)

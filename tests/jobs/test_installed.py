@@ -19,7 +19,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy, target = base / "copy", base / "site"
     for name in ("jobs", "actors", "conf"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "LICENSE"):
         shutil.copyfile(ROOT / name, copy / name)
     (copy / "README.md").write_text("# remine\n")
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]

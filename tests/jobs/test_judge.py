@@ -97,7 +97,7 @@ def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
     for wrong, message in (
         (str(tmp_path / "empty.txt"), "no label in it"),
         (["a", "b", "a"], "label 'a' stands twice"),
-        ("no_such", "no such list of conf/labels .caire_countries, century_subregions, un_subregions."),
+        ("no_such", "no such list of conf/target_lists .caire_countries, century_subregions, un_subregions."),
     ):
         with pytest.raises(InputError, match=message):
             read_targets(wrong)
@@ -153,19 +153,25 @@ def test_tallies_of_an_earlier_stage_stay_with_its_unit() -> None:
 
 def test_tallies_of_a_unit_are_summed() -> None:
     kind = pa.map_(pa.string(), pa.int64())
-    rows = pa.table({TALLY: pa.array([[("noise/flips", 1), ("tokens/passed", 5)], None, [("noise/flips", 2)]], kind)})
-    assert sum_tallies(rows) == {"noise": {"flips": 3}, "tokens": {"passed": 5}}
+    rows = pa.table(
+        {
+            TALLY: pa.array(
+                [[("rescored/changed answers", 1), ("tokens/passed", 5)], None, [("rescored/changed answers", 2)]], kind
+            )
+        }
+    )
+    assert sum_tallies(rows) == {"rescored": {"changed answers": 3}, "tokens": {"passed": 5}}
     assert sum_tallies(pa.table({"a": [1]})) == {}
     assert Stage("judge", object, {}, rows_out=3).row_counts(rows) == [3, 3, 3]
 
 
 @pytest.mark.usefixtures("ray_session")
 def test_two_judges_over_items(given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [f"input={given['items']}", f"images={given['images']}", f"texts={given['texts']}", "noise=1"]
+    asked = [f"input={given['items']}", f"images={given['images']}", f"texts={given['texts']}", "rescore_fraction=1"]
     asked += ["rubric=cultural_relevance", "targets=[Nordic]", f"exclusions={given['excluded']}", f"out={tmp_path}/r"]
     assert cli.main("judge", [*asked, "models=[local-tiny,local-text-tiny]"]) == 0
     said = capsys.readouterr().out
-    assert said.count("rows scored again in other company, 0 flips") == 2
+    assert said.count("rows individually: 0 answers changed") == 2
     assert said.count("exclusions: 1 of 1 entries match a picture here") == 2
     assert said.count("1 reported (excluded), for example bare: the picture may not be used") == 2
     shown = re.findall(r"(\d+) pictures shown, (\d+) tokens each \(max_pixels=([\d,]+)\)", said)
@@ -181,7 +187,7 @@ def test_two_judges_over_items(given: dict[str, str], tmp_path: Path, capsys: py
         assert read_rubrics([made]).scale("cultural_relevance", "relevance")[0] == (1.0, 5.0)
         assert rater["engine"].startswith("cascade, transformers ")
         assert rater["rater"] == rows[0]["rater"]
-        assert made.counts().tallies["noise"]["scored again"] == sum(row["status"] == "ok" for row in rows)
+        assert made.counts().tallies["rescored"]["rows"] == sum(row["status"] == "ok" for row in rows)
     pictured = {("own", "Sahel"): "ok", ("own", "Levant"): "ok", ("plain", "Nordic"): "ok"}
     pictured |= {("bare", "Nordic"): "reported", ("gone", "Nordic"): "missing_input", ("two", "Nordic"): "skipped"}
     assert found["local-tiny"] == {**pictured, ("none", "Nordic"): "missing_input"}
@@ -248,8 +254,8 @@ def test_thinking_about_items_with_targets_of_their_own(given: dict[str, str], t
         (["targets=[a]", "model.min_pixels=2000000"], "model.min_pixels=2000000: must not exceed max_pixels=1003520"),
         (["targets=[a]", "model.checkpoint=/no/such/folder"], "/no/such/folder: no such folder"),
         (["targets=[a]", "model.checkpoint=./no-such"], "./no-such: no such folder"),
-        (["targets=[a]", "noise=2"], "noise=2: a share, from 0 to 1"),
-        (["targets=[a]", "budget_gb=-1"], "budget_gb=-1: more than 0"),
+        (["targets=[a]", "rescore_fraction=2"], "rescore_fraction=2: "),
+        (["targets=[a]", "memory_budget_gb=-1"], "memory_budget_gb=-1: more than 0"),
         (["targets=[a]", "records=x"], "x: no table here"),
         (["targets=[a]", "images=null"], "is a table of items and the prompt shows a picture: say where with images="),
         (["targets=[a]", "models=[local-tiny,no-such]"], "model=no-such: no such option"),

@@ -10,7 +10,7 @@ from actors.ids import content_id
 from actors.titles import Fold
 from jobs import mine
 from jobs.corpora.terms import pack
-from jobs.corpora.wit import index_c, reader
+from jobs.corpora.wit import index_compiled, reader
 from jobs.errors import InputError
 from jobs.mine import MineConfig, MineUnit
 from jobs.runtime import exclusions
@@ -124,11 +124,9 @@ def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (counts.tallies["term"], counts.tallies["inside_word"]) == ({"war": 3, "pain": 2}, {"pain": 2})
 
 
-@pytest.mark.parametrize(("kernel", "said"), [(None, "NumPy"), (lambda *_: 0, "compiled loop")])
-def test_a_unit_says_how_it_was_scanned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Any, said: str
-) -> None:
-    monkeypatch.setattr(index_c, "kernel", lambda: kernel)
+@pytest.mark.parametrize(("scan", "said"), [(None, "NumPy"), (lambda *_: 0, "compiled loop")])
+def test_a_unit_says_how_it_was_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: Any, said: str) -> None:
+    monkeypatch.setattr(index_compiled, "SCAN", scan)
     monkeypatch.setattr(reader, "scan_file", lambda *_, **__: iter(()))
     assert mined(tmp_path)[1].tallies["scanned_by"] == {said: 1}
 

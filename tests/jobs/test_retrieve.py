@@ -193,7 +193,7 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
         ({"faiss__factory": "PQ7"}, "should be a multiple of the number of subquantizers (M))"),
         ({"faiss__factory": "'NSG32,Flat'"}, "(NSG does not support incremental addition)"),
         ({"faiss__factory": "'IDMap,Flat'"}, "(add does not make sense with IndexIDMap"),
-        ({"faiss__factory": "Flat", "faiss__probe": 0}, "faiss.probe=0: at least 1"),
+        ({"faiss__factory": "Flat", "faiss__nprobe": 0}, "faiss.nprobe=0: at least 1"),
         ({"faiss__factory": "Flat", "faiss__out": "{out}/index"}, "an index has a folder of its own"),
         ({"faiss__factory": "Flat", "faiss__out": "{corpus}"}, "lies in corpus.path="),
     ],
@@ -229,7 +229,7 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(
     from jobs.retrieval import faiss_index
 
     corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
-    settings: dict[str, Any] = {"probe": 5, "cosine": False, "barred": Barred(frozenset())}
+    settings: dict[str, Any] = {"nprobe": 5, "cosine": False, "barred": Barred(frozenset())}
     index, ids = faiss_index.build(corpus, VectorLayout(table=True), factory="OPQ4,IVF8,Flat", **settings)
     said = capfd.readouterr().err.splitlines()
     assert len(said) == 2 == len(set(said))  # of the rotation's and of the lists' centroids

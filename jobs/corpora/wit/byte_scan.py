@@ -1,8 +1,8 @@
-"""WIT read at about the speed of decompression: bytes are indexed, only rows that match are parsed.
+"""Byte scan of WIT at about the speed of decompression: bytes are indexed, only matching rows are parsed.
 
-A buffer's rows, each of them checked to have the header's width, come from `wit_kernel` where it could be compiled and
-from `wit_numpy` elsewhere. The titles of its rows of the wanted language are joined, folded and matched in one call; a
-row that matches goes through `csv.reader`.
+The rows of a buffer, each checked to have the header's width, come from `index_compiled` if the extension module is
+installed and from `index_numpy` otherwise. The titles of its rows in the wanted language are joined, folded and matched
+in one call; `csv.reader` parses the rows that match.
 """
 
 import csv
@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from actors.titles import SEPARATOR, TitleMatcher
-from jobs.corpora.wit import index_c
+from jobs.corpora.wit import index_compiled
 from jobs.corpora.wit.index_numpy import CR, LF, LONE_RETURN, QUOTED_TITLE, STRAY_QUOTE, WRONG_WIDTH, Index, NumpyIndex
 from jobs.corpora.wit.streams import FAILURES, Pushback
 
 if TYPE_CHECKING:
     from jobs.store.counts import Counts
 
-CHUNK = 1 << 20  # bytes; smaller ones cost more calls, larger ones leave the processor's caches
-LONGEST_ROW = 4 << 20  # bytes; longer rows are left to the csv module, memory stays bounded
+CHUNK = 1 << 20  # bytes; smaller ones cost more calls, larger ones do not fit into the processor's caches
+LONGEST_ROW = 4 << 20  # bytes; bounds the memory; the csv module reads longer rows
 
 
 class UncertainError(Exception):
     """The byte scan and the csv module might read the file differently from `offset` on.
 
     Attributes:
-        reason: one clause, for the line that says so.
-        offset: byte of the decompressed file, the start of a row. All before it is final: its hits were given out and
-            its rows counted. Nothing from it on was.
-        broken: whether it is the compressed data that is damaged, and nothing more can be read from the stream.
+        reason: one clause, for the message.
+        offset: byte of the decompressed file, the start of a row. Hits before it were yielded and their rows counted;
+            none from it on.
+        broken: whether the compressed data is damaged, so that the stream cannot be read further.
     """
 
     def __init__(self, reason: str, offset: int, *, broken: bool = False) -> None:
@@ -42,38 +42,34 @@ class UncertainError(Exception):
 class FastScan:
     """One pass over a decompressed WIT file.
 
-    A file that is read to its end gives what csv.reader gives, row by row and count by count. Wherever it might
-    differ, `UncertainError` is raised before anything of the buffer in question is given out or counted. The caller
-    then has the csv module read on from there: `give_back` returns the buffer to the stream. `resume` and `hits` go on
-    behind what csv read. It is raised for
+    A file read to its end gives the rows and counts of csv.reader. Wherever they might differ, `UncertainError` is
+    raised before any row of the current buffer is yielded or counted. The caller then lets the csv module continue:
+    `give_back` returns the buffer to the stream; `resume` and `hits` continue after the rows that csv read. It is
+    raised for
 
-    - a quote inside an unquoted field, or text behind a closing quote, anywhere in the file
-    - a row without the header's number of fields, empty lines included, whatever its language
-    - a carriage return outside quotes that no line feed follows
-    - a quoted field that is not closed at the end of the file, a row of more than about `longest_row` bytes
-    - compressed data that is damaged or breaks off
+    - a quote inside an unquoted field, or text after a closing quote, anywhere in the file
+    - a row without the header's number of fields, including empty lines, in any language
+    - a carriage return outside quotes that is not followed by a line feed
+    - a quoted field that is not closed at the end of the file, or a row of more than about `longest_row` bytes
+    - compressed data that is damaged or truncated
     - bytes that are not UTF-8 in a title of the wanted language or in a row that matches; other rows are counted and
       dropped without being decoded
     - an empty file, or a header without the two columns
 
     Args:
-        stream: has `readinto`; stands at the start of the decompressed file. It is not closed.
+        stream: has `readinto`, at the start of the decompressed file. It is not closed.
         chunk: bytes read at a time; a row may be larger.
-        compiled: use the compiled loop of `wit_kernel` where there is one; it says the same, in less time.
     """
 
-    def __init__(
-        self, stream: Any, *, chunk: int = CHUNK, longest_row: int = LONGEST_ROW, compiled: bool = True
-    ) -> None:
-        # csv counts characters, of which a row has no more than bytes
+    def __init__(self, stream: Any, *, chunk: int = CHUNK, longest_row: int = LONGEST_ROW) -> None:
+        # csv counts characters, and a row has at most as many as bytes
         csv.field_size_limit(max(csv.field_size_limit(), longest_row + chunk))
         self.offset = 0
         self._stream = Pushback(stream)
         self._chunk, self._longest_row = chunk, longest_row
-        self._kernel = index_c.kernel() if compiled else None
-        self._have = 0  # bytes of the buffer that are in use; they begin at the start of a row
+        self._have = 0  # bytes of the buffer in use; the first begins a row
         self._ended = False
-        self._completed = False  # whether the last line end of the buffer is not the file's own
+        self._completed = False  # whether the buffer's last line end was added because the file lacks it
         self._allocate(2 * chunk)
         self.header = self._read_header()
 
@@ -87,10 +83,10 @@ class FastScan:
         language_column: str = "language",
         title_column: str = "page_title",
     ) -> Iterator[tuple[list[str], list[str]]]:
-        """The rows of `language` (None: of every one) whose title holds a term, with these terms, in file order.
+        """Yield the rows of `language` (None: any) whose title contains a term, with these terms, in file order.
 
-        A row's fields are in the order of `header`. `counts.rows_in` and `counts.filtered` (`language` and `title`)
-        are raised a buffer at a time, before its hits are given out; `progress(rows)` is called with what was added.
+        The fields of a row are in the order of `header`. `counts.rows_in` and `counts.filtered` (`language` and
+        `title`) grow once per buffer, before its hits are yielded; `progress(rows)` is called with the rows added.
 
         Raises:
             UncertainError: see the class.
@@ -104,16 +100,16 @@ class FastScan:
             if isinstance(index, int):
                 raise self._uncertain(self._reason(index))
             if index.rows:
-                picked, found = self._matches(index, at_language, at_title, wanted, matcher)
+                picked, matches = self._matches(index, at_language, at_title, wanted, matcher)
                 counts.rows_in += index.rows
                 if other := index.rows - picked:
                     counts.filtered["language"] += other
-                if other := picked - len(found):
+                if other := picked - len(matches):
                     counts.filtered["title"] += other
                 self._drop(index.end)
                 if progress:
                     progress(index.rows)
-                yield from found
+                yield from matches
             if self._ended:
                 break
             self._fill()
@@ -121,14 +117,14 @@ class FastScan:
             raise self._uncertain("a quoted field is not closed")
 
     def give_back(self) -> tuple[Pushback, int]:
-        """The stream, standing at the row of `offset` again, and how many bytes of it are in doubt."""
+        """Return the stream, positioned at the row of `offset` again, and how many of its bytes are in doubt."""
         held, self._have = self._have - self._completed, 0
         self._completed = False
         self._stream.push(bytes(self._view[:held]))
         return self._stream, held
 
     def resume(self, offset: int) -> None:
-        """Go on at the stream, which now stands at the row that begins at byte `offset`."""
+        """Continue with the stream, whose position is now the start of the row at byte `offset`."""
         self.offset, self._ended = offset, False
 
     def _uncertain(self, reason: str) -> UncertainError:
@@ -136,27 +132,27 @@ class FastScan:
 
     def _reason(self, fault: int) -> str:
         return {
-            STRAY_QUOTE: "a quote inside an unquoted field, or text behind a closing quote",
+            STRAY_QUOTE: "a quote inside an unquoted field, or text after a closing quote",
             WRONG_WIDTH: f"a row without the header's {len(self.header)} fields",
-            LONE_RETURN: "a carriage return outside quotes that ends no line",
+            LONE_RETURN: "a carriage return outside quotes without a line feed",
         }[fault]
 
     # --- the buffer
 
     def _allocate(self, capacity: int) -> None:
-        # A line end stands before the first row: what follows it is the start of a field, there as elsewhere. One
-        # byte more than is ever read leaves room for the line end that the last row may lack.
+        # A line end before the first row makes its first field begin like all others. One byte more than is ever
+        # read leaves space for the line end that the last row may lack.
         self._buffer = bytearray(capacity + 2)
         self._buffer[0] = LF
         self._view = memoryview(self._buffer)[1:]
-        around = np.frombuffer(self._buffer, np.uint8)
+        around, scan = np.frombuffer(self._buffer, np.uint8), index_compiled.SCAN
         self._index: Callable[[int, int, int, int, bytes | None], Index | int] = (
-            NumpyIndex(around) if self._kernel is None else index_c.CompiledIndex(self._kernel, around)
+            NumpyIndex(around) if scan is None else index_compiled.CompiledIndex(scan, around)
         )
         self._capacity = capacity
 
     def _fill(self) -> None:
-        """Read one more chunk behind what is there, or what is left of the file."""
+        """Append one more chunk of the file, or the rest of it, to the buffer."""
         if self._have > self._longest_row:
             raise self._uncertain(f"a row of more than {self._longest_row:,} bytes")
         if self._have + self._chunk > self._capacity:
@@ -168,7 +164,7 @@ class FastScan:
             try:
                 got = self._stream.readinto(self._view[self._have : until])
             except FAILURES as error:
-                reason = f"the compressed data is damaged or breaks off: {error}"
+                reason = f"the compressed data is damaged or truncated: {error}"
                 raise UncertainError(reason, self.offset, broken=True) from error
             self._have += got
             self._ended = not got
@@ -178,34 +174,34 @@ class FastScan:
             self._completed = True
 
     def _drop(self, size: int) -> None:
-        """Give up the first `size` bytes of the buffer."""
+        """Drop the first `size` bytes of the buffer."""
         rest = bytes(self._view[size : self._have])
         self._view[: len(rest)] = rest
         self._have = len(rest)
         self.offset += size
 
     def _read_header(self) -> list[str]:
-        """The first physical line, as `RowReader` takes it."""
+        """Return the fields of the first physical line, parsed as `RowReader` does."""
         end = 0
         while not end and not self._ended:
             self._fill()
             end = bytes(self._view[: self._have]).find(b"\n") + 1
         if not end:
-            raise self._uncertain("empty, a header is needed")
+            raise self._uncertain("the file is empty: a header is required")
         try:
             text = bytes(self._view[:end]).decode("utf-8").removeprefix("\ufeff")
             header = [name.strip() for name in next(csv.reader([text], delimiter="\t"), [])]
         except (UnicodeDecodeError, csv.Error) as error:
-            raise self._uncertain(f"its first line is no header: {error}") from error
+            raise self._uncertain(f"its first line is not a valid header: {error}") from error
         self._drop(end)
         return header
 
-    # --- what is in it
+    # --- its rows
 
     def _matches(
         self, index: Index, at_language: int, at_title: int, wanted: bytes | None, matcher: TitleMatcher
     ) -> tuple[int, list[tuple[list[str], list[str]]]]:
-        """How many rows are of the wanted language, and those whose title holds a term, parsed, with the terms."""
+        """Return the number of rows in the wanted language, and those that match, parsed, with their terms."""
         if not len(index.picks):
             return 0, []
         if index.titles is not None:
@@ -221,33 +217,33 @@ class FastScan:
         except UnicodeDecodeError as error:
             raise self._uncertain("a title that is not UTF-8") from error
         if text.count(SEPARATOR) == len(picks) - 1:
-            found = matcher.match_joined(text)
-        else:  # a title holds the separator itself
+            terms = matcher.match_joined(text)
+        else:  # a title contains the separator itself
             _, titles = self._titles(index, at_language, at_title, wanted)
-            found = matcher.match_all([title.decode("utf-8") for title in titles])
-        parsed = [(self._parsed(int(picks[n][0]), int(picks[n][1])), found[n]) for n in sorted(found)]
+            terms = matcher.match_all([title.decode("utf-8") for title in titles])
+        parsed = [(self._parsed(int(picks[n][0]), int(picks[n][1])), terms[n]) for n in sorted(terms)]
         return len(picks), parsed
 
     def _titles(
         self, index: Index, at_language: int, at_title: int, wanted: bytes | None
     ) -> tuple[list[tuple[int, int]], list[bytes]]:
-        """Where each row of the wanted language begins and ends, and its title; what is quoted is unquoted here."""
-        places, titles = [], []
+        """Return the start and end of each row in the wanted language, and its title without quotes."""
+        spans, titles = [], []
         view = self._view
         for start, end, title, stop in index.picks.tolist():
             if title >= 0:
                 titles.append(bytes(view[title:stop]))
             else:
-                # As Latin-1 every byte is a character, so csv cuts the row without decoding it.
+                # In Latin-1 every byte is a character, so csv splits the row without decoding it.
                 fields = self._cut(start, end, "latin-1")
                 if title != QUOTED_TITLE and fields[at_language].encode("latin-1") != wanted:
                     continue
                 titles.append(fields[at_title].encode("latin-1"))
-            places.append((start, end))
-        return places, titles
+            spans.append((start, end))
+        return spans, titles
 
     def _cut(self, start: int, end: int, encoding: str) -> list[str]:
-        """The fields of a row, by the csv module."""
+        """Return the fields of a row, split by the csv module."""
         stop = end - (end > start and self._view[end - 1] == CR)
         text = bytes(self._view[start:stop]).decode(encoding)
         return next(csv.reader(io.StringIO(text, newline="\n"), delimiter="\t"))

@@ -1,7 +1,7 @@
-"""WIT rows by Python's csv module: slow, sure of every file, and exact about what is no row.
+"""WIT rows by Python's csv module: slow, but correct for every file, with exact positions of what is not a row.
 
-What has not the header's width is a reject with its position; the rows around it are kept. A compressed file that
-ends or breaks early gives the rows before the break and one reject that says where.
+A row without the header's width is rejected with its position; the rows around it are kept. A truncated or damaged
+compressed file gives the rows before the damage and one reject with the position.
 """
 
 import csv
@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from jobs.corpora.wit.streams import BrokenOffError, ByteSource, careful_stream, opened
+from jobs.corpora.wit.streams import ByteSource, DamagedError, careful_stream, opened
 from jobs.errors import InputError
 from jobs.store.writer import Reject
 
 CHUNK = 1 << 20
 MAX_FIELD = 16 << 20  # characters; the longest article section in WIT is far below
-MAX_LINE = 4 * MAX_FIELD  # bytes without a newline that are held before they count as a line
-RAW_KEPT = 200  # characters of a rejected line that are kept
+MAX_LINE = 4 * MAX_FIELD  # bytes without a newline, from which they count as a line
+RAW_KEPT = 200  # characters kept of a rejected line
 
 
 class RowReader:
-    """The rows of one opened file.
+    """Reads the rows of one opened file.
 
     Args:
-        uri: what rejects name.
+        uri: named in rejects.
         source: the file, for `compressed_position`.
-        stream: has `read`; stands at the file's start, or at the row that begins at byte `offset`.
-        header: the columns where the stream stands behind them; None: its first line holds them.
+        stream: has `read`, at the file's start or at the row that begins at byte `offset`.
+        header: the columns, if the stream is past the header; None: read them from the first line.
 
     Raises:
-        InputError: there is no header to read.
+        InputError: the header cannot be read.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class RowReader:
 
     @property
     def offset(self) -> int:
-        """Byte of the decompressed file at which the row given out last ends."""
+        """Byte of the decompressed file at which the last yielded row ends."""
         return self._lines.next_offset
 
     @property
     def row_offset(self) -> int:
-        """Byte at which the row begins that was given out last, or that was being read when the stream failed."""
+        """Byte at which the last yielded row begins, or the row that was being read when the stream failed."""
         return self._taken[0].offset if self._taken else self.offset
 
     def skip_to(self, offset: int) -> None:
-        """Go on at the row that begins at byte `offset` of the decompressed file, if that lies behind the header."""
+        """Continue with the row that begins at byte `offset` of the decompressed file, if it is after the header."""
         self._lines.skip_to(offset)
 
     def unread(self) -> bytes:
-        """What was read from the stream and not given out."""
+        """Return the bytes that were read from the stream and not yielded as rows."""
         return self._lines.unread()
 
     def compressed_position(self) -> int:
-        """Bytes of the file read so far."""
+        """Return the number of bytes of the (compressed) file read so far."""
         return self._source.tell()
 
     def rows(self) -> Iterator[list[str] | Reject]:
-        """Each row's fields, or a Reject in place of what is none; then one Reject if the file broke off.
+        """Yield the fields of each row, or a Reject for a line that is not a row; at a damaged end, one more Reject.
 
-        Bytes that are not UTF-8 stand in the fields as lone surrogates.
+        Bytes that are not UTF-8 become lone surrogates in the fields.
         """
         width = len(self.header)
         while taken := self._next_row():
@@ -77,15 +77,15 @@ class RowReader:
             if fault is None:
                 yield fields
                 continue
-            # Only its first line is given up: a stray quote must not swallow the rows behind it.
+            # Only its first line is skipped: a stray quote must not swallow the rows after it.
             self._lines.push_back(self._taken[1:])
             yield self.reject("malformed", fault)
-        if broke := self._lines.broke:
-            reason, message = broke
+        if damage := self._lines.damage:
+            reason, message = damage
             yield Reject(self._uri, self._lines.offset, reason, message)
 
     def reject(self, reason: str, message: str) -> Reject:
-        """The row that was given out last as a reject."""
+        """Return the last yielded row as a reject."""
         line = self._taken[0]
         raw = line.text[:RAW_KEPT].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return Reject(self._uri, line.offset, reason, message, raw)
@@ -93,15 +93,15 @@ class RowReader:
     def _read_header(self) -> list[str]:
         first = next(self._lines, None)
         if first is None:
-            why = self._lines.broke[1] if self._lines.broke else "empty"
-            raise InputError(f"{self._uri}: {why}; a header is needed")
+            reason = self._lines.damage[1] if self._lines.damage else "empty"
+            raise InputError(f"{self._uri}: {reason}; a header is required")
         try:
             return [name.strip() for name in next(csv.reader([first.text.removeprefix("\ufeff")], delimiter="\t"), [])]
         except csv.Error as error:
-            raise InputError(f"{self._uri}: its first line is no header ({error})") from error
+            raise InputError(f"{self._uri}: its first line is not a valid header ({error})") from error
 
     def _next_row(self) -> tuple[list[str], str | None] | None:
-        """The next row's fields, and why it is none; None at the end. Its physical lines are in `_taken`."""
+        """Return the next row's fields and its fault, if any; None after the last. Its lines are in `_taken`."""
         self._taken = taken = []
         ended = False
 
@@ -118,13 +118,13 @@ class RowReader:
             return [], str(error)
         if not taken:
             return None
-        # csv asks for another line only inside quotes, so having met the end means they were never closed.
+        # csv asks for another line only inside quotes, so reaching the end means that they were not closed.
         return fields, "a quoted field is not closed" if ended else None
 
 
 @contextmanager
 def open_rows(uri: str, offset: int = 0) -> Iterator[RowReader]:
-    """The rows of a file from the row that begins at byte `offset` (decompressed) on."""
+    """Open a file and yield a reader of its rows from the row that begins at byte `offset` (decompressed)."""
     with opened(uri) as (source, kind):
         reader = RowReader(uri, source, careful_stream(source, kind))
         reader.skip_to(offset)
@@ -132,7 +132,7 @@ def open_rows(uri: str, offset: int = 0) -> Iterator[RowReader]:
 
 
 class _Line(NamedTuple):
-    """A physical line: where it begins (byte), and its text with its line end."""
+    """A physical line: the byte at which it begins, and its text with its line end."""
 
     offset: int
     text: str
@@ -146,8 +146,8 @@ class _Lines:
         self._pending: deque[_Line] = deque()
         self._rest = b""
         self._ended = False
-        self.offset = offset  # of the byte after the last line that was cut off
-        self.broke: tuple[str, str] | None = None
+        self.offset = offset  # of the byte after the last complete line
+        self.damage: tuple[str, str] | None = None  # reason and message
 
     def __iter__(self) -> "_Lines":
         return self
@@ -164,7 +164,7 @@ class _Lines:
         return self._pending[0].offset if self._pending else self.offset
 
     def skip_to(self, offset: int) -> None:
-        """Leave out the lines before byte `offset`, which begins one."""
+        """Skip the lines before byte `offset`, at which a line begins."""
         for line in self:
             if line.offset >= offset:
                 self._pending.appendleft(line)
@@ -179,22 +179,22 @@ class _Lines:
     def _fill(self) -> None:
         try:
             chunk = self._stream.read(CHUNK)
-        except BrokenOffError as broken:
-            self.broke, chunk = (broken.reason, broken.message), b""
+        except DamagedError as error:
+            self.damage, chunk = (error.reason, error.message), b""
         if not chunk:
             self._ended = True
-            # What stands before a break may be half a row; before a regular end it is a line without its newline.
-            if self._rest and self.broke is None:
-                self._give(self._rest)
+            # Before damage the rest may be half a row; before a regular end it is a line without its newline.
+            if self._rest and self.damage is None:
+                self._append(self._rest)
             self._rest = b""
             return
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
-            self._give(line + b"\n")
+            self._append(line + b"\n")
         if len(self._rest) > MAX_LINE:
-            self._give(self._rest)
+            self._append(self._rest)
             self._rest = b""
 
-    def _give(self, raw: bytes) -> None:
+    def _append(self, raw: bytes) -> None:
         self._pending.append(_Line(self.offset, raw.decode("utf-8", "surrogateescape")))
         self.offset += len(raw)

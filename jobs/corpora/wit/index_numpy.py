@@ -1,8 +1,8 @@
-"""The index of a buffer of WIT by NumPy: what `wit_kernel` does in compiled code, by the same rules, anywhere.
+"""The index of a buffer of WIT by NumPy, on any machine; `byte_index.c` follows the same rules.
 
-One vectorised pass finds the bytes that matter to CSV (tabs, line ends, quotes), which are one in a hundred; all that
-follows works on their places alone. Quotes are paired, separators between a pair are left out, and what remains must be
-a header's width of separators a row, the last of them a line end.
+One vectorised pass finds the bytes that matter to CSV (tabs, line ends, quotes), about one in a hundred; all later
+steps work on their positions alone. Quotes are paired, and separators between a pair are ignored. The remaining ones
+must be as many per row as the header has columns, the last of them a line end.
 """
 
 from typing import Any, NamedTuple
@@ -11,40 +11,41 @@ import numpy as np
 
 TAB, LF, CR, QUOTE = b'\t\n\r"'
 WORD = 8
-SLICE = 1 << 18  # bytes looked at together: with what is made of them they stay in the processor's cache
-STRAY_QUOTE, WRONG_WIDTH, LONE_RETURN = -1, -2, -3  # what `index` says of a buffer that csv might read differently
-QUOTED_TITLE, QUOTED_LANGUAGE = -2, -1  # in place of where a pick's title begins
+SLICE = 1 << 18  # bytes compared together: they and their masks fit into the processor's cache
+STRAY_QUOTE, WRONG_WIDTH, LONE_RETURN = -1, -2, -3  # faults: csv might read the buffer differently
+QUOTED_TITLE, QUOTED_LANGUAGE = -2, -1  # values for the start of a pick's title
 
 BEFORE_OPENING = np.zeros(256, np.bool_)
 BEFORE_OPENING[[TAB, LF, QUOTE]] = True
 AFTER_CLOSING = np.zeros(256, np.bool_)
 AFTER_CLOSING[[TAB, LF, CR, QUOTE]] = True
-MEANINGLESS = np.ones(256, np.bool_)  # what is found with the others because it, too, is not above 13
+MEANINGLESS = np.ones(256, np.bool_)  # other control characters up to 13, which one comparison finds too
 MEANINGLESS[[TAB, LF, CR, QUOTE]] = False
 
-Places = np.ndarray[Any, np.dtype[np.intp]]
+Positions = np.ndarray[Any, np.dtype[np.intp]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Picks = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Index(NamedTuple):
-    """What a buffer holds.
+    """The rows of a buffer.
 
-    `picks` are its rows of the wanted language: where the row begins, its line end, where its title begins and stops;
-    the title's begin is QUOTED_TITLE where it must be unquoted, QUOTED_LANGUAGE where so must the language, and whether
-    it is the wanted one is not known.
+    `picks` int64 [n, 4] are the rows in the wanted language: start of the row, its line end, start and stop of its
+    title. The title's start is QUOTED_TITLE if the title must be unquoted first, and QUOTED_LANGUAGE if the language
+    must be, so that it is not known whether it is the wanted one.
     """
 
     rows: int
-    end: int  # byte behind the last whole row
+    end: int  # byte after the last whole row
     picks: Picks
-    titles: memoryview | None = None  # those of the picks, each behind it a NUL, unless one of them is quoted
+    titles: memoryview | None = None  # of the picks, each followed by a NUL; None if one of them is quoted
 
 
 class NumpyIndex:
-    """The index of one buffer after another; keeps its working memory.
+    """Indexes one buffer after another and keeps its working memory.
 
-    `around` is the buffer with one byte before it, a line end, and room for one behind.
+    Args:
+        around: uint8, the buffer with a line feed before it and one spare byte after it.
     """
 
     def __init__(self, around: Bytes) -> None:
@@ -55,26 +56,26 @@ class NumpyIndex:
         self._flags = np.empty(SLICE, np.bool_)
 
     def __call__(self, have: int, width: int, at_language: int, at_title: int, wanted: bytes | None) -> Index | int:
-        """The index of the first `have` bytes, which begin a row, or what is wrong with them."""
+        """Return the index of the first `have` bytes, which begin with a row, or the fault found in them."""
         at = self._special(have)
-        what = self._data[at]
-        is_quote = what == QUOTE
+        special = self._data[at]
+        is_quote = special == QUOTE
         if is_quote.any():
             if not self._quotes_pair(at[is_quote], have):
                 return STRAY_QUOTE
-            # Odd behind an opening quote, even behind a closing one; between both nothing separates.
+            # Odd after an opening quote, even after a closing one; nothing separates fields in between.
             outside = np.bitwise_xor.accumulate(is_quote.view(np.uint8)) == 0
             outside &= ~is_quote
-            at, what = at[outside], what[outside]
-        returns = what == CR
+            at, special = at[outside], special[outside]
+        returns = special == CR
         if returns.any():
-            # Outside quotes csv ends a row at a carriage return; only before a line end is that no difference.
-            places = at[returns]
-            places = places[places + 1 < have]
-            if (self._data[places + 1] != LF).any():
+            # Outside quotes csv ends a row at a carriage return; only before a line feed is the result the same.
+            positions = at[returns]
+            positions = positions[positions + 1 < have]
+            if (self._data[positions + 1] != LF).any():
                 return LONE_RETURN
-            at, what = at[~returns], what[~returns]
-        ends = (what == LF).nonzero()[0]
+            at, special = at[~returns], special[~returns]
+        ends = (special == LF).nonzero()[0]
         rows = len(ends)
         if not rows:
             return Index(0, 0, np.empty((0, 4), np.int64))
@@ -85,8 +86,8 @@ class NumpyIndex:
         starts[0], starts[1:] = 0, separators[:-1, -1] + 1
         return Index(rows, int(separators[-1, -1]) + 1, self._picks(starts, separators, at_language, at_title, wanted))
 
-    def _special(self, have: int) -> Places:
-        """Where tabs, line ends, carriage returns and quotes stand; few bytes are, so words without one go first."""
+    def _special(self, have: int) -> Positions:
+        """Return the positions of tabs, line ends, carriage returns and quotes; words without any are skipped first."""
         for begin in range(0, have, SLICE):
             data = self._data[begin : min(begin + SLICE, have)]
             mask, flags = self._mask[begin : begin + len(data)].view(np.bool_), self._flags[: len(data)]
@@ -97,28 +98,27 @@ class NumpyIndex:
         self._mask[have : words * WORD] = 0
         hit = (self._mask_words[:words] != 0).nonzero()[0]
         within = self._mask_words[hit].view(np.bool_).nonzero()[0]
-        at: Places = (hit[within >> 3] << 3) + (within & 7)
-        what = self._data[at]
-        other = MEANINGLESS[what]
+        at: Positions = (hit[within >> 3] << 3) + (within & 7)
+        other = MEANINGLESS[self._data[at]]
         return at[~other] if other.any() else at
 
-    def _quotes_pair(self, quotes: Places, have: int) -> bool:
-        """Whether csv reads quotes in pairs, as here.
+    def _quotes_pair(self, quotes: Positions, have: int) -> bool:
+        """Return whether csv pairs the quotes in the same way.
 
-        csv opens a quoted field at its first character only and ends it at a quote that no second one follows. Read
-        in pairs, each first quote stands behind a separator, or behind the quote it doubles; each second one before a
-        separator, or before the quote that doubles it. Where all do, pairing them is what csv does: were there a
-        first quote that csv took for something else, all before it would have been read alike, so it would stand
-        inside an unquoted field or behind a closing quote, and not where it must.
+        csv opens a quoted field at its first character only and ends it at a quote that is not doubled. In pairs, each
+        first quote must follow a separator or the quote it doubles, and each second one must precede a separator or
+        the quote that doubles it. If all do, csv pairs them alike: take the first quote that csv read differently.
+        Everything before it was read alike, so it is inside an unquoted field or after a closing quote, and its
+        neighbour is not one of those required.
         """
         opening, closing = quotes[0::2], quotes[1::2]
         if len(closing) and closing[-1] + 1 == have:
-            closing = closing[:-1]  # what follows is not read yet; its row is not whole and is seen again
+            closing = closing[:-1]  # the next byte is not read yet; the incomplete row is indexed again
         # `_around` begins one byte before `_data`
         return bool(BEFORE_OPENING[self._around[opening]].all() and AFTER_CLOSING[self._data[closing + 1]].all())
 
     def _picks(
-        self, starts: Places, separators: Places, at_language: int, at_title: int, wanted: bytes | None
+        self, starts: Positions, separators: Positions, at_language: int, at_title: int, wanted: bytes | None
     ) -> Picks:
         data = self._data
         unknown = np.zeros(len(starts), np.bool_)
@@ -127,8 +127,8 @@ class NumpyIndex:
             unknown = data[begins] == QUOTE
             same = stops - begins == len(wanted)
             rows = same.nonzero()[0]
-            for place, byte in enumerate(wanted):
-                rows = rows[data[begins[rows] + place] == byte]
+            for offset, byte in enumerate(wanted):
+                rows = rows[data[begins[rows] + offset] == byte]
             if unknown.any():
                 rows = np.union1d(rows, unknown.nonzero()[0])
             starts, separators, unknown = starts[rows], separators[rows], unknown[rows]
@@ -136,8 +136,8 @@ class NumpyIndex:
         begins = np.where(data[begins] == QUOTE, QUOTED_TITLE, begins)
         return np.stack([starts, separators[:, -1], np.where(unknown, QUOTED_LANGUAGE, begins), stops], axis=1)
 
-    def _field(self, starts: Places, separators: Places, column: int) -> tuple[Places, Places]:
-        """Where a column begins and stops, a carriage return before the line end not counted."""
+    def _field(self, starts: Positions, separators: Positions, column: int) -> tuple[Positions, Positions]:
+        """Return the start and stop of a column in each row, without a carriage return before the line end."""
         begins = separators[:, column - 1] + 1 if column else starts
         stops = separators[:, column]
         if column == separators.shape[1] - 1:

@@ -1,10 +1,10 @@
-"""WIT (Wikipedia-based Image Text): tab-separated files with a header, CSV quoting, gzip, zstd or plain.
+"""Reader of WIT (Wikipedia-based Image Text): tab-separated files with a header and CSV quoting, gzip, zstd or plain.
 
-Quoted fields may hold tabs, newlines and doubled quotes. The byte scan (`wit_scan`) reads; where it cannot be sure
-the csv module does (`wit_rows`), for about a megabyte, and then the byte scan again. What is not a row of the header's
-width is a reject with its position, and so is a row that is not UTF-8, if its language is the wanted one and its title
-cannot be read or holds a term; rows that are not wanted are not decoded. The rows around a reject are kept. A
-compressed file that ends or breaks early gives the rows before the break and one reject that says where.
+Quoted fields may contain tabs, newlines and doubled quotes. The byte scan (`byte_scan`) reads; where it might differ
+from the csv module, that module reads about a megabyte (`csv_rows`) before the byte scan continues. A row without the
+header's width is rejected with its position, and so is a row that is not UTF-8, if it has the wanted language and its
+title cannot be decoded or contains a term; other rows are not decoded. The rows around a reject are kept. A truncated
+or damaged compressed file gives the rows before the damage and one reject with the position.
 """
 
 import re
@@ -16,7 +16,7 @@ from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.titles import TitleMatcher
-from jobs.corpora.wit import index_c
+from jobs.corpora.wit import index_compiled
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
@@ -41,40 +41,40 @@ class WitConfig:
 
 @dataclass(frozen=True)
 class MatchedRow:
-    """A row that is kept: its fields by WIT column (None where the file has no such column), and its terms."""
+    """A row whose title matches: its fields by WIT column (None for a column that the file lacks), and its terms."""
 
     fields: dict[str, str | None]
     terms: list[str]
 
 
 def split_of(uri: str) -> str:
-    """train, val or test as the file's name says, else empty."""
-    found = re.search(r"(?:^|[._-])(train|val|test)(?=[._-])", uri.rsplit("/", 1)[-1])
-    return found.group(1) if found else ""
+    """Return train, val or test if the file's name contains it, else an empty string."""
+    match = re.search(r"(?:^|[._-])(train|val|test)(?=[._-])", uri.rsplit("/", 1)[-1])
+    return match.group(1) if match else ""
 
 
 def find_files(path: str) -> Sequence[locations.Object]:
-    """The corpus's files: what `path` names, and of a folder only what is called .tsv, .tsv.gz or .tsv.zst.
+    """Return the files that `path` names; of a folder, those called .tsv, .tsv.gz or .tsv.zst.
 
     Raises:
-        InputError: nothing there.
+        InputError: no such file.
     """
-    found = locations.find(path)
-    if len(found) == 1 or has_magic(path):
-        return found
-    named = [o for o in found if re.search(r"\.tsv(\.gz|\.zst)?$", o.uri)]
-    if not named:
-        hint = " (corpus=wit_base reads Parquet)" if any(o.uri.endswith(".parquet") for o in found) else ""
-        raise InputError(f"{path}: {len(found)} files, none of them .tsv, .tsv.gz or .tsv.zst{hint}")
-    return named
+    files = locations.find(path)
+    if len(files) == 1 or has_magic(path):
+        return files
+    tsv_files = [o for o in files if re.search(r"\.tsv(\.gz|\.zst)?$", o.uri)]
+    if not tsv_files:
+        hint = " (corpus=wit_base reads Parquet)" if any(o.uri.endswith(".parquet") for o in files) else ""
+        raise InputError(f"{path}: {len(files)} files, none of them .tsv, .tsv.gz or .tsv.zst{hint}")
+    return tsv_files
 
 
 def check_header(uri: str) -> None:
-    """Read the first line of `uri`.
+    """Read the first line of `uri` and check its columns.
 
     Raises:
-        InputError: empty, unreadable, of another format, without a needed column or with one twice; the sentence names
-            file and column.
+        InputError: the file is empty, unreadable or of another format, or its header lacks a required column or
+            repeats one; the message names file and column.
     """
     with locations.named_errors(uri):
         try:
@@ -84,10 +84,12 @@ def check_header(uri: str) -> None:
         except InputError:
             if name := foreign_format(uri):
                 advice = "corpus=wit_base reads unpacked Parquet" if name.endswith(PARQUET) else "unpack or convert it"
-                raise InputError(f"{uri}: is {name}; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; {advice}") from None
+                raise InputError(
+                    f"{uri}: the format is {name}; corpus=wit reads .tsv, .tsv.gz and .tsv.zst; {advice}"
+                ) from None
             raise
-    if twice := [c for c in WIT_COLUMNS if header.count(c) > 1]:
-        raise InputError(f"{uri}: column {', '.join(twice)} stands twice in its header")
+    if repeated := [c for c in WIT_COLUMNS if header.count(c) > 1]:
+        raise InputError(f"{uri}: duplicate column {', '.join(repeated)} in its header")
 
 
 def _header(uri: str) -> list[str]:
@@ -96,7 +98,7 @@ def _header(uri: str) -> list[str]:
             return file.header
     except InputError:
         raise
-    except ValueError as error:  # pyarrow's errors are such
+    except ValueError as error:  # includes pyarrow's errors
         raise InputError(f"{uri}: cannot be read as WIT ({first_line(error)})") from error
 
 
@@ -109,35 +111,37 @@ def scan_file(
     reject: Callable[[Reject], None],
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[MatchedRow]:
-    """The rows of `language` whose page title holds a term, in file order.
+    """Yield the rows of `language` whose page title contains a term, in file order.
 
-    `counts.rows_in` and `counts.filtered` (by `language` and `title`) are kept up to date; what is not a row
-    goes to `reject`, which counts it. `progress(compressed_bytes, rows)` is called with what came since the
-    last call.
+    `counts.rows_in` and `counts.filtered` (by `language` and `title`) are kept up to date; input that cannot become a
+    row is passed to `reject`, which counts it. `progress(compressed_bytes, rows)` is called with the increments since
+    its last call. `counts.tallies["read_by_csv"]` has the number of rows that the csv module read, by file with the
+    first position and reason.
 
-    `counts.tallies` says under `read_by_csv` what the csv module read, by file with the first place and reason: rows.
+    Raises:
+        InputError: the file cannot be read or has no usable header.
     """
-    found = _Scan(uri, language=language, matcher=matcher, counts=counts, reject=reject, progress=progress)
+    scan = _Scan(uri, language=language, matcher=matcher, counts=counts, reject=reject, progress=progress)
     with opened(uri) as (source, kind):
         try:
-            yield from found.scanned(source, fast_stream(source, kind))
+            yield from scan.scanned(source, fast_stream(source, kind))
             return
         except UncertainError as doubt:
             if source.failure is not None:
                 raise source.failure from None
             offset, reason = doubt.offset, doubt.reason
-    # The stream can give no more, or there is no header that the byte scan can use.
+    # The stream cannot be read further, or the byte scan cannot use the header.
     with open_rows(uri, offset) as reader:
-        yield from found.parsed(reader, offset, reason)
+        yield from scan.parsed(reader, offset, reason)
 
 
 def scanner() -> str:
-    """How this process looks through files, for the run to say."""
-    return "NumPy" if index_c.kernel() is None else "compiled loop"
+    """Return how this process scans files; the run prints it."""
+    return "NumPy" if index_compiled.SCAN is None else "compiled loop"
 
 
 class _Scan:
-    """What is found in a file, by whichever way it is read."""
+    """One pass over a file, by the byte scan or by the csv module."""
 
     def __init__(
         self,
@@ -151,30 +155,30 @@ class _Scan:
     ) -> None:
         self._uri, self._language, self._matcher = uri, language, matcher
         self._counts, self._reject, self._progress = counts, reject, progress
-        self._told_bytes = self._told_rows = 0
+        self._reported_bytes = self._reported_rows = 0
         self._by_csv = ""
 
     def scanned(self, source: ByteSource, stream: object) -> Iterator[MatchedRow]:
-        """The hits of a file from its start on, by the byte scan and where it is in doubt by the csv module.
+        """Yield the hits of a file from its start, by the byte scan and, where it is in doubt, by the csv module.
 
         Raises:
-            UncertainError: it can be read no further in this way; all before its offset was given out.
+            UncertainError: the stream cannot be read further; all hits before its offset were yielded.
         """
         scan = FastScan(stream, chunk=CHUNK)
-        place = _places(scan.header)
+        columns = _columns(scan.header)
         while True:
             try:
                 hits = scan.hits(
                     language=self._language,
                     matcher=self._matcher,
                     counts=self._counts,
-                    progress=lambda _: self._tell(source.tell()),
+                    progress=lambda _: self._report(source.tell()),
                 )
                 for fields, terms in hits:
-                    yield _hit(fields, place, terms)
+                    yield _hit(fields, columns, terms)
                 return
             except UncertainError as doubt:
-                if doubt.broken or not {"language", "page_title"} <= place.keys():
+                if doubt.broken or not {"language", "page_title"} <= columns.keys():
                     raise
                 offset, reason = doubt.offset, doubt.reason
             back, size = scan.give_back()
@@ -187,15 +191,15 @@ class _Scan:
             scan.resume(reader.offset)
 
     def parsed(self, reader: RowReader, offset: int, reason: str, *, until: int | None = None) -> Iterator[MatchedRow]:
-        """The hits of the rows from `offset` on, by the csv module; up to the row that begins at `until` or behind."""
-        place = _places(reader.header)
-        at_language, at_title = place["language"], place["page_title"]
+        """Yield the hits of the rows from `offset` to `until`, read by the csv module."""
+        columns = _columns(reader.header)
+        at_language, at_title = columns["language"], columns["page_title"]
         counts = self._counts
         for row in reader.rows():
             counts.rows_in += 1
             self._note_csv(offset, reason)
             if counts.rows_in % 2048 == 0:
-                self._tell(reader.compressed_position())
+                self._report(reader.compressed_position())
             if isinstance(row, Reject):
                 self._reject(row)
             elif self._language is not None and row[at_language] != self._language:
@@ -207,30 +211,30 @@ class _Scan:
             elif not all(map(_is_text, row)):
                 self._reject(reader.reject("invalid_utf8", "the row is not UTF-8"))
             else:
-                yield _hit(row, place, terms)
+                yield _hit(row, columns, terms)
             if until is not None and reader.offset >= until:
                 return
-        self._tell(reader.compressed_position())
+        self._report(reader.compressed_position())
 
     def _note_csv(self, offset: int, reason: str) -> None:
-        # One entry a file: a file may be in doubt in a million places.
+        # One entry per file: the scan may be in doubt at a million positions.
         self._by_csv = self._by_csv or f"{self._uri.rsplit('/', 1)[-1]}, first at byte {offset:,} ({reason})"
         tally = self._counts.tallies.setdefault("read_by_csv", {})
         tally[self._by_csv] = tally.get(self._by_csv, 0) + 1
 
-    def _tell(self, position: int) -> None:
-        """Tell `progress` what came since it was last told."""
+    def _report(self, position: int) -> None:
+        """Call `progress` with the bytes and rows since the last call."""
         if self._progress is not None:
-            self._progress(max(position - self._told_bytes, 0), self._counts.rows_in - self._told_rows)
-            self._told_bytes, self._told_rows = max(position, self._told_bytes), self._counts.rows_in
+            self._progress(max(position - self._reported_bytes, 0), self._counts.rows_in - self._reported_rows)
+            self._reported_bytes, self._reported_rows = max(position, self._reported_bytes), self._counts.rows_in
 
 
-def _places(header: list[str]) -> dict[str, int]:
+def _columns(header: list[str]) -> dict[str, int]:
     return {name: header.index(name) for name in WIT_COLUMNS if name in header}
 
 
 def _is_text(field: str) -> bool:
-    """Whether it was UTF-8: bytes that were not are lone surrogates."""
+    """Return whether the field was UTF-8: undecodable bytes are lone surrogates."""
     try:
         field.encode()
     except UnicodeEncodeError:
@@ -238,5 +242,5 @@ def _is_text(field: str) -> bool:
     return True
 
 
-def _hit(fields: list[str], place: dict[str, int], terms: list[str]) -> MatchedRow:
-    return MatchedRow({name: fields[place[name]] if name in place else None for name in WIT_COLUMNS}, terms)
+def _hit(fields: list[str], columns: dict[str, int], terms: list[str]) -> MatchedRow:
+    return MatchedRow({name: fields[columns[name]] if name in columns else None for name in WIT_COLUMNS}, terms)

@@ -1,7 +1,7 @@
-"""Opening a WIT file: gzip, zstd or plain as its bytes say, and decompression that loses nothing where a file breaks.
+"""Open a WIT file: gzip, zstd or plain, detected from its first bytes, and decompress it up to any damage.
 
-There are two ways to decompress. `fast_stream` is for the byte scan: it says only that something is wrong.
-`careful_stream` is for the csv module: it gives out every byte before a break, then says what broke.
+`fast_stream` is for the byte scan: it only reports that something is wrong. `careful_stream` is for the csv module: it
+returns every byte before the damage and then reports what is damaged.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,13 +13,13 @@ from isal import igzip, igzip_lib, isal_zlib
 
 from jobs.store import locations
 
-BLOCK = 1 << 18  # compressed bytes read at a time by the careful way
+BLOCK = 1 << 18  # compressed bytes that `careful_stream` reads at a time
 FAST_BLOCK = 128 << 10
 SKIP = 1 << 20
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-SKIPPED = b"\x2a\x4d\x18"  # of zstd, behind a byte from 0x50 to 0x5f
+SKIPPED = b"\x2a\x4d\x18"  # a skippable zstd frame, after a byte from 0x50 to 0x5f
 PARQUET = "Parquet"
-FOREIGN = {  # what people also pack or convert TSV to: named, rather than read as text without a header
+FOREIGN = {  # other formats of TSV exports: reported by name instead of read as text without a header
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "a zip archive",
@@ -32,8 +32,8 @@ _TAR, _TAR_AT = b"ustar", 257
 FAILURES: tuple[Any, ...] = (EOFError, OSError, ValueError, igzip_lib.IsalError, isal_zlib.error)  # of decompressors
 
 
-class BrokenOffError(Exception):
-    """The compressed data ends or breaks here; everything before was given out."""
+class DamagedError(Exception):
+    """The compressed data is truncated or damaged here; everything before was returned."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class BrokenOffError(Exception):
 
 
 class ByteSource:
-    """The bytes of the file as they lie there. Remembers its own failure: a lost connection is no damaged file."""
+    """The stored bytes of a file. Keeps its own failure: a lost connection is not a damaged file."""
 
     closed = False
 
@@ -74,12 +74,12 @@ class ByteSource:
         return True
 
     def close(self) -> None:
-        """The file belongs to who opened it."""
+        """Do nothing: the caller who opened the file closes it."""
 
 
 @contextmanager
 def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
-    """The file at its start, and what its first bytes are (GZIP, ZSTD or empty); its name is not believed."""
+    """Yield the file, at its start, and its compression by its first bytes (GZIP, ZSTD or empty), not by its name."""
     fs, path = locations.filesystem(uri)
     with fs.open_input_file(path) as file:
         magic = file.read(4)
@@ -88,16 +88,16 @@ def opened(uri: str) -> Iterator[tuple[ByteSource, bytes]]:
 
 
 def _is_zstd(magic: bytes) -> bool:
-    """Whether a zstd frame begins so, one to be skipped included: pzstd puts such a one first."""
+    """Return whether the bytes begin a zstd frame or a skippable frame, which pzstd writes first."""
     return magic == ZSTD or (magic[1:] == SKIPPED and magic[0] >> 4 == 5)
 
 
 def foreign_format(uri: str) -> str | None:
-    """The name of a format that is not read here, told by the first bytes; of gzip and zstd by those inside."""
+    """Return the name of an unsupported format by the first bytes, inside gzip and zstd too; None if it is not one."""
     with opened(uri) as (source, kind):
         try:
             head: bytes = careful_stream(source, kind).read(_TAR_AT + len(_TAR))
-        except (BrokenOffError, *FAILURES):
+        except (DamagedError, *FAILURES):
             if source.failure is not None:
                 raise source.failure from None
             return None
@@ -111,20 +111,19 @@ def foreign_format(uri: str) -> str | None:
 
 
 def fast_stream(source: ByteSource, kind: bytes) -> Any:
-    """A `readinto` over the decompressed file; raises one of FAILURES where it breaks, having lost what came before."""
+    """Return a stream with `readinto`; at damage it raises one of FAILURES and loses the bytes just before."""
     return gzip_stream(source) if kind == GZIP else _zstd(source) if kind == ZSTD else source
 
 
 def careful_stream(source: ByteSource, kind: bytes) -> Any:
-    """A `read` over the decompressed file that raises BrokenOffError where it breaks, and loses nothing."""
+    """Return a stream with `read` that returns every byte before damage and then raises DamagedError."""
     return Careful(source, Gunzip if kind == GZIP else _zstd) if kind else source
 
 
 def gzip_stream(source: Any) -> Any:
-    """A `readinto` over the gzip members of a binary file.
+    """Return a stream with `readinto` over the gzip members of a binary file.
 
-    `IGzipFile.readinto` makes a bytes object of each read and copies it; the reader inside it writes to the buffer that
-    it is given.
+    `IGzipFile.readinto` creates and copies a bytes object per read; the reader inside it writes to the given buffer.
     """
     reader = getattr(isal_zlib, "_GzipReader", None)
     return igzip.IGzipFile(fileobj=source) if reader is None else reader(source, FAST_BLOCK)
@@ -135,14 +134,14 @@ def _zstd(source: ByteSource) -> pa.NativeFile:
 
 
 class Pushback:
-    """A stream to which what was read too much can be given back."""
+    """A stream to which surplus bytes can be returned."""
 
     def __init__(self, stream: Any) -> None:
         self._readinto = stream.readinto
         self._back = memoryview(b"")
 
     def push(self, data: bytes) -> None:
-        """Put `data` before what comes next."""
+        """Insert `data` before the next bytes of the stream."""
         self._back = memoryview(data + bytes(self._back))
 
     def readinto(self, buffer: memoryview) -> int:
@@ -158,7 +157,7 @@ class Pushback:
 
 
 class Gunzip:
-    """A gzip file of one or more members. isal's own file object loses a whole buffer where the file breaks."""
+    """A gzip file of one or more members. isal's own file object loses a whole buffer at damage."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -173,7 +172,7 @@ class Gunzip:
                         return b""
                 rest = rest.lstrip(b"\0")
                 if rest[:2] != GZIP[: len(rest)]:
-                    raise ValueError("what follows a gzip member is none")
+                    raise ValueError("the data after a gzip member is not a gzip member")
                 self._member = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
                 data = self._member.decompress(rest, size)
             elif self._member.needs_input:
@@ -187,43 +186,43 @@ class Gunzip:
 
 
 class Careful:
-    """A compressed stream, given out to the last byte before a break; `begin` makes the stream from the start.
+    """A decompressed stream that returns every byte before damage; `begin` opens the stream from the start.
 
-    A decompressor that fails keeps the bytes of the call in which it failed. They are fetched by a second one
-    that begins again and goes byte by byte where the first one broke off.
+    A decompressor that fails keeps the bytes of the failing call. A second one recovers them: it starts again and
+    reads single bytes from where the first one stopped.
     """
 
     def __init__(self, source: ByteSource, begin: Callable[[ByteSource], Any]) -> None:
         self._source, self._begin = source, begin
         self._stream = begin(source)
-        self._given = 0
-        self._broken: BrokenOffError | None = None
+        self._returned = 0
+        self._damage: DamagedError | None = None
 
     def read(self, size: int) -> bytes:
-        if self._broken:
-            raise self._broken
+        if self._damage:
+            raise self._damage
         try:
             data: bytes = self._stream.read(size)
         except FAILURES as error:
-            self._broken = self._verdict(error)
-            if not (data := self._rescued(size)):
-                raise self._broken from error
-        self._given += len(data)
+            self._damage = self._classify(error)
+            if not (data := self._recover(size)):
+                raise self._damage from error
+        self._returned += len(data)
         return data
 
-    def _verdict(self, error: Exception) -> BrokenOffError:
+    def _classify(self, error: Exception) -> DamagedError:
         if self._source.failure is not None:
             raise self._source.failure
         if isinstance(error, EOFError) or "truncated" in str(error).lower():
-            return BrokenOffError("truncated", "the compressed file ends before its end-of-stream mark")
-        return BrokenOffError("corrupt", f"the compressed data is damaged ({error})")
+            return DamagedError("truncated", "the compressed file ends before its end-of-stream mark")
+        return DamagedError("corrupt", f"the compressed data is damaged ({error})")
 
-    def _rescued(self, size: int) -> bytes:
+    def _recover(self, size: int) -> bytes:
         self._source.seek(0)
         stream = self._begin(self._source)
         saved = bytearray()
         try:
-            left = self._given
+            left = self._returned
             while left and (skipped := stream.read(min(left, SKIP))):
                 left -= len(skipped)
             while len(saved) < size and (byte := stream.read(1)):

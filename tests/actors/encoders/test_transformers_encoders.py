@@ -14,6 +14,7 @@ from PIL import Image
 from actors.embedder import Embedder, PictureDecoder, TextEmbedder
 from actors.encoders.calibration import logit_scalars, read_scalars
 from actors.encoders.facts import encoder_facts
+from actors.encoders.settings import EncoderSettings
 from jobs.tables import conform, table
 
 TEXTS = ["A cat, sitting: here!", "ein hund", "寺院の庭", "a cat sitting here", "one two three " * 40]
@@ -139,16 +140,16 @@ def test_pictures_as_the_library_embeds_them(name, request):
     from transformers import AutoImageProcessor, AutoModel
 
     folder = request.getfixturevalue(name)
-    settings: dict[str, Any] = {"model": f"transformers:{folder}", "pretrained": None}
+    settings = EncoderSettings(f"transformers:{folder}", device="cpu")
     inputs = AutoImageProcessor.from_pretrained(folder)(images=pictures(), return_tensors="pt")
     with torch.inference_mode():
         expected = features(AutoModel.from_pretrained(folder).eval(), pixel_values=inputs["pixel_values"])
-    out = Embedder(**settings, device="cpu")(PictureDecoder(**settings)(images(*map(encoded, pictures()))))
+    out = Embedder(settings)(PictureDecoder(settings)(images(*map(encoded, pictures()))))
     assert out["status"].to_pylist() == ["ok"] * len(SIZES)
     assert np.abs(vectors(out).astype(np.float32) - expected).max() < 5e-4  # one rounding to float16
     assert (vectors(out) == expected.astype(np.float16)).mean() > 0.99
     assert (expected @ expected.T)[~np.eye(len(expected), dtype=bool)].max() < 0.99999
-    facts = encoder_facts(settings["model"], pretrained=None)
+    facts = encoder_facts(settings.checkpoint, pretrained=None)
     conform(out, table("embeddings", dim=facts.dim))
     assert str(folder.parent) not in facts.encoder
     assert facts.texts == (name != "dino")
@@ -157,7 +158,7 @@ def test_pictures_as_the_library_embeds_them(name, request):
 def test_pixels_before_the_device(siglip):
     from transformers import AutoImageProcessor
 
-    decoded = PictureDecoder(model=f"transformers:{siglip}", pretrained=None)(images(*map(encoded, pictures())))
+    decoded = PictureDecoder(EncoderSettings(f"transformers:{siglip}"))(images(*map(encoded, pictures())))
     mine = np.stack([np.frombuffer(row, np.uint8).reshape(224, 224, 3) for row in decoded["pixels"].to_pylist()])
     whole = AutoImageProcessor.from_pretrained(siglip)(images=pictures(), return_tensors="pt")["pixel_values"]
     assert np.abs(mine.transpose(0, 3, 1, 2) / 127.5 - 1 - whole.numpy()).max() < 1e-6
@@ -177,7 +178,7 @@ def test_texts_as_the_library_embeds_them(name, request):
     with torch.inference_mode():
         expected = features(AutoModel.from_pretrained(folder).eval(), **inputs)
     rows = pa.table({"text_id": [str(n) for n in range(7)], "text": [*TEXTS, " ", None]})
-    out = TextEmbedder(model=f"transformers:{folder}", pretrained=None, device="cpu")(rows)
+    out = TextEmbedder(EncoderSettings(f"transformers:{folder}", device="cpu"))(rows)
     assert out["status"].to_pylist() == ["ok"] * 5 + ["missing_input"] * 2
     assert out["error_kind"].to_pylist()[5:] == ["empty_text"] * 2
     assert out["kind"].to_pylist() == ["text"] * 7
@@ -202,7 +203,7 @@ def test_a_tokenizer_that_does_not_clean_is_helped(siglip, clip, tmp_path):
     save(SiglipModel(SiglipConfig(**config)), mixed)
     tokenizer = AutoTokenizer.from_pretrained(mixed)
     assert tokenizer("A, b")["input_ids"] != tokenizer("a b")["input_ids"]
-    embedder = Embedder(model=f"transformers:{mixed}", pretrained=None, device="cpu")
+    embedder = Embedder(EncoderSettings(f"transformers:{mixed}", device="cpu"))
     one, other, third = embedder.embed_texts(["A cat, here!", "a cat here", "a dog here"])
     assert (one == other).all()
     assert not (one == third).all()

@@ -177,20 +177,20 @@ def test_an_item_about_which_nothing_is_said(one_thread: None, small: dict[str, 
 
 def test_noise_is_counted_beside_the_rows(one_thread: None, small: dict[str, Any]) -> None:
     """All rows again, each alone: float32 moves shares by less than 1e-4 and flips nothing here."""
-    noisy = Judge(model=MODEL, rubric=small, dtype="float32", noise=1)
+    noisy = Judge(model=MODEL, rubric=small, dtype="float32", rescore_fraction=1)
     given = batch([png(1), None, png(2)], status=["ok", "missing", "ok"])
     rows = noisy(given).to_pylist()
     tally = noisy.take_tally()
-    quiet = Judge(model=MODEL, rubric=small, dtype="float32", noise=0)
+    quiet = Judge(model=MODEL, rubric=small, dtype="float32", rescore_fraction=0)
     assert rows == quiet(given).to_pylist()
-    assert (tally["noise/scored again"], tally["noise/flips"]) == (4, 0)
-    differences = [float(name.partition("/")[2]) for name in tally if name.startswith("noise difference/")]
+    assert (tally["rescored/rows"], tally["rescored/changed answers"]) == (4, 0)
+    differences = [float(name.partition("/")[2]) for name in tally if name.startswith("rescored difference/")]
     assert 0 <= max(differences) < 1e-4
     assert tally["tokens/of whole prompts"] > tally["tokens/passed"] > 0
     (rater,) = [name for name in tally if name.startswith("rater/")]
     assert rater.startswith("rater/qwen2_5_vl||float32|cascade, transformers ")
     assert noisy.take_tally() == {}
-    assert not any(name.startswith("noise") for name in quiet.take_tally())
+    assert not any(name.startswith("rescored") for name in quiet.take_tally())
 
 
 def test_rows_for_noise_are_chosen_by_their_key() -> None:
@@ -213,8 +213,8 @@ def test_a_model_of_text_judges_what_is_said(one_thread: None, small: dict[str, 
 def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     article = "word" + " word" * 400
     whole = judge.scorer.prepare
-    room = 600
-    monkeypatch.setattr(judge.scorer, "room", lambda: room)
+    token_budget = 600
+    monkeypatch.setattr(judge.scorer, "token_budget", lambda: token_budget)
     lengths: list[int] = []
 
     def watched(asked: list[Any]) -> Any:
@@ -225,7 +225,7 @@ def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytes
     monkeypatch.setattr(judge.scorer, "prepare", watched)
     rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
     assert {row["status"] for row in rows} == {"truncated"}
-    assert lengths[0] > room >= lengths[-1]
+    assert lengths[0] > token_budget >= lengths[-1]
     assert rows[0]["error_message"].endswith(f" of {len(judge.scorer.token_starts(article))} tokens of context kept")
 
 
@@ -246,7 +246,7 @@ def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     from actors.vlm.ratings import scored
-    from actors.vlm.scoring import Scores
+    from actors.vlm.requests import Scores
 
     (question,) = Rubric.from_dict(small).questions
     row = scored(question, Scores((0.2, 0.4, 0.4), (-3.0, -2.0, -2.0), 0.5, 9))
@@ -260,8 +260,8 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
         ({"layout": "slow"}, "no layout 'slow'; it has paper, fast"),
         ({"max_context_tokens": 0}, "max_context_tokens=0: at least 1"),
         ({"empty_context": "guess"}, "empty_context=guess: one of answer, skip"),
-        ({"noise": 2}, "noise is 2"),
-        ({"engine": "fast"}, "engine 'fast' is not one of auto"),
+        ({"rescore_fraction": 2}, "rescore_fraction=2"),
+        ({"engine": "fast"}, "engine=fast"),
     ],
 )
 def test_refused(small: dict[str, Any], changes: dict[str, Any], message: str) -> None:

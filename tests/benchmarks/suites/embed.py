@@ -99,10 +99,12 @@ def _remine(workdir: Path, *, dtype: str) -> Result:
     from concurrent.futures import ThreadPoolExecutor
 
     from actors.embedder import Embedder, PictureDecoder
+    from actors.encoders.settings import EncoderSettings
 
     model = _model(workdir)
-    decoder = PictureDecoder(model=model, pretrained=None)
-    embedder = Embedder(model=model, pretrained=None, device="cpu", dtype=dtype, batch_size=BATCH, threads=THREADS)
+    settings = EncoderSettings(model, device="cpu", dtype=dtype)
+    decoder = PictureDecoder(settings)
+    embedder = Embedder(settings, batch_size=BATCH, threads=THREADS)
     data = _pictures(workdir)
     units = [_images(data[first : first + UNIT], first) for first in range(0, len(data), UNIT)]
     embedder(decoder(units[0].slice(0, BATCH)))
@@ -179,10 +181,12 @@ def clip_retrieval(workdir: Path, size: Size) -> Result:
 def _same(vectors: np.ndarray, workdir: Path, data: list[bytes]) -> None:
     """Refuse vectors [n, dim] that are not ours of the same pictures."""
     from actors.embedder import Embedder, PictureDecoder
+    from actors.encoders.settings import EncoderSettings
 
     model = _model(workdir)
-    decoded = PictureDecoder(model=model, pretrained=None)(_images(data, 0))
-    embedder = Embedder(model=model, pretrained=None, device="cpu", dtype="float32", batch_size=BATCH, threads=THREADS)
+    settings = EncoderSettings(model, device="cpu", dtype="float32")
+    decoded = PictureDecoder(settings)(_images(data, 0))
+    embedder = Embedder(settings, batch_size=BATCH, threads=THREADS)
     ours = np.array(embedder(decoded)["embedding"].to_pylist(), np.float64)
     theirs = vectors.astype(np.float64)
     lengths = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,8 +159,10 @@ def remine(workdir: Path, size: Size) -> Result:
 
 
 def remine_numpy(workdir: Path, size: Size) -> Result:
-    """The same where there is no C compiler."""
-    os.environ["REMINE_COMPILE"] = "0"
+    """The same without the extension module."""
+    from jobs.corpora.wit import index_compiled
+
+    index_compiled.SCAN = None
     return remine(workdir, size)
 
 

@@ -9,7 +9,7 @@ from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 from tests.benchmarks.suites import retrieve
 
 ROWS: dict[Size, int] = {"smoke": 20_000, "default": 1_000_000, "full": 5_000_000}
-QUERIES, ROOM = 4, 8 << 20
+QUERIES, BUFFER = 4, 8 << 20
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -20,10 +20,10 @@ def prepare(workdir: Path, size: Size) -> None:
 def reading(workdir: Path, size: Size) -> Result:
     """Read the file and do nothing with it."""
     _forget(workdir / retrieve.CORPUS)
-    room = bytearray(ROOM)
+    buffer = bytearray(BUFFER)
     began = time.perf_counter()
     with (workdir / retrieve.CORPUS).open("rb", buffering=0) as file:
-        while file.readinto(room):
+        while file.readinto(buffer):
             pass
     return Result(rows=0, digest="", wall_s=time.perf_counter() - began)
 

@@ -1,0 +1,18 @@
+"""Which encoder a stage uses, and where it computes."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class EncoderSettings:
+    """Which encoder embeds pictures and texts.
+
+    Not frozen: OmegaConf makes the keys of frozen dataclasses read-only, and `jobs.models.encoder` extends this one.
+    Encoders are found, and names checked, by `actors.encoders.facts.encoder_facts`.
+    """
+
+    checkpoint: str  # open_clip name, hf-hub:org/name, local-dir:FOLDER, local:NAME or transformers:org/name
+    # with an open_clip name: a tag, tag@COMMIT or a .safetensors file; with transformers: a revision
+    pretrained: str | None = None
+    device: str = "auto"  # auto: a GPU if there is one; else cpu, cuda, cuda:1
+    dtype: str = "auto"  # bfloat16 on a GPU, float32 on a CPU (bfloat16 pays on CPUs that have avx512_bf16)

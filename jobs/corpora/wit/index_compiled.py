@@ -1,0 +1,53 @@
+"""The index of a buffer of WIT by the extension module `_remine_byte_index`, where the installation could build it.
+
+It finds in one pass what `index_numpy` needs several for. The module has a name of its own, outside `jobs`: a job
+submitted with `--working-dir` imports `jobs` from the uploaded folder and the module from the workers' environment.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jobs.corpora.wit.index_numpy import Bytes, Index
+
+INTERFACE = 1  # of byte_index.c: an installed module with another one is not used
+Scan = Callable[[Any, int, int, int, int, bytes | None, Any, Any], tuple[int, int, int, int, int] | int]
+
+
+def installed_scan() -> Scan | None:
+    """`scan` of the extension module; None if it is not installed, or built from a version with another interface."""
+    try:
+        import _remine_byte_index
+    except ImportError:
+        return None
+    return _remine_byte_index.scan if _remine_byte_index.INTERFACE == INTERFACE else None
+
+
+SCAN = installed_scan()
+
+
+class CompiledIndex:
+    """The same as `index_numpy.NumpyIndex`, in compiled code: same buffer, same results.
+
+    Args:
+        scan: of the extension module.
+        around: uint8, the buffer with a line feed before it and one spare byte after it.
+    """
+
+    def __init__(self, scan: Scan, around: Bytes) -> None:
+        self._scan, self._around = scan, around
+        self._titles = np.empty(len(around) + 1, np.uint8)  # a title and its NUL take no more than its row
+        self._view = self._titles.data
+        self._picks = np.empty((0, 4), np.int64)
+
+    def __call__(self, have: int, width: int, at_language: int, at_title: int, wanted: bytes | None) -> Index | int:
+        """Return the index of the first `have` bytes, which begin with a row, or the fault found in them."""
+        if not len(self._picks):
+            # a row has at least one byte per column; pages that are never written to are never allocated
+            self._picks = np.empty((len(self._around) // width + 1, 4), np.int64)
+        result = self._scan(self._around, have, width, at_language, at_title, wanted, self._picks, self._titles)
+        if isinstance(result, int):
+            return result
+        rows, picked, end, copied, quoted = result
+        return Index(rows, end, self._picks[:picked], None if quoted else self._view[:copied])
