@@ -82,7 +82,7 @@ def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
             for line in text:
                 value = json.loads(line)
                 if not fits(value, expected):
-                    raise _damaged(uri, f"line {count + 2} has unexpected keys or types")
+                    raise ValueError(f"line {count + 2} has unexpected keys or types")
                 yield value
                 count += 1
     except (ValueError, RecursionError) as error:

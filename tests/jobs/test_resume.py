@@ -133,7 +133,7 @@ def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
     finally:
         interrupted.end()
     said = interrupted.log.read_text().splitlines()
-    assert said[-1] == "interrupted; what is done stays done, the same command goes on from there"
+    assert said[-1] == "interrupted: completed units are kept; run the same command again to resume"
     assert not [line for line in said if "Traceback" in line]
     assert written(out) < FILES
 

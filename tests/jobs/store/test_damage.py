@@ -140,7 +140,7 @@ def test_a_record_that_is_no_json_object_is_damage(
     victim = table / "unit0.parquet"
     rewritten(victim, text)
     assert read_footer(object_of(victim)) is None
-    with pytest.raises(InputError, match=rf"{victim}: not a readable Parquet file.*run again"):
+    with pytest.raises(InputError, match=rf"{victim}: not a readable Parquet file.*run the command"):
         open_table(str(table))
     assert cli.main("verify", [f"input={table}"]) == 1
     assert f"fault: {victim}: damaged" in capsys.readouterr().err
