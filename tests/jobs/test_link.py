@@ -219,63 +219,6 @@ def test_neighbours_that_the_knowledge_base_lacks_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("gold", "said"),
-    [
-        ("q1\nq2,b,x\n", "line 2: node_id is empty"),
-        ("q1,a,x\n ,b,x\n", "line 3: image_id is empty"),
-        ('q1,"a,x\n', "unexpected end of data"),
-        ("q1,a,x\nq1,b\n", "q1 is in two groups of kind, x and "),
-    ],
-)
-def test_gold_that_is_broken_is_told_by_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture, gold: str, said: str
-) -> None:
-    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
-    (tmp_path / "gold.csv").write_text("image_id,node_id,kind\n" + gold)
-    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", "by=kind", f"out={tmp_path}/figures"]
-    assert cli.main("evaluate", keys) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_gold_in_other_names_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
-    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/figures"]
-    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
-    assert cli.main("evaluate", keys) == 0
-    assert "the lists name 'a', " in (said := capsys.readouterr().out)
-    assert "'bn:a'; is that alike?" in said
-    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
-    assert cli.main("evaluate", keys) == 0
-    assert "alike" not in capsys.readouterr().out
-
-
-def listed(image: str, rank: int, node: str) -> dict[str, Any]:
-    return {"image_id": image, "method": "lemma", "rank": rank, "node_id": node, "lemma": node, "score": 1 / rank}
-
-
-def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    link(world, "s", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
-    gold = tmp_path / "gold.csv"
-    other = world["queries"][1]
-    gold.write_text(f"image_id,node_id,kind\nq1,c,food\n{other},a,food\n{other},z,food\nnobody,a,none\n")
-    out = tmp_path / "figures"
-    assert (
-        cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", "by=kind", "at=[1,2]", f"out={out}"]) == 0
-    )
-    found = {(row["metric"], row["dims"]): row for row in rows_of(str(out))}
-    # q1: b, c, a: c stands second. The other one: c and b stand before a (one picture only: c 2, b 1), a is not there.
-    assert found["accuracy@2", "{}"]["value"] == 0.5
-    assert found["mrr", "{}"]["value"] == 0.25
-    assert found["mrr", "{}"]["coverage"] == pytest.approx(2 / 3)
-    assert found["mrr", '{"kind":"none"}']["value"] is None
-    assert found["recall@2", "{}"]["value"] == 0.5
-    assert "2 of 3 queries" in capsys.readouterr().out
-    for wrong, said in (("seed=-1", "seed=-1: at least 0"), ("at=[1,1]", "a number stands twice")):
-        assert cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", wrong, f"out={out}"]) == 2
-        assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("keys", "said"),
     [
         (["method=magic"], "method=magic: one of lemma, gloss"),

@@ -25,7 +25,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
             if name in pictures[line["item"]]:
                 raise InputError(
                     f"{uri}: picture {line['item']!r} has question {name!r} twice; "
-                    "name one model's rows with where.COLUMN=, or more columns with columns.item="
+                    "name one model's rows with keep_rows.COLUMN=, or more columns with columns.item="
                 )
             pictures[line["item"]][name] = dsg.DsgQuestion(
                 question=name,
@@ -34,7 +34,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
                 answer=line["value"],
             )
     if not pictures:
-        raise InputError(f"{uri}: no question" + (" (where= leaves none)" if cfg.where else ""))
+        raise InputError(f"{uri}: no question" + (" (keep_rows= leaves none)" if cfg.keep_rows else ""))
     strange = sorted({p for own in pictures.values() for q in own.values() for p in q.parents if p not in own})
     if strange:
         say(f"{len(strange)} parents are no question of their picture and ask for nothing, as {strange[0]!r}")
