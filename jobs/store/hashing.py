@@ -35,7 +35,7 @@ def _hashed(texts: pa.Array | pa.ChunkedArray | Sequence[str], key: str) -> Hash
     from pandas.util import hash_array
 
     if isinstance(texts, pa.Array | pa.ChunkedArray):
-        values = pc.fill_null(texts, "").to_numpy(zero_copy_only=False).astype(object)
+        values = pc.fill_null(texts.cast(pa.string()), "").to_numpy(zero_copy_only=False).astype(object)
     else:
         values = np.array(list(texts), dtype=object)
     return np.asarray(hash_array(values, hash_key=key, categorize=False), np.uint64)

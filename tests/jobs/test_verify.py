@@ -11,10 +11,11 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store import keys
+from jobs.store.footers import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import FOOTER_KEY, UnitWriter
+from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from tests.jobs.records import record, write_records
 
