@@ -64,6 +64,7 @@ class AnnotateConfig(Writing):
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # or prodigy
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
+    raters_encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
     per_item: int | None = None  # different raters an item, from all groups together
     per_group: int | None = None  # different raters an item of each group …
@@ -88,7 +89,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
     chosen = shown_items.choose(sources, size=cfg.size, barred=barred)
-    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit)
+    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
     tasks = _tasks(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
     shown = shown_items.things(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))

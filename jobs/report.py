@@ -351,12 +351,14 @@ def _pictures(
         return
     records = read["records"].by_unit() if "records" in read else {}
     wanted = pa.array(sorted(chosen), pa.string())
-    for unit, place in read["images"].by_unit().items():
-        ids = read_unit(place.uri, columns=["image_id"])["image_id"]
+    for footer in read["images"].footers:
+        uri, unit = footer.object.uri, footer.unit
+        ids = read_unit(uri, columns=["image_id"])["image_id"]
         if not pc.any(pc.is_in(ids, wanted)).as_py():
             continue
-        images = read_unit(place.uri)
-        about = _about(records[unit].uri) if unit in records else {}
+        images = read_unit(uri)
+        parent = records.get(unit.name) or records.get(unit.parent)
+        about = _about(parent.uri) if parent else {}
         for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
             yield _picture(image, about.get(image["image_id"], {}), rows.get(image["image_id"], []), words)
 

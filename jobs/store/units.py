@@ -37,6 +37,12 @@ class Unit:
         """A hash of the content of its inputs. When a parent's unit is written again, the version changes."""
         return content_id(*(f"{source.etag}:{source.size}" for source in self.inputs), self.piece)
 
+    @property
+    def parent(self) -> str:
+        """The unit of the parent table whose rows this one covers: its own name unless it covers only some of them."""
+        name: str = self.extra.get("parent", self.name)
+        return name
+
     def to_json(self) -> UnitJson:
         """The unit as JSON values."""
         return {

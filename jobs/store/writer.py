@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,7 @@ from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
 REJECTS_HELD = 5000  # in memory before they are spooled: a file of only damage must not fill it
+RAW_KEPT = 200  # characters of a rejected row that are kept
 ROW_GROUP_BYTES = 64 << 20  # about the memory that a reader of one row group needs
 REJECTS = pa.schema([
     pa.field("file", pa.string(), metadata={"description": "the input file"}),
@@ -39,6 +41,9 @@ class Reject:
     reason: str
     message: str
     raw: str = ""
+
+
+Rejects = Callable[[Reject], None]  # takes input that a reader could not turn into a row
 
 
 def rejects_uri(table: str, unit: str, generation: int) -> str:
