@@ -278,7 +278,7 @@ def chosen_name(path: Path) -> str:
         "refusals": "generate",
         "knowledge_base": "kb",
         "welfare": "annotate",
-        "marks": "annotate",
+        "span_labels": "annotate",
     }
     job = owner.get(group, "run")
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
