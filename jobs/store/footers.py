@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 from jobs.store import faults, locations
 from jobs.store.compact_list import CompactList
 from jobs.store.counts import Counts
-from jobs.store.json_types import FooterJson, fits
+from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.objects import Object
 from jobs.store.threads import in_threads
 from jobs.store.units import Unit, unit_of_file
 
-FOOTER_KEY = b"remine.unit"  # of the record in the footer's metadata
 # On S3 reading a footer is mostly latency. Each thread costs a megabyte of heap, and on a local disk they do not help.
 THREADS_S3, THREADS_LOCAL = 16, 2
 _Compact = tuple[Object, int, int, bytes | None]  # a Footer, with the index of its schema

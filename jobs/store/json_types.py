@@ -3,6 +3,8 @@
 import types
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+FOOTER_KEY = b"remine.unit"  # of a `FooterJson` in the metadata of a data object
+
 
 class ObjectJson(TypedDict):
     """`jobs.store.objects.Object`."""

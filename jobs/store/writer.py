@@ -15,8 +15,7 @@ from jobs import tables
 from jobs.errors import RunError
 from jobs.store import failures, locations
 from jobs.store.counts import Counts
-from jobs.store.footers import FOOTER_KEY
-from jobs.store.json_types import FooterJson, GenerationJson
+from jobs.store.json_types import FOOTER_KEY, FooterJson, GenerationJson
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 

@@ -11,7 +11,7 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store import keys
-from jobs.store.footers import FOOTER_KEY
+from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit

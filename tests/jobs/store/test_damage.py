@@ -16,8 +16,8 @@ from jobs import verify
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store import locations
-from jobs.store.footers import FOOTER_KEY, Footer, read_footer
-from jobs.store.json_types import FooterJson, fits
+from jobs.store.footers import Footer, read_footer
+from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.locations import Object
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
