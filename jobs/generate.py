@@ -16,7 +16,8 @@ from actors.ids import content_id
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction, asked_questions
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.refusals import RefusalRules
-from actors.vlm.rubric import TARGET_WORD, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
 from jobs.judging import kept_raters, settings

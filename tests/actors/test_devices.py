@@ -13,9 +13,9 @@ def test_names() -> None:
         check_dtype(name)
     assert find_dtype("auto", torch.device("cpu")) == "float32"
     for name in ("zzz", "cuda:x", ""):
-        with pytest.raises(ValueError, match=f"device is '{name}'; allowed are auto, cpu"):
+        with pytest.raises(ValueError, match=f"device={name}"):
             check_device(name)
-    with pytest.raises(ValueError, match="dtype is 'int3'; allowed are auto, float32"):
+    with pytest.raises(ValueError, match="dtype=int3"):
         check_dtype("int3")
 
 

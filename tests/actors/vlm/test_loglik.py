@@ -17,7 +17,7 @@ from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.prefix import forget_positions
 from jobs.tables import conform, table
-from tests.actors.vlm.conftest import CONF, MODEL, picture, png
+from tests.actors.vlm.helpers import CONF, MODEL, picture, png
 
 LABELS = ["Japan", "Northern Africa", "the United Kingdom of Great Britain", "I"]
 
