@@ -4,7 +4,7 @@ It has the parts of open_clip's `ViT-B-16-SigLIP-i18n-256`: a timm ViT with atte
 a text tower without causal mask that pools the last token, a logit bias, SigLIP's preprocessing, and canonicalised
 texts of 64 tokens padded with the end token. Apart from the size, two things differ: timm's smallest ViT has a class
 token, which the pooling ignores, and the tokenizer is byte-level BPE instead of SentencePiece, so that it can be
-trained on the spot and takes any script. The ViT interpolates its 14 x 14 positions to the 16 x 16 patches of a picture.
+trained on the spot and takes any script. The ViT interpolates its 14 x 14 positions to a picture's 16 x 16 patches.
 """
 
 import json
