@@ -145,8 +145,9 @@ def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 
 def _largest_edge(size: _Size, *, tile: int, default: int, most: int) -> int:
     """Return the longest edge for a picture: the processor's own, or that of the most tiles within the bound."""
-    for edge in [default, *range(tile * ((default - 1) // tile), tile, -tile)]:
-        shorter: int = edge * min(size) // max(size)
+    edges: list[int] = [default, *range(tile * ((default - 1) // tile), tile, -tile)]
+    for edge in edges:
+        shorter = edge * min(size) // max(size)
         shorter += shorter % 2  # as these processors round
         columns = -(-edge // tile)
         rows = -(-(columns * tile * shorter // edge) // tile)
