@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.titles import TitleMatcher
-from jobs.corpora.wit.reader import MatchedRow
+from jobs.corpora.corpus import MatchedRow
 from jobs.errors import InputError
 from jobs.sources.records import read_records
 from jobs.store import locations
