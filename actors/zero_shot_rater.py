@@ -13,7 +13,7 @@ from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.status import Status
 from actors.vlm.ratings import rating_table
-from actors.vlm.rubric import TARGET_WORD, environment, words
+from actors.vlm.templates import TARGET_WORD, environment, words
 
 METHOD = "encoder"
 LEVEL_WORD = "level"
