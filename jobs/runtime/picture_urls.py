@@ -71,8 +71,8 @@ def spellings(url: str) -> Iterator[str]:
         return
     host = (parts.hostname or "").rstrip(".")
     port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    for place in _each_quoting(f"https://{host}{port}{parts.path or '/'}"):
-        yield from _schemes([place] if not parts.query else [place, f"{place}?{parts.query}"])
+    for spelling in _each_quoting(f"https://{host}{port}{parts.path or '/'}"):
+        yield from _schemes([spelling] if not parts.query else [spelling, f"{spelling}?{parts.query}"])
 
 
 def plain_spellings(url: str) -> Iterator[str]:

@@ -87,20 +87,20 @@ class Demand:
 def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[Demand]:
     """The minimum that the stages need: the pools and, if rows are streamed, one read and one write task."""
     pools: list[StageResources] = [getattr(resources, stage) for stage in stages]
-    asked = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
+    needs = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
     if not streamed:
-        return asked
+        return needs
     read, write = (Demand(name, 1, getattr(resources, name).num_cpus, 0) for name in ("read", "write"))
-    return [read, *asked, write]
+    return [read, *needs, write]
 
 
 def preflight(
-    asked: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = "the cluster"
+    needs: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = "the cluster"
 ) -> None:
     """Check that the stages fit the cluster; Ray would wait without a message instead.
 
     Args:
-        asked: the minimum that the stages need.
+        needs: the minimum of each stage.
         available: totals, as in `ray.cluster_resources()` (keys "CPU", "GPU").
         autoscaling: the cluster may grow, so that its present total does not matter.
         place: the cluster or machine, for the message.
@@ -108,14 +108,14 @@ def preflight(
     Raises:
         InputError: a pool without actors, or more CPUs or GPUs needed than available; lists the sum.
     """
-    if empty := next((demand for demand in asked if demand.count < 1), None):
+    if empty := next((demand for demand in needs if demand.count < 1), None):
         raise InputError(f"resources.{empty.stage}.actors={empty.count}: at least 1")
     if autoscaling:
         return
-    for kind, need in (("CPU", [d.count * d.num_cpus for d in asked]), ("GPU", [d.count * d.num_gpus for d in asked])):
+    for kind, need in (("CPU", [d.count * d.num_cpus for d in needs]), ("GPU", [d.count * d.num_gpus for d in needs])):
         have = available.get(kind, 0.0)
         if sum(need) > have + 1e-9:
-            listed = ", ".join(str(d) for d, n in zip(asked, need, strict=True) if n)
+            listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
             raise InputError(
                 f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {have:g}; "
                 f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"

@@ -100,24 +100,24 @@ def _historical_rows(rng: random.Random, extensions: list[str]) -> Iterator[Row]
         row = _row(rng, "en", next(titles), image=_image_url(rng, f"Invented_history_{number:03d}", extension))
         kept.append(row)
         yield row
-    some = len(kept) // 6
-    for row in rng.sample(kept, some):
+    share = len(kept) // 6
+    for row in rng.sample(kept, share):
         # sorts after the row with the same picture: the title decides which of the two stays
         yield _row(rng, "en", f"Žarrow and the {next(titles)}", image=row["image_url"])
-    for row in rng.sample(kept, some):
+    for row in rng.sample(kept, share):
         # the same picture again on the same page: still one distinct picture
         yield {**row, "section_title": "Legacy", "caption_alt_text_description": _text(rng, "en", 8)}
-    for row in rng.sample(kept, some * 2):
+    for row in rng.sample(kept, share * 2):
         yield {**row, "image_url": _image_url(rng, "Side_view", "jpg"), "is_main_image": "false"}
-    for _ in range(some):
+    for _ in range(share):
         title = next(titles)
         for _ in range(rng.randint(2, 3)):
             yield _row(rng, "en", title, image=_image_url(rng, "One_of_several", "png"))
-    for _ in range(some):
+    for _ in range(share):
         insecure = _image_url(rng, "Plain_http", "jpg").replace("https://", "http://")
         yield _row(rng, "en", next(titles), image=insecure)
     others = [language for language in WORDS if language != "en"]
-    for _ in range(some * 2):
+    for _ in range(share * 2):
         yield _row(rng, rng.choice(others), next(titles))
 
 
