@@ -155,7 +155,7 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
         ("generate", "input=R/items prompt=explicit", "say where with images="),
         ("generate", "input=R/images images=R/images", "goes with a table of items"),
         ("generate", "input=R/images prompt=rubric_json", "say which with rubric="),
-        ("generate", "input=R/images prompt=nothing", "prompt=nothing: no such option; there are explicit"),
+        ("generate", "input=R/images prompt=nothing", "prompt=nothing: no such option; allowed: explicit"),
         ("generate", "input=R/images refusals=xx", "refusals=xx: no such option"),
         ("generate", "input=R/images top_p=0", "top_p is 0"),
         ("generate", "input=R/images samples=0", "samples=0: more than 0"),
