@@ -14,7 +14,8 @@ from jobs.metrics.suite import PEOPLE, matching
 from jobs.store.reading import TableSource
 
 METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # of `ratings.method`; any other is a model's
-KINDS = ("human", "model", "encoder", "gold")
+HUMAN = "human"  # kind and method of people's ratings
+KINDS = (HUMAN, "model", "encoder", "gold")
 RESPONSE_ATTRIBUTES = ("model", "prompt")
 
 
