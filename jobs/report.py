@@ -23,7 +23,7 @@ from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import metrics_of
-from jobs.metrics.suite import MetricSettings
+from jobs.metrics.question import MetricSettings
 from jobs.page.build import report_page, sample
 from jobs.page.render import render
 from jobs.runtime import cli, config, exclusions, summary

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jobs.analysis.rating_codes import Hashes, item_hashes
 from jobs.errors import InputError
-from jobs.metrics.suite import PEOPLE, matching
+from jobs.metrics.question import PEOPLE, matching
 from jobs.store.reading import TableSource
 
 METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # of `ratings.method`; any other is a model's
@@ -136,7 +136,7 @@ class Items:
         places, (codes, values) = self.places(items), self.columns[name]
         return np.where(places >= 0, codes[places], -1).astype(np.int64), values
 
-    def parts(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
+    def subgroups(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
         """value -> bool[items], of the values that occur."""
         code, values = self.codes(attribute, items)
         return {values[value]: code == value for value in np.unique(code[code >= 0])}

@@ -16,7 +16,7 @@ from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
-from jobs.metrics.suite import MetricSettings
+from jobs.metrics.question import MetricSettings
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 

@@ -282,8 +282,8 @@ def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     matches(tmp_path)
     curate(tmp_path, "size=40")
     steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
-    assert steps[-2:] == [("one record an image", 60), ("drawn to reach the size", 40)]
-    assert "picture not gone from its source" not in dict(steps)
+    assert steps[-2:] == [("one record per picture", 60), ("drawn to reach the size", 40)]
+    assert "picture still at its source" not in dict(steps)
 
 
 def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def remine(workdir: Path, size: Size) -> Result:
     from jobs.analysis.attributes import Items, read_raters
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import summarize_ratings
-    from jobs.metrics.suite import MetricSettings
+    from jobs.metrics.question import MetricSettings
     from jobs.runtime.exclusions import Barred
     from jobs.store.reading import open_table
 
