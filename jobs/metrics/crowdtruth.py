@@ -162,7 +162,7 @@ def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
 def _cosine(one: Floats, other: Floats, quality: Floats, *, floor: float = 0.0) -> Floats:
     product = (one * other) @ quality
     length = np.sqrt(((one * one) @ quality) * ((other * other) @ quality))
-    return np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300))
+    return np.asarray(np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300)))
 
 
 def _quotient(groups: Ints, over: Floats, under: Floats, size: int) -> Floats:

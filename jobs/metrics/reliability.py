@@ -266,7 +266,7 @@ def _pearson_pairs(rows: RatingTable) -> Floats:
 
     centre = float(rows.score.mean()) if rows.n else 0.0  # against cancellation
     n, sums, squares, products = (np.zeros((len(rows.raters), len(rows.raters))) for _ in range(4))
-    for first, after, part in rows.stretches():
+    for first, after, part in rows.item_ranges():
         place, score = (rows.item[part] - first, rows.rater[part]), rows.score[part] - centre
         shape = (after - first, len(rows.raters))
         here, x, xx = (sparse.csr_array((data, place), shape=shape) for data in (np.ones(len(score)), score, score**2))

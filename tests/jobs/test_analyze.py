@@ -266,7 +266,7 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
     assert 0.7 < found["unit_quality", "1"]["value"] < 1
     assert ("unit_quality", "3") not in found
-    assert "2 of 7 judgements are empty or given again" in capsys.readouterr().out
+    assert "2 of 7 judgements do not count" in capsys.readouterr().out
     assert found["unit_quality_mean",]["coverage"] == 4 / 7
     assert (found["unit_quality", "2"]["n"], found["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
     assert (found["worker_quality", "a"]["n"], found["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
