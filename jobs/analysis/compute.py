@@ -119,7 +119,7 @@ def _context(
     scale: tuple[tuple[float, float] | None, str],
 ) -> QuestionContext:
     _, picture = np.unique(reduced.item, return_inverse=True)
-    rows = items.places(reduced.item)
+    rows = items.rows(reduced.item)
     concept, concepts = items.codes(settings.concept, reduced.item)
     authors: dict[str, NDArray[np.bool_]] = {}
     if items.lengths is not None:
