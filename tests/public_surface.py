@@ -33,6 +33,7 @@ KEYS = {
         corpus.language: str | None
         terms.path: str
         terms.column: str | None
+        terms.encoding: str | None
         terms.source: str | None
         match: str
         fold.case: str
@@ -91,7 +92,7 @@ KEYS = {
         input: str | None
         width: int | None
         verify_only: bool
-        unit_rows: int
+        unit_rows: int | None
     """,
     "embed": """
         common
@@ -114,6 +115,7 @@ KEYS = {
         knowledge_base.columns.article: str | None
         knowledge_base.columns.images: str | None
         knowledge_base.separator: str | None
+        knowledge_base.encoding: str | None
         knowledge_base.window_words: int
         knowledge_base.overlap_words: int
         knowledge_base.windows: int | None
@@ -158,12 +160,12 @@ KEYS = {
         kb.path: str
         kb.vectors: str | None
         kb.images: str | None
-        kb.hold_gb: float
+        kb.memory_budget_gb: float
         method: str
         pictures: str | None
         k: int
         nearest: int
-        several: str
+        lemma_aggregation: str
         language: str
         contaminated: str
         images: str | None
@@ -184,6 +186,7 @@ KEYS = {
         prompts: str | None
         images: str | None
         chosen: str | None
+        encoding: str | None
         exclusions: str | None
     """,
     "tric_rank": """
@@ -321,7 +324,7 @@ KEYS = {
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         name: str
         answers: list[str]
         scale: str
@@ -371,7 +374,7 @@ KEYS = {
         responses: str | None
         rubric: dict[str, typing.Any]
         questions: list[str]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         welfare.name: str
         welfare.blur: bool
         welfare.notice: str
@@ -386,6 +389,7 @@ KEYS = {
         show_columns: list[str]
         tool: str
         raters: str
+        raters_encoding: str | None
         group: str | None
         per_item: int | None
         per_group: int | None

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jobs.corpora.ratings_file import batches, chosen, one_file
+from jobs.corpora.ratings_file import batches, one_file, select_columns
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -39,7 +39,7 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
     group: dict[str, str] = {}
     row = 0
     for batch in batches(uri, encoding=encoding):
-        rows = chosen(uri, batch, wanted, {})
+        rows = select_columns(uri, batch, wanted, {})
         cells = (rows[name].to_pylist() for name in ("query", "answer"))
         groups = rows["group"].to_pylist() if group_by else [None] * rows.num_rows
         for query, answer, name in zip(*cells, groups, strict=True):

@@ -1,18 +1,13 @@
-"""What a reader gives: answers, marked stretches of text, and people, as they were given."""
+"""What a reader gives: answers, marked spans of text, and people, as they were given."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from jobs.store.writer import Reject
-
-Rejects = Callable[[Reject], None]
-
 ROWS_AT_A_TIME = 20_000  # rows held as Python objects: a few tens of MB
-RAW_KEPT = 200  # characters of a rejected row that are kept
 TRUE, FALSE = frozenset("1 true t yes y x ja oui si".split()), frozenset(["", *"0 false f no n nein non".split()])
 
 _STR, _F64 = pa.string(), pa.float64()
@@ -27,7 +22,7 @@ ANSWERS = pa.schema([
     ("time", _F64),  # seconds since 1970, of the annotation
     ("position", pa.int64()),
 ])  # fmt: skip
-MARKS = pa.schema([
+SPANS = pa.schema([
     ("item_id", _STR), ("rater", _STR), ("text_id", _STR), ("kind", _STR), ("start", pa.int32()), ("end", pa.int32()),
     ("category", _STR), ("score", _F64), ("status", _STR), ("time", _F64),
     ("annotation", pa.int64()),  # which annotation of the file; null: the file does not tell them apart
@@ -36,7 +31,7 @@ MARKS = pa.schema([
 PEOPLE = pa.schema([
     ("rater", _STR), ("country", _STR), ("pool", _STR), ("experience", _STR), ("position", pa.int64()),
 ])  # fmt: skip
-SCHEMAS = {"ratings": ANSWERS, "spans": MARKS, "raters": PEOPLE}
+SCHEMAS = {"ratings": ANSWERS, "spans": SPANS, "raters": PEOPLE}
 ATTRIBUTES = ("country", "pool", "experience")
 
 

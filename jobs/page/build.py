@@ -179,12 +179,13 @@ def _pictures(
         return
     records = corpus["records"].by_unit() if "records" in corpus else {}
     wanted = pa.array(sorted(gallery), pa.string())
-    for unit, stored in corpus["images"].by_unit().items():
-        ids = read_unit(stored.uri, columns=["image_id"])["image_id"]
-        if not pc.any(pc.is_in(ids, wanted)).as_py():
+    for footer in corpus["images"].footers:
+        uri, unit = footer.object.uri, footer.unit
+        if not pc.any(pc.is_in(read_unit(uri, columns=["image_id"])["image_id"], wanted)).as_py():
             continue
-        images = read_unit(stored.uri)
-        record_of = _records(records[unit].uri) if unit in records else {}
+        images = read_unit(uri)
+        parent = records.get(unit.name) or records.get(unit.parent)
+        record_of = _records(parent.uri) if parent else {}
         for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
             yield _picture(image, record_of.get(image["image_id"], {}), rows_of.get(image["image_id"], ()), words)
 

@@ -313,7 +313,10 @@ WRONG = {
         ["input={f}/gap.csv", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"],
         "1 rows without question",
     ),
-    "not a table": (["input={f}/ragged.csv", "columns.item=a"], "not a readable file"),
+    "not a table": (
+        ["input={f}/ragged.csv", "columns.item=a", "columns.rater=a", "columns.value=b"],
+        r"ragged\.csv: line 3: 3 fields",
+    ),
     "people of another data set": (
         ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
          "columns.item=i", "columns.question=q", "columns.value=v"],
@@ -324,9 +327,12 @@ WRONG = {
          "annotations=['1','2']"],
         "annotation '3' is not in annotations",
     ),
-    "a column that stands twice": (["input={f}/twice.csv", "columns.item=a"], "more than one column 'b'"),
-    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], "say what it is, for instance encoding="),
-    "an empty file": (["input={f}/empty.csv"], "empty, a header is needed"),
+    "a duplicate column": (
+        ["input={f}/twice.csv", "columns.item=a", "columns.rater=a", "columns.value=b"],
+        "column b ",
+    ),
+    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], r"byte 4 .*encoding="),
+    "an empty file": (["input={f}/empty.csv"], r"empty\.csv: empty"),
     "a key of another task": (["input={f}/r.csv", "empty=none"], "empty=.*task=crowdtruth"),
     "two models in one file": (
         ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],

@@ -118,7 +118,7 @@ def interrupt_midway(arguments: list[str], out: Path, *, done: int, log: Path) -
     finally:
         second.end()
     lines = second.log.read_text().splitlines()
-    assert lines[-1] == "interrupted; what is done stays done, the same command goes on from there"
+    assert lines[-1] == "interrupted: completed units are kept; run the same command again to resume"
     assert not [line for line in lines if "Traceback" in line]
     assert written(out) < FILES
 
@@ -259,7 +259,11 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
         ),
     }
     arguments = [f"{key}={place}" for key, place in tables.items()]
-    arguments += [f"kb.path={tmp_path}/kb", "kb.hold_gb=0", *FEW_PROCESSES]  # read anew at each unit: it takes a while
+    arguments += [
+        f"kb.path={tmp_path}/kb",
+        "kb.memory_budget_gb=0",
+        *FEW_PROCESSES,
+    ]  # read anew at each unit: it takes a while
     out, calm = tmp_path / "out", tmp_path / "calm"
 
     done = kill_midway("link", arguments, out, units=units, log=tmp_path / "killed.log")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from jobs.analysis import compute
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
-from jobs.corpora.ratings_file import batches, chosen
+from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 
 # Names of columns in released files. CrowdTruth: its two platforms (Figure Eight, Mechanical Turk) and the tasks of
@@ -84,7 +84,7 @@ def named_columns(configured: str | None, available: Sequence[str]) -> list[str]
 def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
     """Yield the rows that keep_rows= keeps, in batches: a string column per field; values named by missing= null."""
     for batch in batches(uri, encoding=cfg.encoding):
-        rows = chosen(uri, batch, columns, cfg.keep_rows)
+        rows = select_columns(uri, batch, columns, cfg.keep_rows)
         if cfg.missing:
             none = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
             place = rows.column_names.index("value")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
-from jobs.corpora.ratings_file import batches, chosen
+from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
 from jobs.metrics.metric import Metric
@@ -64,7 +64,7 @@ def _people(cfg: AnalyzeConfig) -> dict[str, float]:
     scores_of: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):
         names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
-        rows = chosen(uri, batch, names, {})
+        rows = select_columns(uri, batch, names, {})
         scores = as_numbers(rows["value"])
         words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
         if len(words):

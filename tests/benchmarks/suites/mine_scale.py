@@ -18,7 +18,7 @@ from tests.benchmarks.suites import mine
 
 if TYPE_CHECKING:
     from actors.titles import TitleMatcher
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
 
 LARGE = "wit_v1.train.all-00001-of-00002.tsv.gz"
 TIMES = 4  # rows of the large file over those of the other: 7.6 GB at size full
@@ -123,7 +123,7 @@ def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
     from jobs.runtime import cli, ray_session
     from jobs.runtime.config import RayConfig
     from jobs.runtime.resources import Resources
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
     from tests.benchmarks.wit_like import HEADER_MEMBER
 
     with tempfile.TemporaryDirectory() as folder, _Sampler() as sampler:
@@ -184,12 +184,12 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     """What `mine` counts in `files`, one after the other in this process, and the wall and CPU seconds it took."""
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
-    from jobs.mine import MineUnit
     from jobs.runtime.progress import Reporter
     from jobs.store import locations
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter
+    from jobs.workers.mine import MineUnit
 
     with tempfile.TemporaryDirectory() as folder:
         units = [unit_of_file(found) for file in files for found in locations.find(file)]
@@ -209,7 +209,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
 
 def _sum(each: Iterable["Counts"]) -> "Counts":
     """All of them together."""
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
 
     total = Counts()
     for counts in each:

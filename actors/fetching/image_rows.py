@@ -1,0 +1,40 @@
+"""Rows of the table `images`: how each fetcher fills their columns (`actors.schemas.IMAGES`)."""
+
+from typing import Any
+
+from actors.pictures import PictureError, PictureFacts
+from actors.status import Status
+
+DEFAULT_MAX_BYTES = 64 * 2**20
+
+ImageRow = dict[str, Any]  # some columns of `actors.schemas.IMAGES`; the others are null
+
+
+def rendition_name(width: int | None) -> str:
+    """The column `rendition` of pictures resized to `width` pixels (None: not resized)."""
+    return "original" if width is None else f"w{width}"
+
+
+def stored_picture(data: bytes, facts: PictureFacts) -> ImageRow:
+    """The columns of a picture that was read and decoded, with status `ok`."""
+    return {"bytes": data, **facts._asdict(), "status": Status.OK.value}
+
+
+def failed(status: Status, kind: str, message: str) -> ImageRow:
+    """The columns that say why there is no picture."""
+    return {"status": status.value, "error_kind": kind, "error_message": message}
+
+
+def undecodable(error: PictureError) -> ImageRow:
+    """The columns of a picture that could not be decoded: status `error` with the error's kind."""
+    return failed(Status.ERROR, error.kind, str(error))
+
+
+def excluded() -> ImageRow:
+    """The columns of a picture on the list of exclusions, which is not read: status `reported`."""
+    return failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
+
+
+def too_many_bytes(size: int, allowed: int) -> PictureError:
+    """The error of a picture whose encoded bytes exceed `max_bytes`."""
+    return PictureError("too_many_bytes", f"{size} bytes, and {allowed} are allowed")
