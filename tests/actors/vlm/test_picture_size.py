@@ -1,4 +1,4 @@
-"""Bounds of a picture's pixels: one meaning for every family, with the local checkpoints' and the published values."""
+"""Bounds of a picture's pixels mean the same in every family, with local and with published settings."""
 
 import random
 from collections.abc import Callable
@@ -87,7 +87,7 @@ COSTS: dict[str, dict[int | None, list[int]]] = {
 
 
 def published(family: str, load: Load) -> tuple[Any, Any]:
-    """The local processor with the published image processor's values, and a config with those of the picture."""
+    """Return the local processor with the published settings, and a config for counting tokens."""
     import copy
 
     import transformers

@@ -1,4 +1,4 @@
-"""Closed-set likelihoods against a plain forward pass of transformers, written out here."""
+"""Closed-set likelihoods equal those of a plain forward pass of transformers."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ REQUESTS = [  # pictures of unlike shapes, so that another one's positions would
 
 
 def plain(vlm: tuple[Any, Any], asked: ScoringRequest, **changes: Any) -> Any:
-    """Full-vocabulary log-probabilities [vocabulary] of the next token, by the plainest calls there are."""
+    """Return log-probabilities [vocabulary] of the next token, by direct calls of transformers."""
     import torch
 
     model, processor = vlm
@@ -89,7 +89,7 @@ def test_forgets_the_last_pictures_positions(vlm: tuple[Any, Any], scorer: Close
 
 
 def test_positions_of_the_picture_matter(vlm: tuple[Any, Any]) -> None:
-    """Without mm_token_type_ids the positions are silently one-dimensional: the trap that the equality would miss."""
+    """Without mm_token_type_ids positions are silently one-dimensional; a test of equality would not notice."""
     right = plain(vlm, REQUESTS[0])
     wrong = plain(vlm, REQUESTS[0], mm_token_type_ids=None)
     assert float((right - wrong).abs().max()) > 0.01
