@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.requests import Scores
@@ -12,31 +13,37 @@ from actors.vlm.rubric import Question
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`
-_STR, _F64 = pa.string(), pa.float64()
-_KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order")
-SCHEMA = pa.schema(
-    [
-        *(pa.field(name, _STR, nullable=False) for name in _KEY),
-        pa.field("sample", pa.int32(), nullable=False),
-        pa.field("value", _STR),
-        pa.field("score", _F64),
-        pa.field("expected", _F64),
-        pa.field("answers", pa.list_(_STR)),
-        pa.field("probabilities", pa.list_(_F64)),
-        pa.field("outside_mass", _F64),
-        pa.field("status", _STR),
-        pa.field("error_kind", _STR),
-        pa.field("error_message", _STR),
-        pa.field("raw", _STR),
-        pa.field("comment", _STR),
-        pa.field("seconds", _F64),
-    ]
-)
 
 
 def rating_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     """Return the rows as table `ratings`; a missing column is null."""
-    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    return pa.Table.from_pylist(list(rows), schema=schemas.RATINGS)
+
+
+def rating_key(
+    *,
+    item_id: str,
+    rubric: str,
+    question: str,
+    rater: str,
+    method: str,
+    target: str = "",
+    condition: str = "",
+    order: str = "",
+    sample: int = 0,
+) -> dict[str, Any]:
+    """Return the key columns of a row of table `ratings`."""
+    return {
+        "item_id": item_id,
+        "target": target,
+        "rubric": rubric,
+        "question": question,
+        "rater": rater,
+        "condition": condition,
+        "method": method,
+        "order": order,
+        "sample": sample,
+    }
 
 
 def scored(question: Question, scores: Scores) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> N
     )
     assert "device=zzz" in refused(**given, device="zzz")
     assert "corpus.embedder.checkpoint=" in refused(**given, corpus="npy")
-    assert "corpus=wit has keys that retrieve does not know" in refused(**given, corpus="wit")
+    assert "corpus=wit: not an option of retrieve" in refused(**given, corpus="wit")
     assert not (tmp_path / "out").exists()
 
 

@@ -8,14 +8,15 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from actors.generator import PromptPreparer
-from actors.loglik_rater import LoglikRater
+from actors.loglik_rater import LoglikRater, LoglikSettings
+from actors.prompt_preparer import PromptPreparer
 from actors.vlm import families, forward, loglik, memory, shared_prefix
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.prefix import forget_positions
+from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, picture, png
 
@@ -227,11 +228,10 @@ def test_moments_give_pearson() -> None:
 
 
 def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None:
-    settings = [(0.0, float("-inf")), (1.0, float("-inf")), (1.0, -30.0)]
-    preparer = PromptPreparer(model=MODEL, instruction=prompt, max_context_tokens=20)
-    rater = LoglikRater(
-        model=MODEL, instruction=prompt, targets=LABELS[:2], settings=settings, dtype="float32", threads=1
-    )
+    settings = LoglikSettings(prompt=prompt, lambdas=[0.0, 1.0], thresholds=[float("-inf"), -30.0])
+    model = ModelSettings(checkpoint=MODEL, dtype="float32")
+    preparer = PromptPreparer(ContextSettings(max_context_tokens=20), model=model, instruction=prompt)
+    rater = LoglikRater(settings, model=model, targets=LABELS[:2], threads=1)
     calls: list[int] = []
     score = rater.scorer.score
     rater.scorer.score = lambda *given: (calls.append(1), score(*given))[1]  # type: ignore[method-assign,func-returns-value]
@@ -244,17 +244,20 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
         }
     )
     ratings = conform(rater(preparer(batch)), table("ratings"))
-    assert ratings.num_rows == 3 * 2 * 3
+    assert ratings.num_rows == 3 * 2 * 4
     rows = ratings.to_pylist()
-    assert [row["condition"] for row in rows[:3]] == ["lambda=0,T=-inf", "lambda=1,T=-inf", "lambda=1,T=-30"]
-    plain, full, capped = (np.array([rows[at + i]["score"] for at in (0, 3)]) for i in range(3))
+    assert [row["condition"] for row in rows[:4]] == [
+        "lambda=0,T=-inf", "lambda=0,T=-30", "lambda=1,T=-inf", "lambda=1,T=-30"
+    ]  # fmt: skip
+    plain, same, full, capped = (np.array([rows[at + i]["score"] for at in (0, 4)]) for i in range(4))
+    assert (plain == same).all()
     assert (plain < 0).all()
     assert full == pytest.approx(plain - rater.base_rates())
     assert capped == pytest.approx(plain - np.maximum(rater.base_rates(), -30))
-    assert [row["value"] for row in rows[:6]] == [f"{row['score']:.6g}" for row in rows[:6]]
-    assert {row["status"] for row in rows[6:12]} == {"missing_input"}
-    assert {(row["status"], row["error_kind"]) for row in rows[12:]} == {("truncated", "context_cut")}
-    assert all(row["score"] is row["value"] is None for row in rows[6:])
+    assert [row["value"] for row in rows[:8]] == [f"{row['score']:.6g}" for row in rows[:8]]
+    assert {row["status"] for row in rows[8:16]} == {"missing_input"}
+    assert {(row["status"], row["error_kind"]) for row in rows[16:]} == {("truncated", "context_cut")}
+    assert all(row["score"] is row["value"] is None for row in rows[8:])
     assert len(calls) == 2  # one item, and the base rates
     rater(preparer(batch.slice(0, 1)))
     assert len(calls) == 3  # the base rates are there
@@ -263,7 +266,7 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
 def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:
     for start, message in (("", "has no start"), ("To ", "ends in white space")):
         with pytest.raises(ValueError, match=message):
-            LoglikRater(model=MODEL, instruction=prompt | {"start": start}, targets=["x"], settings=[(1.0, -1.0)])
+            LoglikSettings(prompt=prompt | {"start": start})
 
 
 def test_pearson_needs_three_pairs() -> None:
