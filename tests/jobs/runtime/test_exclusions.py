@@ -17,8 +17,8 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, picture_urls
 from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.counts import Counts
 from jobs.store.reading import open_table
-from jobs.store.writer import Counts
 from tests.jobs.records import record, write_records
 
 URL = "https://upload.example/a.jpg"
@@ -57,7 +57,7 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         exclusions.read_exclusions(str(tmp_path / "nowhere.txt"))
     (tmp_path / "empty.txt").write_text("# nothing\n")
-    with pytest.raises(InputError, match="no picture in it"):
+    with pytest.raises(InputError, match="no entries"):
         exclusions.read_exclusions(str(tmp_path / "empty.txt"))
 
 
