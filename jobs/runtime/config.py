@@ -72,6 +72,10 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:
         raise InputError(f"{job}: {config_errors.describe(error)}") from error
+    except InputError:
+        raise
+    except ValueError as error:  # from a settings dataclass in actors/, which validates its values
+        raise InputError(f"{job}: {error}") from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     return config
