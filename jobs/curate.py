@@ -12,6 +12,7 @@ unit, in their parent's order.
 """
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,7 @@ from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import Writing, plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
-from jobs.store.keys import double_keys
+from jobs.store.keys import duplicate_keys
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.writer import UnitWriter
@@ -51,7 +52,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     check(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     tables = open_tables(cfg)
-    if repeated := double_keys(tables.records, ("record_id",)):
+    if repeated := duplicate_keys(tables.records, ("record_id",)):
         raise InputError(
             f"input={cfg.input}: {sum(repeated.values()) - len(repeated):,} duplicate record_ids; record_ids must be "
             "unique"
@@ -140,7 +141,7 @@ def write(run: TableRun, selection: Selection) -> None:
                     writer.write(rows)
 
 
-def show(counts: dict[str, Any], selection: Selection) -> None:
+def show(counts: Mapping[str, Any], selection: Selection) -> None:
     """Print the records left after each step, by method, and the notes on the selection."""
     for line in (*statistics.lines(counts), *statistics.region_lines(counts)):
         say(line)

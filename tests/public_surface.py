@@ -222,6 +222,13 @@ KEYS = {
         engine: str
         memory_budget_gb: float | None
         rescore_fraction: float
+        method: str
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        group_rows: int | None
     """,
     "loglik": """
         common
@@ -285,34 +292,6 @@ KEYS = {
         memory_budget_gb: float | None
         group_rows: int | None
     """,
-    "think": """
-        common
-        input: str
-        images: str | None
-        texts: str | None
-        records: str | None
-        rubric: dict[str, typing.Any]
-        model.name: str
-        model.checkpoint: str
-        model.revision: str | None
-        model.dtype: str
-        model.device_map: str
-        model.memory_gb: float | None
-        model.licence: str | None
-        model.max_pixels: int | None
-        model.min_pixels: int | None
-        targets: Any
-        layout: str | None
-        empty_context: str
-        samples: int
-        temperature: float
-        top_p: float
-        max_tokens: int
-        seed: int
-        max_context_tokens: int
-        memory_budget_gb: float | None
-        group_rows: int | None
-    """,
     "parse": """
         common
         input: str
@@ -324,7 +303,7 @@ KEYS = {
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         name: str
         answers: list[str]
         scale: str
@@ -374,7 +353,7 @@ KEYS = {
         responses: str | None
         rubric: dict[str, typing.Any]
         questions: list[str]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         welfare.name: str
         welfare.blur: bool
         welfare.notice: str

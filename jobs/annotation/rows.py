@@ -12,9 +12,9 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.model import ATTRIBUTES
-from jobs.annotation.repeats import hashes
 from jobs.annotation.tabular import mapped
 from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import hash_texts, joined_columns
 from jobs.tables import TABLES
 
 _SEPARATOR = "\x1f"
@@ -70,7 +70,7 @@ def ratings(raw: pa.Table, asked: Questionnaire, *, method: str) -> pa.Table:
 
 
 def spans(raw: pa.Table) -> pa.Table:
-    """Rows of `spans`; a stretch of a file without statuses is ok."""
+    """Rows of `spans`; a span of a file without statuses is ok."""
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
     return _complete(columns, "spans", raw.num_rows)
@@ -136,7 +136,7 @@ class Distinct:
     def add(self, rows: pa.Table, key: list[str]) -> None:
         """Take the keys of `rows`."""
         if rows.num_rows:
-            self._held.append(np.unique(hashes(rows, key, many=1)[:, 0]))
+            self._held.append(np.unique(hash_texts(joined_columns(rows, key))))
             self._count += len(self._held[-1])
             if self._count > HELD:
                 self._merge()

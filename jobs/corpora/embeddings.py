@@ -205,7 +205,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     there = HashSet(o.uri for o in found)
     for vectors in arrays:
         meta = partner(vectors.uri)
-        if (place := there.place(meta)) is None:
+        if (place := there.index(meta)) is None:
             raise InputError(f"{vectors.uri}: its partner {meta} is not among the files of corpus.path")
         yield vectors, found[place]
 

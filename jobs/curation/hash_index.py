@@ -2,9 +2,8 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-_HASH_KEYS = ("remine curation1", "remine curation2")  # two 64-bit hashes make 128 bits
+from jobs.store.hashing import hash_texts_128
 
 
 class HashIndex:
@@ -26,7 +25,7 @@ class HashIndex:
 
     def find(self, strings: pa.ChunkedArray) -> np.ndarray:
         """Return int64 [strings]: the index of each string, -1 if it is missing."""
-        return self.find_hashes(hashes_of(strings))
+        return self.find_hashes(hash_texts_128(strings))
 
     def find_hashes(self, wanted: np.ndarray) -> np.ndarray:
         """Return int64 [wanted]: the index of each of the hashes uint64 [wanted, 2], -1 if it is missing."""
@@ -37,14 +36,6 @@ class HashIndex:
             hit = (self._hashes[candidate] == wanted).all(axis=1)
             indices[hit] = candidate[hit]
         return indices
-
-
-def hashes_of(strings: pa.ChunkedArray) -> np.ndarray:
-    """Return uint64 [strings, 2]: a 128-bit hash of each string; null counts as empty."""
-    from pandas.util import hash_array
-
-    text = pc.fill_null(strings, "").to_numpy(zero_copy_only=False).astype(object)
-    return np.stack([hash_array(text, hash_key=key, categorize=False) for key in _HASH_KEYS], axis=1)
 
 
 def unique_codes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
-from jobs.curation.hash_index import HashIndex, hashes_of, unique_codes
+from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.errors import InputError
+from jobs.store.hashing import hash_texts_128
 
 if TYPE_CHECKING:
     from jobs.runtime.exclusions import Barred
@@ -66,9 +67,9 @@ def read_rows(source: "TableSource", *, thumbnails: str, barred: "Barred | None"
     split, memberships = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
     for batch in source.batches(_COLUMNS):
-        pages.append(hashes_of(batch["page_url"]))
-        urls.append(hashes_of(batch["image_url"]))
-        images.append(hashes_of(batch["image_id"]))
+        pages.append(hash_texts_128(batch["page_url"]))
+        urls.append(hash_texts_128(batch["image_url"]))
+        images.append(hash_texts_128(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
         if barred is None:
             excluded.append(np.zeros(batch.num_rows, bool))

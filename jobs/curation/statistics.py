@@ -14,7 +14,7 @@ import numpy as np
 from jobs.curation.apply_rules import Selection
 from jobs.curation.rows import Rows
 from jobs.curation.rules import ALONE, NUMBER, RULES, Decision
-from jobs.store.writer import Counts
+from jobs.store.counts import Counts
 
 MATCHED = "matched"
 TALLY = "steps"

@@ -19,10 +19,11 @@ from jobs.corpora.vectors import UnitVectors, VectorLayout, matrix_of
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Barred
 from jobs.runtime.progress import Reporter
+from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, read_unit
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
-from jobs.store.writer import Counts, Reject, UnitTask, UnitWriter
+from jobs.store.writer import Reject, UnitTask, UnitWriter
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
 TALLY = "corpus rows"

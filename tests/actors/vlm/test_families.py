@@ -1,40 +1,23 @@
-"""Each family: what passes behind a shared prefix gives what one whole pass gives, and each trap on the way there."""
+"""In each family, suffixes over a shared prefix give the results of whole forward passes; each trap is tested."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from actors.vlm import forward, prefix
-from actors.vlm.chat import Chat
-from actors.vlm.errors import ScoringError
+from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.families import FAMILIES, cut, extended, family_of
 from actors.vlm.forward import PassKind
 from actors.vlm.prompts import Prompt
-from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of
-from tests.actors.vlm.conftest import picture
-
-Load = Callable[[str], tuple[Any, Any]]
-MODELS = {
-    "qwen2_5_vl": "qwen2.5-vl-tiny",
-    "qwen3_vl": "qwen3-vl-tiny",
-    "llava_next": "llava-next-tiny",
-    "mllama": "mllama-tiny",
-    "gemma3": "gemma3-tiny",
-    "smolvlm": "smolvlm-tiny",
-    "llama": "llama-tiny",
-}
-ARTICLE = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9 + "Yes.\n\n"
-LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
-DIGITS = ("1", "2", "3", "4", "5")
-TOLERANCE = 1e-4  # of log-likelihoods, float32
+from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
-    """Suffixes of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
+    """Suffixes of different lengths: two share a long beginning, one is longer than the window of the small Gemma."""
     suffixes = [f"How relevant is this culture to the picture: {label}?" for label in labels]
     suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
@@ -44,21 +27,12 @@ def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> 
     ]
 
 
-def logprobs(found: list[Scores | ScoringError]) -> list[float]:
-    assert all(isinstance(each, Scores) for each in found), found
-    return [value for each in found if isinstance(each, Scores) for value in each.logprobs]
-
-
-def apart(one: list[float], other: list[float]) -> float:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True))
-
-
 def scored(load: Load, name: str, engine: str, asked: list[ScoringRequest]) -> list[float]:
     return logprobs(ClosedSetScorer(*load(name), engine=engine).score(asked))
 
 
 def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
-    """Log-probabilities of the digits by the plainest calls of transformers there are."""
+    """Log-probabilities of the digits, by direct calls of transformers."""
     import torch
 
     model, processor = load(name)
@@ -86,12 +60,12 @@ def test_every_family_has_a_checkpoint(load: Load) -> None:
 def test_equals_one_whole_pass(load: Load, name: str) -> None:
     asked = requests(1) + requests(2, before="Look.\n\n")[:2]
     naive = scored(load, name, "naive", asked)
-    assert apart(naive[:5], plain(load, name, asked[0])) < TOLERANCE
+    assert distance(naive[:5], plain(load, name, asked[0])) < TOLERANCE
     for engine in ("cascade", "batched"):
-        assert apart(scored(load, name, engine, asked), naive) < TOLERANCE
+        assert distance(scored(load, name, engine, asked), naive) < TOLERANCE
     if name != "llama-tiny":  # which does not see it
-        assert apart(naive[:5], scored(load, name, "naive", requests(3)[:1])) > 1e-3
-    assert apart(naive[:5], naive[10:15]) > 1e-2  # a label matters
+        assert distance(naive[:5], scored(load, name, "naive", requests(3)[:1])) > 1e-3
+    assert distance(naive[:5], naive[10:15]) > 1e-2  # a label matters
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
@@ -120,7 +94,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: Pa
 
 @pytest.mark.parametrize("name", MODELS.values())
 def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
-    """Cut after an empty line, a tokenizer of GPT-2's kind (SmolVLM's) gives other tokens than for the whole."""
+    """Cut after an empty line, a tokenizer like GPT-2's (SmolVLM's) returns other tokens than for the whole."""
     _, processor = load(name)
     chat = Chat(processor, name=name)
     shown = picture(1)
@@ -140,22 +114,24 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
 def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "smolvlm-tiny", "naive", asked)
-    monkeypatch.setattr(Chat, "_windowed", lambda self, head, rests, ids: None)
-    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+    monkeypatch.setattr(Chat, "_split_in_window", lambda self, head, rests, ids: None)
+    assert distance(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
     monkeypatch.setattr(
-        Chat, "_windowed", lambda self, head, rests, ids: (len(ids) - 1, [[ids[-1]]] * len(rests))
+        Chat,
+        "_split_in_window",
+        lambda self, head, rests, ids: SplitTokens(len(ids) - 1, [[ids[-1]]] * len(rests)),
     )  # a wrong cut, which the check of the first group finds
-    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+    assert distance(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
 
 
-# Each trap: with its remedy taken away, the answers are wrong.
+# Each trap: without its remedy the answers are wrong.
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
 def test_trap_text_goes_on_after_the_pictures_positions(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = scored(load, name, "cascade", requests(1))
     monkeypatch.setattr(prefix, "_offset", lambda model: 0)
-    assert apart(scored(load, name, "cascade", requests(1)), expected) > 1e-2
+    assert distance(scored(load, name, "cascade", requests(1)), expected) > 1e-2
 
 
 def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,27 +145,27 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
         return {name: value for name, value in encode(self, *given).items() if name != "mm_token_type_ids"}
 
     monkeypatch.setattr(Chat, "encode", without)
-    assert apart(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
+    assert distance(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
 
 
 def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text without picture after a picture: what Qwen left on the module would move its positions."""
+    """A text without picture after a picture: the offset that Qwen keeps on the module would shift its positions."""
     model, processor = load("qwen2.5-vl-tiny")
     bare = [ScoringRequest(each.prompt, None, DIGITS) for each in requests(1)]
     expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
     scorer = ClosedSetScorer(model, processor, engine="cascade")
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
-    assert apart(mixed, expected) < TOLERANCE
+    assert distance(mixed, expected) < TOLERANCE
     monkeypatch.setattr(prefix, "forget_positions", lambda model: None)
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
-    assert apart(mixed, expected) > 1e-2
+    assert distance(mixed, expected) > 1e-2
 
 
 def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = requests(1)  # wider than high: fewer tiles than the model has room for
+    asked = requests(1)  # wider than high: fewer tiles than the model supports
     expected = scored(load, "mllama-tiny", "cascade", asked)
     monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
-    assert apart(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
+    assert distance(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
 
 
 @pytest.mark.parametrize("engine", ["cascade", "batched"])
@@ -197,7 +173,7 @@ def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.Monk
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
     monkeypatch.setattr(forward, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
-    assert apart(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
+    assert distance(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
 def test_trap_the_last_token_of_each_row(load: Load) -> None:
@@ -216,7 +192,7 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
 
 @pytest.mark.parametrize("name", ["mllama-tiny", "gemma3-tiny", "qwen2.5-vl-tiny"])
 def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
-    """A pass writes into the cache it is given, and cropping one would cut mllama's picture: shells are thrown away."""
+    """A pass writes into its cache, and cropping a cache would cut mllama's picture: each pass gets a new shell."""
     model, processor = load(name)
     family = family_of(model)
     assert family is not None
@@ -236,6 +212,6 @@ def test_bfloat16_moves_likelihoods_and_no_more(one_thread: None, load: Load) ->
     from actors.vlm.loading import load_vlm
 
     rounded = ClosedSetScorer(*load_vlm("local:qwen2.5-vl-tiny", dtype="bfloat16", device_map="cpu"))
-    far = apart(logprobs(rounded.score(requests(1))), scored(load, "qwen2.5-vl-tiny", "naive", requests(1)))
+    far = distance(logprobs(rounded.score(requests(1))), scored(load, "qwen2.5-vl-tiny", "naive", requests(1)))
     assert rounded.engine == "cascade"
     assert 1e-4 < far < 0.5

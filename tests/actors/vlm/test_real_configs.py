@@ -1,4 +1,4 @@
-"""Small checkpoints with the published models' sizes and settings: the code assumes no value of the local ones."""
+"""Small checkpoints with the published models' picture sizes and settings."""
 
 import copy
 import json
@@ -16,13 +16,14 @@ from actors.vlm.chat_format import ChatFormat
 from actors.vlm.encoding import ChatEncoder, load_processor
 from actors.vlm.families import family_of
 from actors.vlm.generation import Generated
-from actors.vlm.loading import check_vlm, load_vlm
+from actors.vlm.loading import load_vlm
+from actors.vlm.model_checks import check_vlm
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm import real_configs
-from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.helpers import picture
 
 Load = Callable[[str], tuple[Any, Any]]
 SENTENCE = "The museum holds objects of many peoples.\n"
@@ -200,7 +201,7 @@ def test_a_prompt_does_not_depend_on_the_day(load: Load, name: str, monkeypatch:
 
 
 def test_a_template_that_prints_the_list_of_pieces(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written as they are, the pieces differ with a picture, yet no picture would be seen."""
+    """The printed list differs with a picture, but the model would not see the picture."""
     processor = load("llava-next-tiny")[1]
     template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     monkeypatch.setattr(processor, "chat_template", template)

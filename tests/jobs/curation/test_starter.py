@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.hash_index import HashIndex, hashes_of, unique_codes
+from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.curation.starter import (
     PictureRatings,
     StarterConfig,
@@ -17,6 +17,7 @@ from jobs.curation.starter import (
     region_labels,
 )
 from jobs.errors import InputError
+from jobs.store.hashing import hash_texts_128
 from tests.jobs.curation.hand import Held, rating
 
 ITEMS = ["a", "b", "c", "d", "e"]
@@ -28,7 +29,7 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
     config.check()
     import pyarrow as pa
 
-    hashes, place = unique_codes(hashes_of(pa.chunked_array([ITEMS])))
+    hashes, place = unique_codes(hash_texts_128(pa.chunked_array([ITEMS])))
     sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
     found = read_ratings(sources, HashIndex(hashes), config)
     votes = tuple(v[place] for v in found.votes)
