@@ -35,7 +35,7 @@ from actors.linking import (
     by_text,
     candidates,
 )
-from jobs.corpora.embeddings import check_alike, made_by
+from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError, RunError
 from jobs.retrieval.contamination import KnownPictures
 from jobs.runtime import cli, exclusions, lifecycle
@@ -197,7 +197,7 @@ def _vectors(cfg: LinkConfig) -> dict[str, TableSource]:
     if cfg.pictures is None or cfg.kb.vectors is None:
         return {}
     found = {"pictures": open_table(cfg.pictures, "embeddings"), "vectors": open_table(cfg.kb.vectors, "embeddings")}
-    check_alike((cfg.pictures, made_by(found["pictures"])), (cfg.kb.vectors, made_by(found["vectors"])))
+    check_same_space((cfg.pictures, space_of(found["pictures"])), (cfg.kb.vectors, space_of(found["vectors"])))
     return found
 
 

@@ -17,7 +17,7 @@ from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
-from jobs.corpora.embeddings import Made, check_alike, made_by
+from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.targets import read_targets
@@ -70,8 +70,8 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         check_available(cfg.embedder)
     source = open_table(cfg.input, "embeddings", "images")
     if source.name == "embeddings":
-        encoder = Made(facts.encoder, facts.preprocessing, facts.dim)
-        check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", encoder))
+        space = VectorSpace(facts.encoder, facts.preprocessing, facts.dim)
+        check_same_space((source.uri, space_of(source)), (f"embedder={cfg.embedder.name}", space))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, facts, sentences, source=source, excluded=exclusions.identity(excluded))
     pools = ["decode", "embed"] if source.name == "images" else ["embed"]

@@ -69,6 +69,7 @@ class OpenClipTower:
 
         from actors import onednn
 
+        onednn.enable()
         precision, wanted = DTYPES[dtype], source.preprocessing
         pretrained = pinned_weights(source) if source.commit else source.pretrained
         self._model = open_clip.create_model(
@@ -80,7 +81,6 @@ class OpenClipTower:
             require_pretrained=True,
             weights_only=True,
         ).eval()
-        onednn.speed_up(self._model)
         own = self._model.visual.preprocess_cfg
         loaded = Preprocessing(**complete(own, own["size"]))
         if loaded != wanted:

@@ -134,9 +134,9 @@ class HubTower:
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
         from actors import onednn
 
+        onednn.enable()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
-        onednn.speed_up(self._model)
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
         self.dim, self.size = encoder.dim, encoder.size
 

@@ -160,6 +160,7 @@ def load_vlm(
 
     from actors import onednn
 
+    onednn.enable()
     check_dtype(dtype)
     if dtype == "auto":
         dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
@@ -181,7 +182,6 @@ def load_vlm(
             "name a vision-language model (or one of text) of the hub, a folder that holds one as safetensors, "
             "or local:NAME"
         ) from error
-    onednn.speed_up(loaded)
     return loaded.eval(), processor
 
 

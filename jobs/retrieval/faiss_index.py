@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from jobs.corpora.embeddings import Corpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
+from jobs.retrieval.queries import QueryUnit
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
-from jobs.workers.search import QueryUnit
 
 ROWS = 1 << 14
 TRAINED_ON = 200_000  # rows, spread over the corpus
@@ -40,7 +40,7 @@ def build(
         InputError: FAISS does not know the factory's words.
         RunError: FAISS wants more rows than have a direction and are asked for.
     """
-    index = _made(factory, corpus.made.dim)
+    index = _made(factory, corpus.space.dim)
     ivf = _ivf(index)
     if not index.is_trained:
         wanted = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON

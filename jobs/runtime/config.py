@@ -75,8 +75,12 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         if undefined := next(_not_numbers(OmegaConf.to_container(found, resolve=True), ""), None):
             raise InputError(f"{job}: {undefined}=nan: a number is needed")
         made = OmegaConf.to_object(found)
+    except InputError:
+        raise
     except OmegaConfBaseException as error:
         raise InputError(f"{job}: {_sentence(error)}") from error
+    except ValueError as error:  # of the settings' own checks
+        raise InputError(f"{job}: {first_line(error)}") from error
     if (resources := getattr(made, "resources", None)) is not None:
         check(resources)
     return made

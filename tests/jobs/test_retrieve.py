@@ -282,7 +282,7 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
 
 
 def test_the_probability_is_of_cosines() -> None:
-    from jobs.workers.search import Calibration
+    from jobs.retrieval.neighbor_rows import Calibration
 
     found = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
     assert found.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
-from jobs.corpora.vectors import UnitVectors, VectorLayout
+from jobs.corpora.vectors import UnitVectors, layout_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
 from jobs.runtime.exclusions import Barred
@@ -50,7 +50,7 @@ def read(
     corpus: Corpus, cfg: VectorsConfig, *, rows: int = 5, excluded: set[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """item_id -> vector of everything that would be searched, and the counts."""
-    layout = VectorLayout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
+    layout = layout_of(cfg)
     found: dict[str, np.ndarray] = {}
     counts: dict[str, int] = {}
     for unit in corpus.units:
@@ -75,7 +75,7 @@ def test_datacomp(tmp_path: Path, compressed: bool) -> None:
     found, counts = read(corpus, cfg)
     assert same(found, truth)
     assert counts == {"searched": 64}
-    assert (corpus.rows, len(corpus.units), corpus.made.dim) == (64, 1, DIM)
+    assert (corpus.rows, len(corpus.units), corpus.space.dim) == (64, 1, DIM)
 
 
 def test_datacomp_on_s3(tmp_path: Path, s3: str) -> None:
