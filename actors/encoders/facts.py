@@ -204,8 +204,8 @@ def _from_name(model: str, pretrained: str | None) -> EncoderSource:
         raise ValueError(f"pretrained={tag}: was trained with QuickGELU, unlike {model}; allowed is {name}-quickgelu")
     if at and not (weights.get("hf_hub") and re.fullmatch("[0-9a-f]{40}", commit)):
         raise ValueError(
-            f"pretrained={pretrained}: @ must be followed by a commit (40 hexadecimal digits) of weights on the Hugging "
-            f"Face hub; pretrained={tag} uses the newest"
+            f"pretrained={pretrained}: @ must be followed by a commit (40 hexadecimal digits) of weights on the hub; "
+            f"pretrained={tag} uses the newest"
         )
     preprocessing = _preprocessing(f"{model} {tag}", weights, config)
     return EncoderSource(name, tag, config, preprocessing, lambda: pretrained, commit or None)
@@ -220,8 +220,8 @@ def _from_file(name: str, config: dict[str, Any], file: Path, tags: Sequence[str
     settings = {_preprocessing(f"{name} {tag}", open_clip.get_pretrained_cfg(name, tag), config) for tag in tags}
     if len(settings) != 1:
         raise ValueError(
-            f"pretrained={file}: does not specify the preprocessing, and weights of {name} differ in it; put the file in "
-            f"a folder with {_CONFIG_FILE} and give local-dir:FOLDER"
+            f"pretrained={file}: does not specify the preprocessing, and weights of {name} differ in it; put it in a "
+            f"folder with {_CONFIG_FILE} and give local-dir:FOLDER"
         )
     return EncoderSource(name, str(file), config, settings.pop(), lambda: _hash(file))
 
