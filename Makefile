@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test lint torture bench clean FORCE
+.PHONY: help demo test fast lint torture bench clean FORCE
 
 PYTHON ?= python3
 ARGS ?=
@@ -22,6 +22,12 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 # An environment whose interpreter is gone (moved, or the system's Python upgraded) is not up to date, whatever its stamp.
 BROKEN := $(shell $(PY) -c '$(SUPPORTED)' >/dev/null 2>&1 || echo FORCE)
 
+# Processes of the tests: one per processor, at most 8, since each may start a Ray of its own (about 1.5 GB).
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8))')
+
+# Tests start hundreds of processes: each would compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED ?= 0
 
@@ -32,8 +38,11 @@ demo: $(STAMP) ## the whole way, on a small corpus that it makes itself
 	$(PY) -m jobs.demo $(ARGS)
 
 test: lint ## lint, the tests, and the smallest benchmark
-	$(PY) -m pytest -m 'not torture' -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
+
+fast: $(STAMP) ## the tests without Ray, models and browsers, in less than a minute
+	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy and the contracts of imports
 	$(BIN)/ruff check .
@@ -67,6 +76,6 @@ $(STAMP): pyproject.toml setup.py jobs/corpora/wit/byte_index.c constraints.txt 
 	fi
 	@echo "installing the versions of constraints.txt into $(VENV) (some minutes and 7 GB the first time)"
 	@touch $(UNFINISHED)
-	@$(PY) -m pip install -q -c constraints.txt -e '.[test,bench,demo]' || { rm -f $(UNFINISHED); exit 1; }
+	@$(PY) -m pip install -q -c constraints.txt -e '.[all,test,bench,demo]' || { rm -f $(UNFINISHED); exit 1; }
 	@mv $(UNFINISHED) $@
 	@touch $@

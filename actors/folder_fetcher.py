@@ -1,46 +1,30 @@
-"""Read pictures from a folder or bucket instead of the network."""
+"""Read pictures from a folder or bucket."""
 
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from actors.errors import first_line
+from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError
 from actors.status import Status
 
-DEFAULT_MAX_BYTES = 64 * 2**20
-_NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how a byte of such a name is written in a path
-
-_SCHEMA = pa.schema(
-    {
-        "image_id": pa.string(),
-        "rendition": pa.string(),
-        "bytes": pa.large_binary(),
-        "format": pa.string(),
-        "width": pa.int32(),
-        "height": pa.int32(),
-        "sha256": pa.string(),
-        "phash": pa.string(),
-        "source_url": pa.string(),
-        "final_url": pa.string(),
-        "author": pa.string(),
-        "licence": pa.string(),
-        "http_status": pa.int32(),
-        "attempts": pa.int32(),
-        "status": pa.string(),
-        "error_kind": pa.string(),
-        "error_message": pa.string(),
-    }
-)
+_NOT_UTF8 = re.compile(r"\\udc[89a-f][0-9a-f]")  # how Arrow writes a byte that is not UTF-8 in a path
 
 
 class FolderFetcher:
-    """Turn paths into rows of the table `images`."""
+    """Turns paths into rows of the table `images`.
+
+    Use it for pictures that are files of their own; `actors.parquet_pictures` reads those inside Parquet files.
+    """
+
+    INPUTS = pa.schema({"image_id": pa.string(), "source_url": pa.string(), "path": pa.string()})
+    OUTPUTS = image_rows.SCHEMA
 
     def __init__(
         self,
@@ -54,20 +38,20 @@ class FolderFetcher:
         """Open the file system.
 
         Args:
-            open_filesystem: called once, where the work is done, so that no connection has to travel.
-            max_bytes: a larger file is refused before it is read.
-            max_pixels: width x height allowed.
-            width: as of `actors.pictures.render`; None: the files' bytes stay untouched.
-            processes: that decode; None: one a CPU.
+            open_filesystem: called once, in the worker's process, so that no connection is pickled.
+            max_bytes: bytes of a file; a larger one is not read and becomes an error row.
+            max_pixels: largest allowed width x height.
+            width: pixels, as in `actors.pictures.render`; None: the files' bytes are kept.
+            processes: number of decoding processes; None: one per CPU.
 
         Raises:
-            ValueError: a bound that is not positive.
+            ValueError: a limit that is not positive.
         """
         if max_bytes < 1:
-            raise ValueError(f"max_bytes is {max_bytes}; it must be at least 1")
+            raise ValueError(f"max_bytes={max_bytes}: must be at least 1")
         self._files = open_filesystem()
         self._max_bytes = max_bytes
-        self._rendition = "original" if width is None else f"w{width}"
+        self._rendition = image_rows.rendition_name(width)
         self._decoders = Decoders(width=width, max_pixels=max_pixels, processes=processes)
         self._loop = asyncio.Runner()
 
@@ -75,20 +59,19 @@ class FolderFetcher:
         """Read one batch.
 
         Args:
-            batch: columns `image_id`, `source_url`, `path` (string); `path` lies inside the file system and is null
-                where the folder has no such picture. A row whose column `status`, if there is one, is `reported`
-                is not read.
+            batch: the columns of `INPUTS`. `path` is relative to the file system, and null where the folder has no
+                such picture. Rows with `reported` in an optional column `status` are not read.
 
         Returns:
-            The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status
-            `ok` with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a
-            file); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage's own error) or a
-            kind of `actors.fetching.decoders.Decoders.decode`. `attempts` is 0 where there was no path to read, else 1.
+            The columns of the table `images` (jobs/tables.py), one row per input row, in the same order. Status `ok`
+            with bytes and facts; `missing` (error_kind `not_in_folder`: no path; `vanished`: a path without a file);
+            `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the storage raised an error) or a kind
+            of `actors.fetching.decoders.Decoders.decode`. `attempts` is 0 if `path` is null, else 1.
         """
-        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=_SCHEMA)
+        return pa.Table.from_pylist(self._loop.run(self._rows(batch)), schema=self.OUTPUTS)
 
-    async def _rows(self, batch: pa.Table) -> list[dict[str, Any]]:
-        reading = asyncio.Semaphore(2 * self._decoders.processes)  # so many files are in memory undecoded
+    async def _rows(self, batch: pa.Table) -> list[ImageRow]:
+        reading = asyncio.Semaphore(2 * self._decoders.processes)  # bounds the undecoded files in memory
         rows = [
             self._row(image_id, source_url, path, status, reading)
             for image_id, source_url, path, status in zip(
@@ -103,7 +86,7 @@ class FolderFetcher:
 
     async def _row(
         self, image_id: str, source_url: str, path: str | None, status: str | None, reading: asyncio.Semaphore
-    ) -> dict[str, Any]:
+    ) -> ImageRow:
         row = {
             "image_id": image_id,
             "rendition": self._rendition,
@@ -112,36 +95,31 @@ class FolderFetcher:
             "attempts": 0 if path is None else 1,
         }
         if status == Status.REPORTED:
-            return row | _failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
+            return row | image_rows.excluded()
         if path is None:
-            return row | _failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
+            return row | image_rows.failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:
             async with reading:
                 data = await asyncio.to_thread(self._read, path)
                 rendered = await self._decoders.decode(data)
         except PictureError as error:
-            return row | _failed(Status.ERROR, error.kind, str(error))
+            return row | image_rows.undecodable(error)
         except FileNotFoundError:
             return row | _vanished(path)
-        except (OSError, ValueError) as error:  # pyarrow's errors are one or the other
-            said = first_line(error)[:300]
-            return row | _failed(Status.ERROR, "unreadable", f"the file cannot be read ({said})")
-        stored = data if rendered.data is None else rendered.data
-        return row | {"bytes": stored, **rendered.facts._asdict(), "status": Status.OK.value}
+        except (OSError, ValueError) as error:  # the errors of pyarrow are one or the other
+            reason = first_line(error)[:300]
+            return row | image_rows.failed(Status.ERROR, "unreadable", f"the file cannot be read ({reason})")
+        return row | image_rows.stored_picture(data if rendered.data is None else rendered.data, rendered.facts)
 
     def _read(self, path: str) -> bytes:
-        with self._files.open_input_file(path) as file:  # a plain stream would unpack what is called .gz
+        with self._files.open_input_file(path) as file:  # a stream would decompress files named .gz
             size = file.size()
             if size > self._max_bytes:
-                raise PictureError("too_many_bytes", f"{size} bytes, and {self._max_bytes} are allowed")
+                raise image_rows.too_many_bytes(size, self._max_bytes)
             return file.read(size)
 
 
-def _vanished(path: str) -> dict[str, str]:
+def _vanished(path: str) -> ImageRow:
     if _NOT_UTF8.search(path):
-        return _failed(Status.ERROR, "unreadable", "the file's name is not UTF-8")
-    return _failed(Status.MISSING, "vanished", "the file was listed and is no longer there")
-
-
-def _failed(status: Status, kind: str, message: str) -> dict[str, str]:
-    return {"status": status.value, "error_kind": kind, "error_message": message}
+        return image_rows.failed(Status.ERROR, "unreadable", "the file's name is not UTF-8")
+    return image_rows.failed(Status.MISSING, "vanished", "the file was listed and no longer exists")

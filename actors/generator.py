@@ -14,11 +14,12 @@ from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder, from_bytes, load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, Sampling, TextGenerator
+from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.refusals import RefusalRules
+from actors.vlm.sampling import Sampling
 
 _PREPARED = pa.schema(
     [
@@ -53,7 +54,7 @@ class PromptPreparer:
         empty_context: `answer` asks all the same, `skip` makes the row `skipped`.
         max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
             processor's own if None.
-        answer_tokens: what follows behind the prompt at the most, for which room is kept.
+        answer_tokens: what follows behind the prompt at the most, whose positions are reserved.
 
     Raises:
         ValueError: an instruction or option that cannot be used, a model that is not there or takes no pictures.
@@ -90,7 +91,7 @@ class PromptPreparer:
         self._words = {"questions": list(questions), "target": target}
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
         self.context_limit = context.limit(max_context_tokens, positions)
-        self.room = context.room(positions, answer_tokens)
+        self.token_budget = context.token_budget(positions, answer_tokens)
         self._tally: Counter[str] = Counter()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -133,7 +134,7 @@ class PromptPreparer:
         def made(said: dict[str, str]) -> tuple[dict[str, Any], int]:
             pieces = self.instruction.render(said, **used)
             inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**used))
-            return inputs, 0 if self.room is None else int(inputs["input_ids"].shape[1]) - self.room
+            return inputs, 0 if self.token_budget is None else int(inputs["input_ids"].shape[1]) - self.token_budget
 
         inputs, cut = context.fitted(
             item,
@@ -243,7 +244,7 @@ class Generator:
         return pa.Table.from_pylist(rows, schema=_RESPONSES)
 
     def take_tally(self) -> dict[str, int]:
-        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        """Items since the last call, under what ran the model (`RaterFacts.tally`)."""
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 

@@ -1,6 +1,9 @@
 """Ids: the first 128 bits of SHA-256 over what is named, in hexadecimal. Never positions."""
 
 import hashlib
+import re
+
+ID = re.compile(r"[0-9a-f]{32}")  # the form of `content_id`
 
 
 def content_id(*parts: str) -> str:

@@ -21,8 +21,9 @@ from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.prompts import PromptBuilder, TargetPrompt
 from actors.vlm.ratings import METHODS, answered, failed, rating_table
+from actors.vlm.requests import RequestGroup, Scores, ScoringRequest
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, RequestGroup, Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 
 READERS = 2  # threads that decode and tokenise ahead of the device
 
@@ -50,7 +51,7 @@ class Judge:
         max_context_tokens: a longer context is cut at the article's end and its rows become `truncated`;
             never more than half of the positions that the model has.
         empty_context: `answer` without it, or `skip` an item about which nothing is said.
-        engine: how prompts pass through the model (`actors.vlm.scoring`).
+        engine: how prompts pass through the model (`actors.vlm.engines`).
         memory_budget_gb: memory for what passes at once; half of what is free if None.
         max_pixels, min_pixels: bounds of a picture's pixels as the model sees it (`actors.vlm.picture_size`); the
             processor's own if None.
@@ -173,12 +174,12 @@ class Judge:
     def _prepared(self, item: dict[str, Any]) -> _Ready:
         """Prompts whose context is cut until the longest fits the model and its memory."""
         picture = decode_rgb(item["pictures"][0]) if self.scorer.sees_pictures else None
-        room = self.scorer.room()
+        token_budget = self.scorer.token_budget()
 
         def made(said: dict[str, str]) -> tuple[tuple[list[TargetPrompt], RequestGroup], int]:
             asked = self.builder.prompts(said, targets=self._targets_of(item))
             group = self.scorer.prepare([ScoringRequest(each.prompt, picture, each.question.codes) for each in asked])
-            return (asked, group), 0 if room is None else group.longest - room
+            return (asked, group), 0 if token_budget is None else group.longest - token_budget
 
         (asked, group), cut = context.fitted(
             item,

@@ -1,22 +1,66 @@
 """Entity linking by retrieval: which nodes of a knowledge base a picture shows (CAIRE, sections 3.1, A.3, A.4).
 
-Pure functions on what a search found for one picture. Every ranking is total: what ties is ordered by node_id.
+Pure functions on the search results of one picture. Every ranking is total: ties are ordered by node_id.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 TEXT_METHODS = ("lemma", "gloss", "article")  # the picture against every text of the knowledge base
-VISION_METHODS = ("lemma_vision", "gloss_vision", "frequency_vision")  # the nodes that its nearest pictures carry
+VISION_METHODS = ("lemma_vision", "gloss_vision", "frequency_vision")  # the nodes of its nearest pictures
 METHODS = (*TEXT_METHODS, *VISION_METHODS)
-SEVERAL = ("best", "mean", "first")  # how a node with several texts is scored
+VECTOR_METHODS = ("lemma_vision", "gloss_vision")  # compare the picture's vector with those of the nodes' texts
+LEMMA_AGGREGATIONS = ("max", "mean", "first")  # from the scores of a node's texts to the node's score
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings:
+    """How nodes are ranked for a picture.
+
+    Attributes:
+        method: one of METHODS.
+        k: nodes per picture.
+        nearest: pictures of the knowledge base that the vision methods use.
+        lemma_aggregation: score of a node with several texts; only VECTOR_METHODS have another one than `max`.
+        language: of the lemma shown for a node whose score is not that of a lemma.
+
+    Raises:
+        ValueError: a value that is not allowed; the message begins with KEY=VALUE.
+    """
+
+    method: str
+    k: int
+    nearest: int
+    lemma_aggregation: str
+    language: str
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method}: must be one of {', '.join(METHODS)}")
+        if self.k < 1:
+            raise ValueError(f"k={self.k}: must be at least 1")
+        if self.nearest < 1:
+            raise ValueError(f"nearest={self.nearest}: must be at least 1")
+        check_aggregation(self.lemma_aggregation)
+        if self.lemma_aggregation != "max" and self.method not in VECTOR_METHODS:
+            raise ValueError(
+                f"lemma_aggregation={self.lemma_aggregation}: only for method={' and '.join(VECTOR_METHODS)}; "
+                f"method={self.method} has max"
+            )
+
+
+def check_aggregation(name: str) -> None:
+    """Raise ValueError unless `name` is one of LEMMA_AGGREGATIONS."""
+    if name not in LEMMA_AGGREGATIONS:
+        raise ValueError(f"lemma_aggregation={name}: must be one of {', '.join(LEMMA_AGGREGATIONS)}")
 
 
 class Link(NamedTuple):
-    """A node, its score (higher is nearer) and the text that gave it; None where no text did."""
+    """A node, its score (higher is nearer) and the text that the score is of, if any."""
 
     node_id: str
     score: float
@@ -24,47 +68,47 @@ class Link(NamedTuple):
 
 
 class LinkedText(NamedTuple):
-    """A text that a search found, with the node it belongs to."""
+    """A text among the results of a search, with its node."""
 
     node_id: str
     text_id: str
     score: float
 
 
-class Seen(NamedTuple):
-    """A picture of the knowledge base that a search found, with the nodes that carry it."""
+class NearPicture(NamedTuple):
+    """A picture of the knowledge base among the results of a search, with the nodes that have it."""
 
     nodes: tuple[str, ...]
     score: float
 
 
 def by_text(hits: Iterable[LinkedText], k: int) -> list[Link]:
-    """The nodes of the texts found, each by its best text: methods lemma, gloss and article.
+    """Return the nodes of the texts, each by its best text: methods lemma, gloss and article.
 
-    Exact for the whole knowledge base as long as the hits are its nearest texts and belong to k nodes or more:
+    The result is exact for the whole knowledge base if the hits are its nearest texts and belong to at least k nodes:
     a node that is not among them has no text nearer than the last hit.
     """
     best: dict[str, Link] = {}
     for hit in hits:
-        known = best.get(hit.node_id)
-        if known is None or (-hit.score, hit.text_id) < (-known.score, known.text_id or ""):
+        previous = best.get(hit.node_id)
+        if previous is None or (-hit.score, hit.text_id) < (-previous.score, previous.text_id or ""):
             best[hit.node_id] = Link(hit.node_id, hit.score, hit.text_id)
     return sorted(best.values(), key=lambda link: (-link.score, link.node_id))[:k]
 
 
-def candidates(seen: Iterable[Seen]) -> list[str]:
-    """The nodes that the pictures carry, each once, in order of id: how near a picture was no longer counts (A.4)."""
-    return sorted({node for picture in seen for node in picture.nodes})
+def candidates(pictures: Iterable[NearPicture]) -> list[str]:
+    """Return the distinct nodes of the pictures, sorted by id: the pictures' order no longer counts (A.4)."""
+    return sorted({node for picture in pictures for node in picture.nodes})
 
 
-def by_frequency(seen: Sequence[Seen], k: int) -> list[Link]:
-    """The nodes by how many of the pictures carry them: method frequency_vision. The score is that number.
+def by_frequency(pictures: Sequence[NearPicture], k: int) -> list[Link]:
+    """Return the nodes ranked by the number of pictures that have them: method frequency_vision.
 
-    Ties go to the node whose best picture is nearer, then by id.
+    The score is that number. Ties are broken by the score of the node's best picture, then by id.
     """
-    counts = Counter(node for picture in seen for node in set(picture.nodes))
+    counts = Counter(node for picture in pictures for node in set(picture.nodes))
     nearest: dict[str, float] = {}
-    for picture in seen:
+    for picture in pictures:
         for node in picture.nodes:
             nearest[node] = max(picture.score, nearest.get(node, -np.inf))
     order = sorted(counts, key=lambda node: (-counts[node], -nearest[node], node))
@@ -72,24 +116,23 @@ def by_frequency(seen: Sequence[Seen], k: int) -> list[Link]:
 
 
 def by_similarity(
-    query: np.ndarray, texts: Mapping[str, Sequence[tuple[str, np.ndarray]]], k: int, *, several: str = "best"
+    query: np.ndarray, texts: Mapping[str, Sequence[tuple[str, np.ndarray]]], k: int, *, aggregation: str = "max"
 ) -> list[Link]:
-    """The candidate nodes by the cosine of their texts with the picture: methods lemma_vision and gloss_vision.
+    """Return the candidate nodes ranked by the cosine of their texts with the picture: VECTOR_METHODS.
 
     Args:
         query: [dim], the picture's L2-normalised vector.
         texts: node -> its texts' ids and L2-normalised vectors [dim], in the knowledge base's order.
-        several: of a node with several texts: the best one, the mean of all, or the first.
+        aggregation: score of a node with several texts: their `max` or `mean`, or that of the `first`.
 
     Raises:
-        ValueError: `several` is none of `SEVERAL`.
+        ValueError: `aggregation` is not one of LEMMA_AGGREGATIONS.
     """
-    if several not in SEVERAL:
-        raise ValueError(f"several={several}: one of {', '.join(SEVERAL)}")
+    check_aggregation(aggregation)
     links = []
-    for node, of in texts.items():
-        scores = np.stack([vector for _, vector in of]).astype(np.float64) @ query.astype(np.float64)
-        place = 0 if several == "first" else min(range(len(of)), key=lambda i: (-scores[i], of[i][0]))
-        score = float(scores.mean()) if several == "mean" else float(scores[place])
-        links.append(Link(node, score, of[place][0]))
+    for node, vectors in texts.items():
+        scores = np.stack([vector for _, vector in vectors]).astype(np.float64) @ query.astype(np.float64)
+        best = 0 if aggregation == "first" else min(range(len(vectors)), key=lambda i: (-scores[i], vectors[i][0]))
+        score = float(scores.mean()) if aggregation == "mean" else float(scores[best])
+        links.append(Link(node, score, vectors[best][0]))
     return sorted(links, key=lambda link: (-link.score, link.node_id))[:k]

@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from actors.generator import pad_token
 from actors.status import Status
+from actors.vlm.debiasing import DebiasSetting, check_settings, debias
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
-from actors.vlm.loglik import CompletionScorer, Setting, check_settings, debias
+from actors.vlm.loglik import CompletionScorer
 from actors.vlm.ratings import rating_table
 
 METHOD = "loglik"
@@ -53,7 +54,7 @@ class LoglikRater:
 
         self.instruction = Instruction.from_dict(instruction)
         check_start(self.instruction)
-        self.settings = [Setting(*each) for each in settings]
+        self.settings = [DebiasSetting(*each) for each in settings]
         check_settings(self.settings)
         if threads is not None:
             torch.set_num_threads(threads)
@@ -94,7 +95,7 @@ class LoglikRater:
         return rating_table(rows)
 
     def take_tally(self) -> dict[str, int]:
-        """Items since the last call, under what ran the model (`ModelFacts.tally`)."""
+        """Items since the last call, under what ran the model (`RaterFacts.tally`)."""
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 
@@ -123,7 +124,7 @@ class LoglikRater:
             self._base = np.array(scores)
         return self._base
 
-    def _key(self, item: str, target: str, setting: Setting) -> dict[str, Any]:
+    def _key(self, item: str, target: str, setting: DebiasSetting) -> dict[str, Any]:
         return {
             "item_id": item,
             "target": target,

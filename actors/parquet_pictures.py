@@ -1,6 +1,6 @@
-"""Take pictures out of a column of Parquet files, by row group and row."""
+"""Read pictures from a column of Parquet files, by row group and row."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -8,31 +8,41 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
-from actors.folder_fetcher import DEFAULT_MAX_BYTES
+from actors.fetching import image_rows
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, inspect
 from actors.status import Status
 
-ROWS_AT_A_TIME = 32  # pictures of a row group that are held at once
-BUFFER = 4 << 20  # bytes of the column read ahead; without a bound a whole column chunk is
-TEXTS = "image_id rendition format sha256 phash source_url final_url author licence".split()
-NUMBERS = "width height http_status attempts".split()
-SCHEMA = pa.schema(
-    {name: pa.string() for name in (*TEXTS, "status", "error_kind", "error_message")}
-    | {name: pa.int32() for name in NUMBERS}
-    | {"bytes": pa.large_binary()}
-)
+BATCH_ROWS = 32  # pictures of a row group in memory at once
+BUFFER = 4 << 20  # bytes of the column that Arrow reads ahead; unbounded, it reads a whole column chunk
+
+Cell = tuple[str, int, int]  # path, row group, row: where a picture is
 
 
 class ParquetPictures:
-    """Turn places in Parquet files into rows of the table `images`, the bytes untouched; no network is asked.
+    """Turns positions in Parquet files into rows of the table `images`; the bytes are kept, no request is sent.
 
     Args:
-        open_filesystem: called once, where the work is done, so that no connection has to travel.
-        column: holds the pictures: bytes, or a struct with a field `bytes`.
-        rendition: what the pictures are, for the key of the rows.
-        max_bytes: a larger picture becomes an error row.
-        max_pixels: width x height allowed.
+        open_filesystem: called once, in the worker's process, so that no connection is pickled.
+        column: the column of the pictures: bytes, or a struct with a field `bytes`.
+        rendition: the column `rendition` of the rows.
+        max_bytes: bytes of a picture; a larger one becomes an error row.
+        max_pixels: largest allowed width x height.
+
+    Raises:
+        ValueError: a limit that is not positive.
     """
+
+    INPUTS = pa.schema(
+        {
+            "image_id": pa.string(),
+            "source_url": pa.string(),
+            "path": pa.string(),
+            "row_group": pa.int32(),
+            "row": pa.int64(),
+        }
+    )
+    OUTPUTS = image_rows.SCHEMA
 
     def __init__(
         self,
@@ -45,7 +55,7 @@ class ParquetPictures:
     ) -> None:
         for name, bound in (("max_bytes", max_bytes), ("max_pixels", max_pixels)):
             if bound < 1:
-                raise ValueError(f"{name} is {bound}; it must be at least 1")
+                raise ValueError(f"{name}={bound}: must be at least 1")
         self._files = open_filesystem()
         self._column, self._rendition = column, rendition
         self._max_bytes, self._max_pixels = max_bytes, max_pixels
@@ -54,50 +64,54 @@ class ParquetPictures:
         """Read one batch; a row group is read once for all its rows in the batch.
 
         Args:
-            batch: columns `image_id`, `source_url`, `path` (string, inside the file system, null where no file has the
-                picture), `row_group`, `row`. A row whose column `status`, if there is one, is `reported` is not read.
+            batch: the columns of `INPUTS`. `path` is relative to the file system, and null where no file has the
+                picture. Rows with `reported` in an optional column `status` are not read.
 
         Returns:
-            The columns of the table `images` (jobs/tables.py), one row for each row that came in, in order. Status `ok`
-            with bytes and facts; `missing` (error_kind `not_in_corpus`: no path; `no_bytes`: the file has the row
-            without its picture); `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the file's own
-            error) or a kind of `actors.pictures.PictureError`.
+            The columns of the table `images` (jobs/tables.py), one row per input row, in the same order. Status `ok`
+            with bytes and facts; `missing` (error_kind `not_in_corpus`: no path; `no_bytes`: the row has no picture);
+            `reported`; `error` with error_kind `too_many_bytes`, `unreadable` (the file cannot be read) or a kind of
+            `actors.pictures.PictureError`.
         """
-        asked = batch.to_pylist()
+        requests = batch.to_pylist()
         groups: dict[tuple[str, int], set[int]] = {}
-        for row in asked:
-            if row["path"] is not None and row.get("status") != Status.REPORTED:
-                groups.setdefault((row["path"], row["row_group"]), set()).add(row["row"])
-        made: dict[tuple[str, int, int], dict[str, Any]] = {}
+        for request in requests:
+            if request["path"] is not None and request.get("status") != Status.REPORTED:
+                groups.setdefault((request["path"], request["row_group"]), set()).add(request["row"])
+        outcomes: dict[Cell, ImageRow] = {}
         for (path, group), rows in groups.items():
             try:
-                for number, data in self._pictures(path, group, rows):
-                    made[path, group, number] = self._facts(data)
+                for row, data in self._pictures(path, group, rows):
+                    outcomes[path, group, row] = self._outcome(data)
             except (pa.ArrowException, OSError) as error:
-                said = first_line(error)[:300]
-                failed = _failed(Status.ERROR, "unreadable", f"row group {group} of the file cannot be read ({said})")
-                for number in rows:
-                    made.setdefault((path, group, number), failed)
-        return pa.Table.from_pylist([self._row(row, made) for row in asked], schema=SCHEMA)
+                message = f"row group {group} of the file cannot be read ({first_line(error)[:300]})"
+                for row in rows:
+                    outcomes.setdefault((path, group, row), image_rows.failed(Status.ERROR, "unreadable", message))
+        return pa.Table.from_pylist([self._row(request, outcomes) for request in requests], schema=self.OUTPUTS)
 
-    def _row(self, row: dict[str, Any], made: dict[tuple[str, int, int], dict[str, Any]]) -> dict[str, Any]:
-        own = {"image_id": row["image_id"], "rendition": self._rendition, "source_url": row["source_url"]}
-        if row.get("status") == Status.REPORTED:
-            return own | _failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
-        if row["path"] is None:
-            return own | {"attempts": 0} | _failed(Status.MISSING, "not_in_corpus", "no file of the corpus has it")
-        place = row["path"], row["row_group"], row["row"]
-        final = f"{place[0]}#row_group={place[1]}&row={place[2]}"
-        return own | {"attempts": 1, "final_url": final} | made[place]
+    def _row(self, request: dict[str, Any], outcomes: Mapping[Cell, ImageRow]) -> ImageRow:
+        row = {
+            "image_id": request["image_id"],
+            "rendition": self._rendition,
+            "source_url": request["source_url"],
+        }
+        if request.get("status") == Status.REPORTED:
+            return row | image_rows.excluded()
+        if request["path"] is None:
+            missing = image_rows.failed(Status.MISSING, "not_in_corpus", "no file of the corpus has it")
+            return row | {"attempts": 0} | missing
+        cell = request["path"], request["row_group"], request["row"]
+        final = f"{cell[0]}#row_group={cell[1]}&row={cell[2]}"
+        return row | {"attempts": 1, "final_url": final} | outcomes[cell]
 
     def _pictures(self, path: str, group: int, rows: set[int]) -> Iterator[tuple[int, bytes | None]]:
-        """The bytes at each of `rows` of a row group."""
+        """The number and the bytes of each of `rows` of a row group."""
         with (
             self._files.open_input_file(path) as stream,
             pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False) as file,
         ):
             begin, last = 0, max(rows)
-            for batch in file.iter_batches(ROWS_AT_A_TIME, row_groups=[group], columns=[self._leaf(file)]):
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=[self._leaf(file)]):
                 column = batch.column(0)
                 if pa.types.is_struct(column.type):
                     column = column.field("bytes")
@@ -114,17 +128,12 @@ class ParquetPictures:
                 return leaf
         raise pa.ArrowInvalid(f"no column {self._column} of pictures")
 
-    def _facts(self, data: bytes | None) -> dict[str, Any]:
+    def _outcome(self, data: bytes | None) -> ImageRow:
         if not data:
-            return _failed(Status.MISSING, "no_bytes", "the file has the row without its picture")
+            return image_rows.failed(Status.MISSING, "no_bytes", "the row has no picture")
         try:
             if len(data) > self._max_bytes:
-                raise PictureError("too_many_bytes", f"{len(data)} bytes, and {self._max_bytes} are allowed")
-            facts = inspect(data, max_pixels=self._max_pixels)
+                raise image_rows.too_many_bytes(len(data), self._max_bytes)
+            return image_rows.stored_picture(data, inspect(data, max_pixels=self._max_pixels))
         except PictureError as error:
-            return _failed(Status.ERROR, error.kind, str(error))
-        return {"bytes": data, **facts._asdict(), "status": Status.OK.value}
-
-
-def _failed(status: Status, kind: str, message: str) -> dict[str, str]:
-    return {"status": status.value, "error_kind": kind, "error_message": message}
+            return image_rows.undecodable(error)

@@ -22,13 +22,15 @@ from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import EngineError, ScoringError
-from actors.vlm.generation import Generated, Sampling
+from actors.vlm.generation import Generated
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.prompts import Prompt, PromptBuilder, TargetPrompt
 from actors.vlm.ratings import answered, failed, rating_table
+from actors.vlm.requests import ScoringRequest
 from actors.vlm.rubric import Rubric
-from actors.vlm.scoring import ClosedSetScorer, ScoringRequest
+from actors.vlm.sampling import Sampling
+from actors.vlm.scoring import ClosedSetScorer
 
 METHOD = "generate_then_score"
 # Said after the question; a rubric may ask for the bare answer, and this comes last.
@@ -37,7 +39,7 @@ THINK = (
     "Then write a last line with `Final answer:` and, behind it, nothing but your answer."
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
-CLOSING_TOKENS = 32  # room for that line, and for a thought that other tokens say than those it was written in
+CLOSING_TOKENS = 32  # for that line, and for a thought that other tokens say than those it was written in
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
 
 
@@ -138,7 +140,7 @@ class ReasoningJudge:
         return rating_table(rows)
 
     def take_tally(self) -> dict[str, int]:
-        """Counts since the last call, `group/key` -> n: items under what ran the model (`ModelFacts.tally`), pictures
+        """Counts since the last call, `group/key` -> n: items under what ran the model (`RaterFacts.tally`), pictures
         and their tokens."""
         taken, self._tally = {self.facts.tally: self._items, **self._tally}, Counter()
         self._items = 0
@@ -166,7 +168,7 @@ class ReasoningJudge:
         for number, (each, made) in enumerate(zip(asked, thoughts, strict=True)):
             for sample, thought in enumerate(made if isinstance(made, list) else []):
                 places[number, sample] = len(requests)
-                prompt = Prompt(each.prompt.before, each.prompt.after, each.prompt.tail, start=begun(thought))
+                prompt = Prompt(each.prompt.before, each.prompt.after, each.prompt.suffix, start=begun(thought))
                 requests.append(ScoringRequest(prompt, picture, each.question.codes))
         results = self.scorer.score(requests)
         rows = []
@@ -185,18 +187,18 @@ class ReasoningJudge:
     ) -> tuple[tuple[list[TargetPrompt], list[dict[str, Any]]], int]:
         """What is asked, its inputs, and how many tokens too long the longest is for a thought and an answer."""
         asked = [
-            each._replace(prompt=Prompt(each.prompt.before, each.prompt.after, f"{each.prompt.tail}\n\n{THINK}"))
+            each._replace(prompt=Prompt(each.prompt.before, each.prompt.after, f"{each.prompt.suffix}\n\n{THINK}"))
             for each in self.builder.prompts(said, targets=self._targets_of(item))
         ]
         pictures = [] if picture is None else [picture]
         prompts = []
         for each in asked:
-            before, behind = each.prompt.before, each.prompt.after + each.prompt.tail
+            before, behind = each.prompt.before, each.prompt.after + each.prompt.suffix
             pieces = [*([before] if before else []), None, behind] if pictures else [before + behind]
             prompts.append(self.chat.encode(pieces, pictures))
-        room = context.room(self.scorer.room(), self.sampling.max_tokens + CLOSING_TOKENS)
+        token_budget = context.token_budget(self.scorer.token_budget(), self.sampling.max_tokens + CLOSING_TOKENS)
         longest = max(int(inputs["input_ids"].shape[1]) for inputs in prompts)
-        return (asked, prompts), 0 if room is None else longest - room
+        return (asked, prompts), 0 if token_budget is None else longest - token_budget
 
     def _thoughts(
         self, item: str, asked: list[TargetPrompt], prompts: list[dict[str, Any]]

@@ -1,17 +1,17 @@
-"""Fetch pictures by their URLs: politely, safely, and decoded once. The rows of the table `images`."""
+"""Fetch pictures by their URLs, within the limits of the hosts and decoded once: the rows of the table `images`."""
 
 import asyncio
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urljoin
 
-from actors.fetching import wikimedia, wikimedia_credits
+from actors.fetching import image_rows, wikimedia, wikimedia_credits
 from actors.fetching.decoders import Decoders
 from actors.fetching.host_queue import BUSY, HostQueue, Shared, keep_leases
 from actors.fetching.http_connection import Bounds, Connection, HttpError, HttpRequest, Reply
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
 from actors.fetching.net_safety import BlockedError, Lookup, Rules
 from actors.fetching.politeness import opted_out, retry_after
 from actors.fetching.rate_limits import Limit, Limiter
@@ -23,25 +23,46 @@ REDIRECTS = (301, 302, 303, 307, 308)
 GONE = (404, 410)
 FORBIDDEN = (401, 403, 451)
 TRANSIENT = (408, 425, 500, 502, 504)
-AT_ONCE = 256  # records under way: enough to keep every allowed connection busy
+IN_FLIGHT = 256  # pictures requested concurrently: enough to keep every allowed connection busy
 VERIFIED = "verified"
 NO_HEAD = (400, 403, 405, 501)  # answers to HEAD after which a GET is tried
+FORMS = ("served", "paper")
+
+Credits = dict[str, tuple[str, str]]  # image_id -> author, licence
 
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """A picture to get: its id, where it is said to lie, and how wide the file is, if that is known."""
+    """A picture to fetch: its id, its URL, and the width of the file if it is known."""
 
     image_id: str
     url: str
     original_width: int | None = None
-    reported: bool = False
+    reported: bool = False  # on the list of exclusions: it gets a row, and no request is sent
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to ask. `width` and `form` as in `actors.fetching.wikimedia.request_url`; see conf/source/urls.yaml "
-    "for the rest."""
+@dataclass(frozen=True, kw_only=True)
+class UrlFetcherSettings:
+    """How pictures are requested; conf/source/urls.yaml has the same keys.
+
+    Attributes:
+        agent: the header User-Agent, with an address at which the sender can be reached.
+        rules: hosts and addresses that may be asked.
+        width, form: as in `actors.fetching.wikimedia.request_url`.
+        verify_only: only check that the picture exists.
+        connections: concurrent connections to a host.
+        mbit_s: rate of all connections to a host; None: not limited.
+        attempts: requests for one picture.
+        backoff_s: first pause of a host that names none; doubles each time.
+        max_wait_s: longest pause of a host that is waited for.
+        bounds: limits of one request.
+        opt_out: words of X-Robots-Tag that forbid the use.
+        credits: whether author and licence are requested.
+        api: URL of the API that has them.
+
+    Raises:
+        ValueError: `name=value` with what is allowed.
+    """
 
     agent: str
     rules: Rules
@@ -49,200 +70,242 @@ class Settings:
     form: wikimedia.Form = "served"
     verify_only: bool = False
     connections: int = 2
-    bytes_per_s: float | None = None
+    mbit_s: float | None = None
     attempts: int = 5
     backoff_s: float = 1.0
-    longest_wait_s: float = 900.0
-    bounds: Bounds = field(default_factory=lambda: Bounds(64 * 2**20))
+    max_wait_s: float = 900.0
+    bounds: Bounds = field(default_factory=lambda: Bounds(DEFAULT_MAX_BYTES))
     opt_out: tuple[str, ...] = ("noai", "noimageai")
     credits: bool = True
     api: str = "https://{host}/w/api.php"
 
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("connections", self.connections),
+            ("mbit_s", self.mbit_s),
+            ("attempts", self.attempts),
+            ("backoff_s", self.backoff_s),
+            ("max_wait_s", self.max_wait_s),
+        ):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value}: must be greater than 0")
+        if self.form not in FORMS:
+            raise ValueError(f"form={self.form}: must be one of {', '.join(FORMS)}")
+        try:
+            api = self.api.format(host="wiki.example")
+        except (KeyError, IndexError, ValueError):
+            api = ""
+        if not api.startswith("https://"):
+            raise ValueError(f"api={self.api}: must be an https:// URL, with {{host}} in place of the wiki's host")
+
     @property
     def rendition(self) -> str:
-        """The word for what is fetched, in the table's key."""
-        if self.verify_only:
-            return VERIFIED
-        return "original" if self.width is None else f"w{self.width}"
+        """The column `rendition` of the rows."""
+        return VERIFIED if self.verify_only else image_rows.rendition_name(self.width)
 
 
 @dataclass
-class _Tries:
-    """What happened to one picture so far."""
+class _History:
+    """The requests for one picture so far."""
 
     attempts: int = 0
     http_status: int | None = None
     url: str = ""
 
 
-Row = dict[str, Any]
-
-
 class UrlFetcher:
-    """Turns pictures that are asked for into rows; holds no connection between calls."""
+    """Turns requests for pictures into rows; keeps no connection open between calls.
+
+    The rows come from `fetch`, which is asynchronous: it is not a stage that maps Arrow tables.
+    """
 
     def __init__(
         self,
         *,
-        settings: Settings,
+        settings: UrlFetcherSettings,
         limiter: Limiter,
         decoders: Decoders,
         tls: ssl.SSLContext,
         lookup: Lookup | None = None,
     ) -> None:
-        """`limiter` is shared by all workers; `decoders` render to `settings.width`; `lookup` resolves names."""
+        """Keep the parts that requests share; nothing is opened.
+
+        Args:
+            settings: how pictures are requested.
+            limiter: shared by all workers.
+            decoders: must render to `settings.width`.
+            tls: certificates that are trusted.
+            lookup: resolves names; None: the system's resolver.
+        """
         self._settings, self._limiter, self._decoders = settings, limiter, decoders
         self._tls, self._lookup = tls, lookup
         self._queues: dict[str, HostQueue] = {}
 
     async def fetch(
-        self, asked: Sequence[ImageRequest], done: Callable[[Row], None], *, credits_of: Sequence[ImageRequest] = ()
-    ) -> dict[str, tuple[str, str]]:
-        """Get each picture; `done` is called with each row as it is ready, in no order.
+        self,
+        requests: Sequence[ImageRequest],
+        done: Callable[[ImageRow], None],
+        *,
+        credits_of: Sequence[ImageRequest] = (),
+    ) -> Credits:
+        """Return the credits of pictures, and pass the row of each request to `done` as soon as it is complete.
 
-        A row lacks `author` and `licence`: these are returned, by image_id, of those files of `credits_of` that are
-        Wikimedia's and whose pages could be asked.
+        Args:
+            requests: the pictures to fetch.
+            done: called once per request, in the order in which they complete; the rows lack `author` and `licence`.
+            credits_of: pictures whose author and licence to request; those that are not Wikimedia's are ignored.
+
+        Returns:
+            Credits of the files whose pages the API answered for.
         """
-        bound = self._decoders.processes + 2
-        self._shared = Shared(
-            self._limiter, self._new_line, self._settings.longest_wait_s, held=asyncio.Semaphore(bound)
-        )
+        bodies = asyncio.Semaphore(self._decoders.processes + 2)
+        self._shared = Shared(self._limiter, self._new_connection, self._settings.max_wait_s, bodies=bodies)
         self._queues = {}
         renewing = asyncio.create_task(keep_leases(self._shared))
-        waiting = iter(asked)
+        waiting = iter(requests)
 
         async def worker() -> None:
-            for one in waiting:  # shared by the workers: each record is taken once
-                done(await self._row(one))
+            for request in waiting:  # shared by the workers: each request is taken once
+                done(await self._row(request))
 
         try:
             async with asyncio.TaskGroup() as group:
-                found = group.create_task(self._credits(credits_of))
-                for _ in range(min(AT_ONCE, len(asked))):
+                credits = group.create_task(self._credits(credits_of))
+                for _ in range(min(IN_FLIGHT, len(requests))):
                     group.create_task(worker())
             if renewing.done():
                 renewing.result()
-            return found.result()
+            return credits.result()
         finally:
             renewing.cancel()
             for queue in self._queues.values():
                 await queue.close()
 
-    async def _row(self, one: ImageRequest) -> Row:
-        row: Row = {"image_id": one.image_id, "rendition": self._settings.rendition, "source_url": one.url}
-        tries = _Tries()
+    async def _row(self, request: ImageRequest) -> ImageRow:
+        row: ImageRow = {
+            "image_id": request.image_id,
+            "rendition": self._settings.rendition,
+            "source_url": request.url,
+        }
+        history = _History()
         try:
-            row |= await self._fetched(one, tries)
+            row |= await self._outcome(request, history)
         except wikimedia.NoThumbnailError as reason:
-            row |= _failed(Status.SKIPPED, "no_thumbnail", str(reason))
-        except BlockedError as rule:
-            row |= _failed(Status.BLOCKED, rule.rule, str(rule))
+            row |= image_rows.failed(Status.SKIPPED, "no_thumbnail", str(reason))
+        except BlockedError as blocked:
+            row |= image_rows.failed(Status.BLOCKED, blocked.rule, str(blocked))
         except HttpError as error:
-            tries.http_status = error.http_status or tries.http_status
-            row |= _failed(Status.ERROR, error.kind, str(error))
+            history.http_status = error.http_status or history.http_status
+            row |= image_rows.failed(Status.ERROR, error.kind, str(error))
         except PictureError as error:
-            row |= _failed(Status.ERROR, error.kind, str(error))
+            row |= image_rows.undecodable(error)
         except ValueError:
-            row |= _failed(Status.ERROR, "bad_url", "not a URL of the web")
-        return row | {"attempts": tries.attempts, "http_status": tries.http_status, "final_url": tries.url or None}
+            row |= image_rows.failed(Status.ERROR, "bad_url", "not a URL of the web")
+        return row | {
+            "attempts": history.attempts,
+            "http_status": history.http_status,
+            "final_url": history.url or None,
+        }
 
-    async def _fetched(self, one: ImageRequest, tries: _Tries) -> Row:
-        if one.reported:
-            return _failed(Status.REPORTED, "excluded", "the picture is on the list of exclusions")
-        url, instead = self._plan(one)
+    async def _outcome(self, request: ImageRequest, history: _History) -> ImageRow:
+        if request.reported:
+            return image_rows.excluded()
+        url, fallback = self._urls(request)
         if self._settings.verify_only:
-            return self._verified(await self._head(url, tries))
-        reply = await self._follow(HttpRequest(url), tries)
-        if reply.status == 400 and instead:  # no thumbnail of that width: the file is narrower than was known
-            reply = await self._follow(HttpRequest(instead), tries)
+            return self._verified(await self._head(url, history))
+        reply = await self._follow(HttpRequest(url), history)
+        if reply.status == 400 and fallback:  # no thumbnail of that width: the file is narrower than recorded
+            reply = await self._follow(HttpRequest(fallback), history)
         if reply.body is None:
             return self._refused(reply)
         try:
             rendered = await self._decoders.decode(reply.body)
         finally:
-            self._shared.held.release()
-        data = reply.body if rendered.data is None else rendered.data
-        return {"bytes": data, **rendered.facts._asdict(), "status": Status.OK.value}
+            self._shared.bodies.release()
+        return image_rows.stored_picture(reply.body if rendered.data is None else rendered.data, rendered.facts)
 
-    def _plan(self, one: ImageRequest) -> tuple[str, str | None]:
-        """The URL to ask, and what to ask when that width is refused."""
-        url = f"https:{one.url.strip()}" if one.url.strip().startswith("//") else one.url.strip()
+    def _urls(self, request: ImageRequest) -> tuple[str, str | None]:
+        """The URL to request, and the one to request if the host refuses that width."""
+        url = request.url.strip()
+        url = f"https:{url}" if url.startswith("//") else url
         if not wikimedia.is_wikimedia(url):
             return url, None
         if self._settings.verify_only:
             return (url if wikimedia.why_no_thumbnail(url) else wikimedia.parse(url).original_url()), None
         file = wikimedia.parse(url)
-        asked = wikimedia.request_url(file, self._settings.width, one.original_width, self._settings.form)
+        rendition = wikimedia.request_url(file, self._settings.width, request.original_width, self._settings.form)
         original = file.original_url() if file.extension in wikimedia.PICTURES else None
-        return asked, None if asked == original else original
+        return rendition, None if rendition == original else original
 
-    def _refused(self, reply: Reply) -> Row:
+    def _refused(self, reply: Reply) -> ImageRow:
         if reply.status in GONE:
-            return _failed(Status.MISSING, "gone", f"HTTP {reply.status}")
+            return image_rows.failed(Status.MISSING, "gone", f"HTTP {reply.status}")
         if word := opted_out(reply.robots, self._settings.opt_out):
-            return _failed(Status.BLOCKED, "opt_out", f"X-Robots-Tag: {word}")
+            return image_rows.failed(Status.BLOCKED, "opt_out", f"X-Robots-Tag: {word}")
         if reply.status in FORBIDDEN:
-            return _failed(Status.BLOCKED, "forbidden", f"HTTP {reply.status}")
-        return _failed(Status.ERROR, "http", f"HTTP {reply.status}")
+            return image_rows.failed(Status.BLOCKED, "forbidden", f"HTTP {reply.status}")
+        return image_rows.failed(Status.ERROR, "http", f"HTTP {reply.status}")
 
-    def _verified(self, reply: Reply) -> Row:
+    def _verified(self, reply: Reply) -> ImageRow:
         if 200 <= reply.status < 300 and not opted_out(reply.robots, self._settings.opt_out):
             return {"status": Status.OK.value}
         return self._refused(reply)
 
-    async def _head(self, url: str, tries: _Tries) -> Reply:
-        reply = await self._follow(HttpRequest(url, method="HEAD"), tries)
+    async def _head(self, url: str, history: _History) -> Reply:
+        reply = await self._follow(HttpRequest(url, method="HEAD"), history)
         if reply.status in NO_HEAD:
-            reply = await self._follow(HttpRequest(url, headers=(("Range", "bytes=0-0"),)), tries)
+            reply = await self._follow(HttpRequest(url, headers=(("Range", "bytes=0-0"),)), history)
         return reply
 
-    async def _follow(self, request: HttpRequest, tries: _Tries) -> Reply:
-        """The reply after redirects, each of them checked as the first URL was."""
+    async def _follow(self, request: HttpRequest, history: _History) -> Reply:
+        """The reply after redirects; each target is checked like the first URL."""
         url = request.url
         for _ in range(MAX_REDIRECTS + 1):
-            reply = await self._persist(HttpRequest(url, request.method, request.headers), tries)
+            reply = await self._persist(HttpRequest(url, request.method, request.headers), history)
             if reply.status not in REDIRECTS:
                 return reply
             if not reply.location:
-                raise HttpError("bad_answer", "a redirect to nowhere", retry=False)
+                raise HttpError("bad_answer", "redirect without a Location header", retry=False)
             url = urljoin(url, reply.location)
         raise HttpError("too_many_redirects", f"more than {MAX_REDIRECTS} redirects", retry=False)
 
-    async def _persist(self, request: HttpRequest, tries: _Tries) -> Reply:
-        """A reply that says something for good. 429 and 503 pause the host for everyone (the limiter sees to that)."""
+    async def _persist(self, request: HttpRequest, history: _History) -> Reply:
+        """The first reply that is not transient. The limiter pauses the host for all workers after 429 and 503."""
         host, port = self._settings.rules.check_url(request.url)
         queue = self._queue(host, port)
-        tries.url = request.url
-        for again in range(self._settings.attempts):
-            tries.attempts += 1
-            last = again == self._settings.attempts - 1
+        history.url = request.url
+        for attempt in range(self._settings.attempts):
+            history.attempts += 1
+            last = attempt == self._settings.attempts - 1
             try:
                 reply = await queue.ask(request)
             except HttpError as error:
                 if last or not error.retry:
                     raise
             else:
-                tries.http_status = reply.status
+                history.http_status = reply.status
                 if reply.status in BUSY:
                     if last:
-                        raise HttpError("busy", f"HTTP {reply.status} each of {again + 1} times", retry=True)
+                        raise HttpError("busy", f"HTTP {reply.status} each of {attempt + 1} times", retry=True)
                     continue
                 if reply.status not in TRANSIENT:
                     return reply
                 if last:
-                    raise HttpError("server", f"HTTP {reply.status} each of {again + 1} times", retry=True)
-            await asyncio.sleep(self._settings.backoff_s * 2**again)
+                    raise HttpError("server", f"HTTP {reply.status} each of {attempt + 1} times", retry=True)
+            await asyncio.sleep(self._settings.backoff_s * 2**attempt)
         raise AssertionError("unreachable: attempts is at least 1")
 
     def _queue(self, host: str, port: int) -> HostQueue:
-        # Wikimedia counts what one user asks of all its hosts, so they share a limit.
+        # Wikimedia's policy limits what one client requests from all its hosts together.
         family = "wikimedia" if wikimedia.is_their_host(host) else host if port == 443 else f"{host}:{port}"
         if family not in self._queues:
-            limit = Limit(family, self._settings.connections, self._settings.bytes_per_s, self._settings.backoff_s)
+            settings = self._settings
+            bytes_per_s = None if settings.mbit_s is None else settings.mbit_s * 1e6 / 8
+            limit = Limit(family, settings.connections, bytes_per_s, settings.backoff_s)
             self._queues[family] = HostQueue(limit, self._shared)
         return self._queues[family]
 
-    def _new_line(self) -> Connection:
+    def _new_connection(self) -> Connection:
         return Connection(
             agent=self._settings.agent,
             rules=self._settings.rules,
@@ -252,42 +315,38 @@ class UrlFetcher:
             opts_out=lambda robots: opted_out(robots, self._settings.opt_out) is not None,
         )
 
-    async def _credits(self, asked: Iterable[ImageRequest]) -> dict[str, tuple[str, str]]:
+    async def _credits(self, requests: Iterable[ImageRequest]) -> Credits:
         if not self._settings.credits or self._settings.verify_only:
             return {}
         wikis: dict[str, list[tuple[str, wikimedia.WikimediaFile]]] = defaultdict(list)
-        for one in asked:
+        for request in requests:
             try:
-                file = wikimedia.parse(one.url)
+                file = wikimedia.parse(request.url)
             except wikimedia.NoThumbnailError:
                 continue
-            if not one.reported:
-                wikis[self._settings.api.format(host=file.host)].append((one.image_id, file))
-        found: dict[str, tuple[str, str]] = {}
+            if not request.reported:
+                wikis[self._settings.api.format(host=file.host)].append((request.image_id, file))
+        credits: Credits = {}
         for api, files in wikis.items():
-            for first in range(0, len(files), wikimedia_credits.AT_ONCE):
-                some = files[first : first + wikimedia_credits.AT_ONCE]
-                credits = await self._ask_pages(api, [file for _, file in some])
-                found |= dict(zip([image_id for image_id, _ in some], credits, strict=False))
-        return found
+            for first in range(0, len(files), wikimedia_credits.TITLES_PER_REQUEST):
+                batch = files[first : first + wikimedia_credits.TITLES_PER_REQUEST]
+                answers = await self._request_credits(api, [file for _, file in batch])
+                credits |= dict(zip([image_id for image_id, _ in batch], answers, strict=False))
+        return credits
 
-    async def _ask_pages(self, api: str, files: list[wikimedia.WikimediaFile]) -> list[tuple[str, str]]:
-        """Author and licence of each file; nothing where the API could not be asked."""
-        request = HttpRequest(api, method="POST", data=wikimedia_credits.question(files))
+    async def _request_credits(self, api: str, files: list[wikimedia.WikimediaFile]) -> list[tuple[str, str]]:
+        """Author and licence of each file; an empty list if the API did not answer."""
+        request = HttpRequest(api, method="POST", data=wikimedia_credits.query_form(files))
         for _ in range(self._settings.attempts):
             try:
-                reply = await self._persist(request, _Tries())
+                reply = await self._persist(request, _History())
             except (BlockedError, HttpError, ValueError):
                 return []
             if reply.body is None:
                 return []
-            self._shared.held.release()
+            self._shared.bodies.release()
             try:
-                return wikimedia_credits.answers(files, reply.body)
-            except wikimedia_credits.Unanswered:  # most often its databases lag, and it says for how long
+                return wikimedia_credits.parse_answer(files, reply.body)
+            except wikimedia_credits.NoAnswerError:  # most often replication lag, with a Retry-After header
                 await asyncio.sleep(retry_after(reply.retry_after) or self._settings.backoff_s)
         return []
-
-
-def _failed(status: Status, kind: str, message: str) -> Row:
-    return {"status": status.value, "error_kind": kind, "error_message": message}

@@ -61,9 +61,10 @@ class AnnotateConfig(Writing):
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all that people are asked
     marks: dict[str, Any] = field(default_factory=dict)  # stretches to be marked (conf/marks)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
-    about: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that people are told
+    show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # or prodigy
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
+    raters_encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …
     per_item: int | None = None  # different raters an item, from all groups together
     per_group: int | None = None  # different raters an item of each group …
@@ -88,10 +89,10 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
     chosen = shown_items.choose(sources, size=cfg.size, barred=barred)
-    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit)
+    raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
     tasks = _tasks(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
-    shown = shown_items.things(chosen, sources, shown_items.Showing(cfg.about, cfg.welfare.links, base))
+    shown = shown_items.things(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
     study = _form(cfg, rubric, marks, shown[0])
     rows = _rows(cfg, tasks, raters)
     out = locations.absolute(cfg.out)
@@ -256,7 +257,10 @@ def _plan(
 ) -> TablePlan:
     """The run of `assignments`; its identity is the plan and everything that people see."""
     config = plain(cfg)
-    shown = {key: config[key] for key in ("tool", "files", "pictures", "picture_base", "about", "welfare", "questions")}
+    shown = {
+        key: config[key]
+        for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "questions")
+    }
     tables = [t for t in (sources.main, sources.images, sources.records, sources.texts, sources.responses) if t]
     inputs = tuple(dict.fromkeys(footer.object for table in tables for footer in table.footers))
     return TablePlan(

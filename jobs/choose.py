@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.ids import content_id
+from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.page.thumbnails import thumbnail
 from jobs.runtime import cli, exclusions, summary
@@ -49,6 +50,7 @@ class ChooseConfig:
     prompts: str | None = None  # the texts that were searched for
     images: str | None = None  # for the pictures and their addresses; null: a page without pictures
     chosen: str | None = None  # the CSV, filled in: writes items
+    encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -94,8 +96,14 @@ def _refuse_filled(out: str) -> None:
         if locations.exists(page):
             raise InputError(f"{page}: is there, and not of this job; nothing is written over it")
         return
-    rows = csv.DictReader(io.StringIO(locations.read_bytes(filled).decode("utf-8-sig", "replace"), newline=""))
-    if tuple(rows.fieldnames or ()) != COLUMNS or any((row["chosen"] or "").strip() for row in rows):
+    try:
+        dialect = delimited.read_dialect(filled)
+        untouched = dialect.header == COLUMNS and not any(
+            row["chosen"].strip() for _, row in delimited.records(filled, dialect, COLUMNS)
+        )
+    except InputError:  # saved by another program, in a form that cannot be read
+        untouched = False
+    if not untouched:
         raise InputError(f"{filled}: somebody has filled it in; nothing is written over it, use another out=")
 
 
@@ -149,24 +157,16 @@ def _items(cfg: ChooseConfig, excluded: Exclusions) -> dict[str, Any]:
     assert cfg.chosen is not None
     barred = exclusions.Barred(excluded.marks)
     (file,) = locations.find(cfg.chosen)[:1]
-    try:
-        text = locations.read_bytes(file.uri).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{cfg.chosen}: not UTF-8 (byte {error.start}); save it as CSV UTF-8") from error
-    rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    made: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: a row that stands twice is one
-    try:
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise InputError(f"{cfg.chosen}: no column {', '.join(missing)}; this is not what jobs.choose wrote")
-        for row in rows:
-            if empty := [name for name in ("query_id", "item_id") if not row[name]]:
-                raise InputError(f"{cfg.chosen} line {rows.line_num}: {empty[0]} is empty")
-            of = made.setdefault(row["query_id"], {})
-            if not barred.hit(row["item_id"], row["url"]) and (row["chosen"] or "").strip():
-                item = _item(row)
-                of[item["item_id"]] = item
-    except csv.Error as error:
-        raise InputError(f"{cfg.chosen} line {rows.line_num}: {error}") from error
+    dialect = delimited.read_dialect(file.uri, encoding=cfg.encoding)
+    delimited.require_columns(file.uri, dialect.header, COLUMNS, hint="; name the choose.csv that this job wrote")
+    made: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
+    for line, row in delimited.records(file.uri, dialect, COLUMNS):
+        if empty := [name for name in ("query_id", "item_id") if not row[name]]:
+            raise InputError(f"{file.uri}: line {line}: column {empty[0]} is empty")
+        of = made.setdefault(row["query_id"], {})
+        if not barred.hit(row["item_id"], row["url"]) and row["chosen"].strip():
+            item = _item(row)
+            of[item["item_id"]] = item
     items = [item for of in made.values() for item in of.values()]
     if not items:
         raise InputError(f"{cfg.chosen}: nothing is chosen; put an x into the column `chosen`")

@@ -1,183 +1,118 @@
-"""How high the right answers stand in ranked lists -> table `metrics`.
+"""Evaluate ranked lists against gold answers: accuracy, recall and reciprocal rank -> table `metrics`.
 
-    python -m jobs.evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/figures/links
+    python -m jobs.evaluate ranked=R/links/lemma_vision gold=gold.csv out=R/metrics/links
     python -m jobs.evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
-        out=R/figures/n
+        out=R/metrics/n
 
-`ranked` is a table of `links` or `neighbors`. `gold` says what is right: a row a query and right answer, several rows
-for a query with several. Accuracy and recall at k, mean reciprocal rank, with bootstrap intervals; by a column of
-`gold` too, if `by` names one. What is asked is every query of `gold`: one without a list lowers the coverage.
+`ranked` is a table of `links` or `neighbors`. `gold` has the right answers: one row per query and right answer. The
+job reports accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals, over all queries and for
+each value of the column that `group_by` names. Queries of `gold` without a list lower the coverage.
 """
 
-import csv
-import io
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from omegaconf import MISSING
 
+from jobs.analysis.gold_answers import RANKED, GoldAnswers, GoldColumns, ranks_of, read_gold
 from jobs.errors import InputError
 from jobs.metrics import ranking
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
-from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small
-
-RANKED = {"links": ("image_id", "node_id"), "neighbors": ("query_id", "item_id")}
-
-
-@dataclass
-class GoldColumns:
-    """The columns of `gold`."""
-
-    query: str = "image_id"  # what was searched for
-    answer: str = "node_id"  # what is right for it
 
 
 @dataclass
 class EvaluateConfig:
     """Keys of `evaluate`."""
 
-    ranked: str = MISSING  # a table of links, or of neighbors
-    gold: str = MISSING  # a .csv or .tsv file
-    out: str = MISSING  # the table of metrics to be written
+    ranked: str = MISSING  # a table of links or neighbors
+    gold: str = MISSING  # a CSV, TSV or Parquet file
+    out: str = MISSING  # the table of metrics to write
     columns: GoldColumns = field(default_factory=GoldColumns)
-    by: str | None = None  # a column of gold: the figures of each of its values, too
-    at: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # k of accuracy and recall
-    seed: int = 0  # of the bootstrap
+    encoding: str | None = None  # of gold as CSV; null: by its byte-order mark, else UTF-8
+    group_by: str | None = None  # a column of gold; also report metrics for each of its values
+    k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # of accuracy and recall
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
-
-
-class Gold(NamedTuple):
-    """What is right for each query, and the group it is in."""
-
-    right: dict[str, set[str]]
-    group: dict[str, str]
 
 
 def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
-    if not cfg.at or min(cfg.at) < 1:
-        raise InputError(f"at={cfg.at}: one or more numbers, at least 1")
-    if len(set(cfg.at)) < len(cfg.at):
-        raise InputError(f"at={cfg.at}: a number stands twice")
-    if cfg.seed < 0:
-        raise InputError(f"seed={cfg.seed}: at least 0")
+    if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
+        raise InputError(f"k={list(cfg.k)}: give one or more different numbers, each at least 1")
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
-    gold = read_gold(cfg.gold, cfg.columns, cfg.by)
-    gold = Gold({query: of for query, of in gold.right.items() if not barred.hit(query)}, gold.group)
-    found = right_ranks(source, gold.right)
-    if not found:
-        raise InputError(f"{cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
-    made = list(ranking_metrics(found, gold, cfg.at, by=cfg.by, seed=cfg.seed))
-    say(f"evaluate: {len(found):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
+    gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)
+    gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not barred.hit(q)}, gold.group)
+    ranks = ranks_of(source, gold.right)
+    if not ranks:
+        raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
+    metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
+    say(f"evaluate: {len(ranks):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
     summary.show_exclusions(excluded, barred.matched)
-    if not any(found.values()):
-        listed = next(rows[0][0].as_py() for rows in source.batches([RANKED[source.name][1]]) if rows.num_rows)
-        right = next(iter(gold.right[next(iter(found))]))
-        say(f"  no right answer stands in any list: the lists name {listed!r}, {cfg.gold} {right!r}; is that alike?")
-    for figure in made:
-        if figure.value is not None:
-            interval = f" [{figure.low:.4f}, {figure.high:.4f}]" if figure.low is not None else ""
-            shown = "".join(f" {name}={value}" for name, value in figure.dims.items())
-            say(f"  {figure.metric:<12} {figure.value:.4f}{interval}  n={figure.n:,}{shown}")
+    if not any(ranks.values()):
+        _show_ids(source, cfg.gold, gold, next(iter(ranks)))
+    _show(metrics)
     return write_small(
         cfg.out,
-        metrics_table(made),
+        metrics_table(metrics),
         table="metrics",
-        identity={"ranked": source.identity, "by": cfg.by, "at": list(cfg.at), "seed": cfg.seed},
+        identity={"ranked": source.identity, "group_by": cfg.group_by, "k": list(cfg.k)},
         config=plain(cfg),
         inputs=tuple(footer.object for footer in source.footers),
     )
 
 
-def read_gold(uri: str, columns: GoldColumns, by: str | None) -> Gold:
-    """What is right.
-
-    Raises:
-        InputError: no such file or column, an empty file, a row without query or answer, or a query in two groups.
-    """
-    (file,) = locations.find(uri)[:1]
-    try:
-        text = locations.read_bytes(file.uri).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not UTF-8 (byte {error.start})") from error
-    separator = "\t" if uri.lower().endswith(".tsv") else ","
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    gold = Gold(defaultdict(set), {})
-    try:
-        wanted = [columns.query, columns.answer, *([by] if by else [])]
-        if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
-            raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(rows.fieldnames or ())}")
-        if repeated := [name for name in wanted if (rows.fieldnames or []).count(name) > 1]:
-            raise InputError(f"{uri}: more than one column {', '.join(repeated)}; rename them")
-        for row in rows:
-            query, answer, *groups = ((row[name] or "").strip() for name in wanted)
-            if not query or not answer:
-                raise InputError(f"{uri} line {rows.line_num}: {columns.answer if query else columns.query} is empty")
-            gold.right[query].add(answer)
-            for group in groups:
-                if gold.group.setdefault(query, group) != group:
-                    raise InputError(f"{uri}: {query} is in two groups of {by}, {gold.group[query]} and {group}")
-    except csv.Error as error:
-        raise InputError(f"{uri} line {rows.line_num}: {error}") from error
-    if not gold.right:
-        raise InputError(f"{uri}: no row in it")
-    return gold
-
-
-def right_ranks(source: TableSource, right: Mapping[str, set[str]]) -> dict[str, list[int]]:
-    """The ranks of the right answers of each query that has a list, ascending; none if none of them is in it."""
-    query, answer = RANKED[source.name]
-    found: dict[str, list[int]] = {}
-    for batch in source.batches([query, "rank", answer]):
-        for name, rank, value in zip(*(batch[c].to_pylist() for c in (query, "rank", answer)), strict=True):
-            if name in right:
-                ranks = found.setdefault(name, [])
-                if value in right[name]:
-                    ranks.append(rank)
-    return {name: sorted(ranks) for name, ranks in found.items()}
-
-
 def ranking_metrics(
-    found: Mapping[str, Sequence[int]], gold: Gold, at: Sequence[int], *, by: str | None, seed: int
+    ranks: Mapping[str, Sequence[int]], gold: GoldAnswers, cuts: Sequence[int], *, group_by: str | None
 ) -> Iterator[Metric]:
-    """All figures, of all queries and then of each group."""
-    yield from _of(sorted(found), len(gold.right), found, gold, at=at, seed=seed)
+    """All metrics, of all queries and then of each group.
+
+    Args:
+        ranks: query -> ranks of its right answers, of the queries that have a list.
+        cuts: k of accuracy and recall.
+    """
+    yield from _metrics(sorted(ranks), gold.right, ranks, cuts)
     for group in sorted(set(gold.group.values())):
-        inside = sorted(query for query in found if gold.group[query] == group)
-        asked = sum(gold.group[query] == group for query in gold.right)
-        for figure in _of(inside, asked, found, gold, at=at, seed=seed):
-            yield figure.at(**{str(by): group})
+        asked = {query: answers for query, answers in gold.right.items() if gold.group[query] == group}
+        for metric in _metrics(sorted(asked.keys() & ranks.keys()), asked, ranks, cuts):
+            yield metric.at(**{str(group_by): group})
 
 
-def _of(
-    queries: Sequence[str],
-    asked: int,
-    found: Mapping[str, Sequence[int]],
-    gold: Gold,
-    *,
-    at: Sequence[int],
-    seed: int,
+def _metrics(
+    ranked: Sequence[str], right: Mapping[str, set[str]], ranks: Mapping[str, Sequence[int]], cuts: Sequence[int]
 ) -> Iterator[Metric]:
-    ranks = [found[query] for query in queries]
-    first = np.array([of[0] if of else 0 for of in ranks], np.int64)
-    yield ranking.mrr(first, asked=asked, seed=seed)
-    for k in at:
-        yield ranking.accuracy_at(first, k, asked=asked, seed=seed)
-    several = [len(gold.right[query]) for query in queries]
-    if any(n > 1 for n in several):  # else recall is accuracy
-        for k in at:
-            yield ranking.recall_at(ranks, several, k, asked=asked, seed=seed)
+    asked, listed = len(right), [ranks[query] for query in ranked]
+    first = [places[0] if places else 0 for places in listed]
+    yield ranking.mrr(first, asked=asked)
+    for k in cuts:
+        yield ranking.accuracy_at(first, k, asked=asked)
+    counts = [len(right[query]) for query in ranked]
+    if any(count > 1 for count in counts):  # else recall equals accuracy
+        for k in cuts:
+            yield ranking.recall_at(listed, counts, k, asked=asked)
+
+
+def _show(metrics: Iterable[Metric]) -> None:
+    for metric in metrics:
+        if metric.value is not None:
+            interval = f" [{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
+            dims = "".join(f" {name}={value}" for name, value in metric.dims.items())
+            say(f"  {metric.name:<12} {metric.value:.4f}{interval}  n={metric.n:,}{dims}")
+
+
+def _show_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> None:
+    """Print an id of each side: most often the lists and gold use different kinds of ids."""
+    column = RANKED[source.name][1]
+    listed = next(rows[column][0].as_py() for rows in source.batches([column]) if rows.num_rows)
+    right = next(iter(gold.right[query]))
+    say(f"  no list contains a right answer. {column} has ids like {listed!r}, {uri} has {right!r}: are they alike?")
 
 
 JOB = cli.Job("evaluate", EvaluateConfig, execute)

@@ -68,7 +68,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     if cfg.plan and instruction.shows_picture:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     plan = _plan(cfg, instruction, asked, sources, excluded)
-    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -157,7 +157,7 @@ def show_refusals(run: TableRun) -> None:
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
     """The instruction and the questions it asks, everything else in the configuration checked as well."""
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         instruction = Instruction.from_dict(cfg.prompt)

@@ -79,7 +79,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, what.sources.pictures)
     plan = rubric_job.plan(cfg, what, excluded, {})
-    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("judge", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -117,7 +117,7 @@ def _checked(cfg: JudgeConfig) -> Checked:
     Raises:
         InputError: what of the configuration is wrong.
     """
-    from actors.vlm.scoring import ENGINES
+    from actors.vlm.engines import ENGINES
 
     try:
         if cfg.engine not in ENGINES:

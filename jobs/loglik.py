@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 
 from actors.ids import content_id
 from actors.status import Status
+from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, Moments, check_settings
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction
 from actors.vlm.instructions import identity as instruction_identity
-from actors.vlm.loglik import NO_THRESHOLD, Moments, Setting, check_settings
 from actors.vlm.rubric import TARGET_WORD
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric, settings
@@ -67,7 +67,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     note = f"scores {sources.items.rows * len(targets):,} labels under {len(pairs)} settings"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    run = lifecycle.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("loglik", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -91,7 +91,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
 def _plan(
     cfg: LoglikConfig,
     instruction: Instruction,
-    pairs: list[Setting],
+    pairs: list[DebiasSetting],
     targets: list[str],
     *,
     sources: ItemTables,
@@ -122,7 +122,7 @@ def _plan(
     )
 
 
-def _stages(cfg: LoglikConfig, pairs: list[Setting], targets: list[str]) -> list["Stage"]:
+def _stages(cfg: LoglikConfig, pairs: list[DebiasSetting], targets: list[str]) -> list["Stage"]:
     from actors.generator import PromptPreparer
     from actors.loglik_rater import LoglikRater
     from jobs.runtime.stages import Stage
@@ -146,7 +146,7 @@ def _stages(cfg: LoglikConfig, pairs: list[Setting], targets: list[str]) -> list
     return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=rows_out)]
 
 
-def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], pairs: list[Setting]) -> None:
+def show_sweep(run: TableRun, reference: dict[tuple[str, str], float], pairs: list[DebiasSetting]) -> None:
     """Pearson's correlation of each setting's scores with the reference, the best first; kept with the run."""
     moments = {setting.name: Moments() for setting in pairs}
     items = pa.array(sorted({item for item, _ in reference}), pa.string())
@@ -192,7 +192,7 @@ def _reference(pattern: str | None) -> dict[tuple[str, str], float]:
     return {key: total / n for key, (total, n) in sums.items()}
 
 
-def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
+def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[DebiasSetting], list[str]]:
     from actors.loglik_rater import check_start
     from actors.zero_shot_rater import check_targets
 
@@ -203,7 +203,7 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[Setting], list[str]]:
         if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt {instruction.name!r} uses {sorted(used)[0]!r}; here the label follows its start")
         check_targets(targets)
-        pairs = [Setting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
+        pairs = [DebiasSetting(*pair) for pair in itertools.product(cfg.lambdas, cfg.thresholds)]
         check_settings(pairs)
         shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
         settings.check(cfg, empty_context=cfg.empty_context, shows=shows)

@@ -37,7 +37,7 @@ class PromptsConfig:
     out: str = MISSING  # the table of texts to be written
     template: str = MISSING  # names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
-    usual: dict[str, Any] = field(default_factory=dict)  # values of axes that the template names and axes= does not
+    default_axes: dict[str, Any] = field(default_factory=dict)  # axes that the template names and axes= leaves out
     language: str = "en"  # BCP 47 tag of the texts
 
 
@@ -54,10 +54,10 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
 
 
 def _chosen(cfg: PromptsConfig) -> dict[str, Any]:
-    """What is given for each axis, in the order of the usual ones, then of the given ones."""
+    """axis -> its values as configured: first those of default_axes that the template names, then those of axes."""
     named = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
-    usual = {name: given for name, given in cfg.usual.items() if name in named}
-    return usual | dict(cfg.axes)
+    defaults = {name: values for name, values in cfg.default_axes.items() if name in named}
+    return defaults | dict(cfg.axes)
 
 
 def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None]]:

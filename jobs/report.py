@@ -1,4 +1,4 @@
-"""Reduce ratings to figures and write one self-contained page -> table `metrics` and `index.html`.
+"""Reduce ratings to metrics and write one self-contained page -> table `metrics` and `index.html`.
 
     python -m jobs.report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
 
@@ -80,7 +80,7 @@ class ReportConfig:
     questions: str | None = None  # scene graphs: questions with their parents, answered in ratings
     questions_rubric: str = "dsg"  # the rubric of those answers
     likert: str | None = None  # rubric/question of people's ratings that scene graphs are correlated with
-    figures: MetricSettings = field(default_factory=MetricSettings)
+    metrics: MetricSettings = field(default_factory=MetricSettings)
     title: str = "Report"  # of the page
     gallery: int = 48  # pictures shown: a sample that depends on their ids alone
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
@@ -99,7 +99,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         raise InputError(
             "report: nothing to report on; give ratings=, responses=, images=, records=, matches= or spans="
         )
-    compute.check(cfg.figures)
+    compute.check(cfg.metrics)
     rubrics = read_rubrics(ratings)
     models = kept_raters.read([*ratings, *beside.get("responses", ())])
     words = wording(rubrics)
@@ -108,10 +108,10 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
     chosen = sample(read["images"], cfg.gallery, barred) if "images" in read else set()
-    with Reduction(by=cfg.figures.by, keep_ids=cfg.figures.crowdtruth) as reduction:
+    with Reduction(by=cfg.metrics.group_by, keep_ids=cfg.metrics.crowdtruth) as reduction:
         distributions, crowd, of_chosen = reduce(ratings, chosen, barred, reduction)
-        figures = list(
-            _figures(
+        metrics = list(
+            _metrics(
                 cfg,
                 reduction,
                 distributions=distributions,
@@ -122,10 +122,10 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
                 barred=barred,
             )
         )
-    told = [figure for found in distributions.result() for figure in metrics_of(found)]
+    told = [metric for found in distributions.result() for metric in metrics_of(found)]
     inputs = [footer.object for source in sources for footer in source.footers]
     identity = {"inputs": [source.identity for source in sources]}
-    manifest = write_metrics(cfg.out, [*told, *figures], inputs=inputs, identity=identity, settings=config.plain(cfg))
+    manifest = write_metrics(cfg.out, [*told, *metrics], inputs=inputs, identity=identity, settings=config.plain(cfg))
     page = Page(
         title=cfg.title,
         lede=_lede(read, distributions),
@@ -136,7 +136,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         tables=[_summary(key, source) for key, source in read.items()]
         + [_summary(f"ratings by {_rater(source)}", source) for source in ratings],
         distributions=shown(distributions, crowd, reduction.methods),
-        figures=figures,
+        metrics=metrics,
         wording=words,
         pictures=list(_pictures(read, chosen, of_chosen, words)),
         pictures_total=read["images"].rows if "images" in read else None,
@@ -145,7 +145,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
-    say(f"  {manifest['counts']['rows_out']:,} figures in {manifest['out']}")
+    say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
     summary.show_exclusions(excluded, barred.matched)
     return manifest
 
@@ -169,7 +169,7 @@ def _beside(cfg: ReportConfig) -> dict[str, list[TableSource]]:
     return found
 
 
-def _figures(
+def _metrics(
     cfg: ReportConfig,
     reduction: Reduction,
     *,
@@ -182,23 +182,23 @@ def _figures(
 ) -> Iterator[Metric]:
     """Everything but the distributions."""
     raters = read_raters(
-        beside["raters"], reduction.methods, gold=cfg.figures.gold, groups=_groups(cfg, beside), kept=models
+        beside["raters"], reduction.methods, gold=cfg.metrics.gold, groups=_groups(cfg, beside), kept=models
     )
     single = {key: next(iter(beside.get(key, ())), None) for key in ("items", "responses", "texts", "questions")}
-    items = read_items(single["items"], single["responses"], compute.attributes(cfg.figures))
-    compute.check_attributes(cfg.figures, items.named)
+    items = read_items(single["items"], single["responses"], compute.attributes(cfg.metrics))
+    compute.check_attributes(cfg.metrics, items.named)
     orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
 
     def of_a_graph(rubric: str, question: str) -> bool:
         return single["questions"] is not None and rubric == cfg.questions_rubric
 
     yield from compute.question_metrics(
-        reduction, raters, items, cfg.figures, orders=orders, scale=rubrics.scale, skip=of_a_graph
+        reduction, raters, items, cfg.metrics, orders=orders, scale=rubrics.scale, skip=of_a_graph
     )
     if single["responses"]:
-        yield from refusals.figures(refusal_rates(single["responses"], barred=barred))
+        yield from refusals.refusal_metrics(refusal_rates(single["responses"], barred=barred))
     if beside["spans"]:
-        yield from compute.span_metrics(beside["spans"], single["texts"], span_kinds(beside, cfg), cfg.figures.overlap)
+        yield from compute.span_metrics(beside["spans"], single["texts"], span_kinds(beside, cfg), cfg.metrics.overlap)
     if single["questions"]:
         yield from compute.dsg_metrics(
             ratings, single["questions"], rubric=cfg.questions_rubric, likert=cfg.likert, barred=barred
@@ -206,7 +206,7 @@ def _figures(
 
 
 def _groups(cfg: ReportConfig, beside: Mapping[str, Sequence[TableSource]]) -> list[str]:
-    return list(cfg.figures.groups) if beside["raters"] else []
+    return list(cfg.metrics.groups) if beside["raters"] else []
 
 
 def span_kinds(beside: Mapping[str, Sequence[TableSource]], cfg: ReportConfig) -> dict[str, str]:
@@ -218,7 +218,7 @@ def span_kinds(beside: Mapping[str, Sequence[TableSource]], cfg: ReportConfig) -
         for name in batch["rater"].unique().to_pylist()
     }
     methods = {name: {"human"} for name in names}
-    return read_raters(beside["raters"], methods, gold=cfg.figures.gold, groups=()).kinds
+    return read_raters(beside["raters"], methods, gold=cfg.metrics.gold, groups=()).kinds
 
 
 def reduce(
@@ -351,12 +351,14 @@ def _pictures(
         return
     records = read["records"].by_unit() if "records" in read else {}
     wanted = pa.array(sorted(chosen), pa.string())
-    for unit, place in read["images"].by_unit().items():
-        ids = read_unit(place.uri, columns=["image_id"])["image_id"]
+    for footer in read["images"].footers:
+        uri, unit = footer.object.uri, footer.unit
+        ids = read_unit(uri, columns=["image_id"])["image_id"]
         if not pc.any(pc.is_in(ids, wanted)).as_py():
             continue
-        images = read_unit(place.uri)
-        about = _about(records[unit].uri) if unit in records else {}
+        images = read_unit(uri)
+        parent = records.get(unit.name) or records.get(unit.parent)
+        about = _about(parent.uri) if parent else {}
         for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
             yield _picture(image, about.get(image["image_id"], {}), rows.get(image["image_id"], []), words)
 

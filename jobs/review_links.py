@@ -4,7 +4,7 @@
     python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \\
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   'ratings=[R/people]' items=R/verdicts/items 'figures.disaggregate=[lemma,lemma_vision]' \\
+    python -m jobs.report   'ratings=[R/people]' items=R/verdicts/items 'metrics.disaggregate=[lemma,lemma_vision]' \\
         out=R/report
 
 CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, one like it, or a

@@ -228,7 +228,7 @@ _ALL = [
         "file": (STR, "the file of tasks it stands in"),
     }),
     Table("metrics", ("metric", "dims"), {
-        "metric": (STR, "name of the figure"),
+        "metric": (STR, "name of the metric"),
         "dims": (STR, "what it is of, as canonical JSON: {\"question\":\"sensitive\"}"),
         "definition": (STR, "one sentence, with its source"),
         "value": (F64, "null when undefined"),

@@ -48,7 +48,7 @@ def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
         note += picture_tokens.expected(cfg.model, what.sources.pictures)
     more = {"think": content_id(THINK), **{name: getattr(cfg, name) for name in SAMPLING}}
     plan = rubric_job.plan(cfg, what, excluded, more)
-    run = lifecycle.begin("think", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg))
+    run = lifecycle.begin("think", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model))
     if run is None:
         return None
     from jobs.runtime import stages
@@ -76,7 +76,7 @@ def execute(cfg: ThinkConfig) -> dict[str, Any] | None:
 
 
 def _checked(cfg: ThinkConfig) -> Checked:
-    from actors.vlm.generation import Sampling
+    from actors.vlm.sampling import Sampling
 
     try:
         Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)

@@ -51,7 +51,6 @@ class TricRankConfig:
     vectors: str = MISSING  # their embeddings
     out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
     answer: str = "none"  # the template whose ranking out.tsv has
-    seed: int = 0  # of the bootstrap
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -72,8 +71,6 @@ class Ranking(NamedTuple):
 
 def execute(cfg: TricRankConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the metrics."""
-    if cfg.seed < 0:
-        raise InputError(f"seed={cfg.seed}: at least 0")
     split = read_split(cfg.split)
     pictures, captions, vectors = (
         open_table(uri, table)
@@ -97,7 +94,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
         }
         for template in templates
     }
-    made = list(ranking_metrics(split, worded, rankings, seed=cfg.seed))
+    made = list(ranking_metrics(split, worded, rankings))
     say(f"tric_rank: {len(seen):,} of {len(split.pictures):,} pictures ranked, {len(split.captions):,} captions each")
     summary.show_exclusions(excluded, barred.matched)
     _show(split, made, pictures)
@@ -124,15 +121,13 @@ def ranking_metrics(
     split: Split,
     worded: Mapping[tuple[str, str], Worded],
     rankings: Mapping[str, Mapping[int, Ranking]],
-    *,
-    seed: int,
 ) -> Iterator[Metric]:
     """MRR by template, over all pictures and by decade, and the random order's; none without public answers."""
     count = len(split.captions)
     for cut in (None, ANSWERS):
         name = f"random_mrr@{cut}" if cut else "random_mrr"
         yield Metric(
-            metric=name,
+            name=name,
             definition=_RANDOM,
             value=ranking.random_mrr(count, cut=cut),
             n=count,
@@ -149,10 +144,10 @@ def ranking_metrics(
             np.int64,
         )
         for cut in (None, ANSWERS):
-            yield ranking.mrr(right, cut=cut, asked=len(decades), seed=seed).at(template=template)
+            yield ranking.mrr(right, cut=cut, asked=len(decades)).at(template=template)
             for name, inside in ranking.by_group(right, [decades[p] for p in places]).items():
                 asked = decades.count(name)
-                yield ranking.mrr(inside, cut=cut, asked=asked, seed=seed).at(template=template, decade=name)
+                yield ranking.mrr(inside, cut=cut, asked=asked).at(template=template, decade=name)
 
 
 def _place(ranking_of: Ranking, worded: Worded, index: str) -> int:
@@ -206,14 +201,14 @@ def _worded(split: Split, captions: TableSource, vectors: TableSource) -> dict[t
 
 def _show(split: Split, made: Sequence[Metric], pictures: TableSource) -> None:
     encoder = pictures.metadata.get("remine.encoder", "")
-    note = ", random weights: these figures mean nothing" if is_local(encoder) else ""
+    note = ", random weights: these metrics mean nothing" if is_local(encoder) else ""
     for name, centre, middle, spread in describe(split):
         say(f"  {name:<21} mean {centre:.2f}, median {middle:g}" + (f", deviation {spread:.2f}" if spread else ""))
     say(f"  model {encoder}{note}")
-    for figure in made:
-        shown = " ".join(figure.dims.values())
-        interval = f"[{figure.low:.4f}, {figure.high:.4f}]" if figure.low is not None else ""
-        say(f"  {figure.metric:<15} {shown:<14} {figure.value or 0:.4f} {interval} n={figure.n:,}")
+    for metric in made:
+        shown = " ".join(metric.dims.values())
+        interval = f"[{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
+        say(f"  {metric.name:<15} {shown:<14} {metric.value or 0:.4f} {interval} n={metric.n:,}")
     say("  published, table II (MRR on test-A, test-B; other splits than this one):")
     for submitter, first, second in PUBLISHED:
         say(f"    {submitter:<40} {first:.4f}  {second:.4f}")
@@ -262,10 +257,10 @@ def _write(
         locations.join(out, "metrics"),
         metrics_table(made),
         table="metrics",
-        identity={**about, "seed": cfg.seed},
+        identity=about,
         **shared,
     )
-    say(f"tric_rank: {locations.join(out, 'out.tsv')} ({cfg.answer}), {len(made)} figures in {manifest['out']}")
+    say(f"tric_rank: {locations.join(out, 'out.tsv')} ({cfg.answer}), {len(made)} metrics in {manifest['out']}")
     return manifest
 
 

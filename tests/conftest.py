@@ -16,6 +16,20 @@ settings.register_profile("random", deadline=None, max_examples=1000, print_blob
 settings.load_profile("remine")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# Folders and files of tests/ that `make fast` leaves out, besides all tests with Ray.
+SLOW = tuple(
+    """
+    actors/encoders actors/local_models actors/vlm/test_attacks actors/vlm/test_engines actors/vlm/test_families
+    actors/vlm/test_generation actors/vlm/test_judge actors/vlm/test_loading actors/vlm/test_loglik
+    actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_token_trees
+    actors/fetching/test_decoders actors/test_embedder actors/test_generator actors/test_reasoning_judge
+    actors/test_searcher actors/test_url_fetcher actors/test_zero_shot_rater
+    benchmarks jobs/page/test_browser jobs/runtime/test_cli jobs/runtime/test_joining jobs/runtime/test_lifecycle
+    jobs/store/test_memory jobs/test_commands jobs/test_generate jobs/test_installed jobs/test_judge
+    jobs/test_run_pipeline jobs/testbed test_collection
+    """.split()
+)
 DATA = Path(os.environ.get("REMINE_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -25,15 +39,27 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def uses_ray(item: pytest.Item) -> bool:
+    return "ray_session" in getattr(item, "fixturenames", ())
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether `item` uses Ray, builds a model, or starts servers, browsers or commands of its own."""
+    name = item.path.relative_to(ROOT / "tests").as_posix()
+    return uses_ray(item) or name.startswith(SLOW)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of two processes (`-n 2 --dist loadgroup`) one runs all that uses Ray, the other whole files of the rest."""
+    """Keep a file's tests in one process of xdist, start those with Ray first, and mark the slow ones.
 
-    def uses_ray(item: pytest.Item) -> bool:
-        return "ray_session" in getattr(item, "fixturenames", ())
-
-    items.sort(key=lambda item: not uses_ray(item))
+    Each process starts a Ray of its own for its first file that needs one, so that files with Ray run in parallel.
+    """
+    with_ray = {item.path for item in items if uses_ray(item)}
+    items.sort(key=lambda item: item.path not in with_ray)
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("ray" if uses_ray(item) else item.path.name))
+        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,7 +100,9 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def ray_session(s3: str) -> Iterator[None]:
-    """One Ray for the session, started after the S3 server so that its workers have the credentials."""
+    """One Ray for the process, started after the S3 server so that its workers have the credentials."""
+    # By default Ray's workers have niceness 15: next to any other load their tests take ten times as long.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     import ray
 
     from jobs.runtime import ray_session

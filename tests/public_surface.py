@@ -33,6 +33,7 @@ KEYS = {
         corpus.language: str | None
         terms.path: str
         terms.column: str | None
+        terms.encoding: str | None
         terms.source: str | None
         match: str
         fold.case: str
@@ -91,7 +92,7 @@ KEYS = {
         input: str | None
         width: int | None
         verify_only: bool
-        unit_rows: int
+        unit_rows: int | None
     """,
     "embed": """
         common
@@ -114,6 +115,7 @@ KEYS = {
         knowledge_base.columns.article: str | None
         knowledge_base.columns.images: str | None
         knowledge_base.separator: str | None
+        knowledge_base.encoding: str | None
         knowledge_base.window_words: int
         knowledge_base.overlap_words: int
         knowledge_base.windows: int | None
@@ -122,7 +124,7 @@ KEYS = {
         out: str
         template: str
         axes: dict[str, typing.Any]
-        usual: dict[str, typing.Any]
+        default_axes: dict[str, typing.Any]
         language: str
     """,
     "tric_captions": """
@@ -158,12 +160,12 @@ KEYS = {
         kb.path: str
         kb.vectors: str | None
         kb.images: str | None
-        kb.hold_gb: float
+        kb.memory_budget_gb: float
         method: str
         pictures: str | None
         k: int
         nearest: int
-        several: str
+        lemma_aggregation: str
         language: str
         contaminated: str
         images: str | None
@@ -184,6 +186,7 @@ KEYS = {
         prompts: str | None
         images: str | None
         chosen: str | None
+        encoding: str | None
         exclusions: str | None
     """,
     "tric_rank": """
@@ -193,7 +196,6 @@ KEYS = {
         vectors: str
         out: str
         answer: str
-        seed: int
         exclusions: str | None
     """,
     "judge": """
@@ -384,9 +386,10 @@ KEYS = {
         welfare.comment: str
         welfare.skip_help: str
         welfare.links: list[dict[str, str]]
-        about: list[str]
+        show_columns: list[str]
         tool: str
         raters: str
+        raters_encoding: str | None
         group: str | None
         per_item: int | None
         per_group: int | None
@@ -415,33 +418,33 @@ KEYS = {
         encoding: str | None
         missing: list[str]
         scale: list[float]
-        where: dict[str, str]
+        keep_rows: dict[str, str]
         separator: str | None
         annotations: list[str]
         empty: str | None
         people: str | None
         people_columns.item: str
         people_columns.value: str
-        figures.by: list[str]
-        figures.tolerance: float
-        figures.weights: dict[str, list[list[float]]]
-        figures.at_least: list[float]
-        figures.people: int | None
-        figures.ensembles: dict[str, list[str]]
-        figures.leave_out: list[str]
-        figures.inverted: list[str]
-        figures.gold: list[str]
-        figures.positive: float
-        figures.groups: list[str]
-        figures.disaggregate: list[str]
-        figures.minimum: int
-        figures.compare: list[str]
-        figures.contrast: list[str]
-        figures.concept: str
-        figures.crowdtruth: bool
-        figures.crowdtruth_raters: str
-        figures.stop: float
-        figures.overlap: float
+        metrics.group_by: list[str]
+        metrics.tolerance: float
+        metrics.weights: dict[str, list[list[float]]]
+        metrics.at_least: list[float]
+        metrics.people: int | None
+        metrics.ensembles: dict[str, list[str]]
+        metrics.leave_out: list[str]
+        metrics.inverted: list[str]
+        metrics.gold: list[str]
+        metrics.positive: float
+        metrics.groups: list[str]
+        metrics.disaggregate: list[str]
+        metrics.minimum: int
+        metrics.compare: list[str]
+        metrics.contrast: list[str]
+        metrics.concept: str
+        metrics.crowdtruth: bool
+        metrics.crowdtruth_raters: str
+        metrics.stop: float
+        metrics.overlap: float
         title: str
     """,
     "evaluate": """
@@ -450,9 +453,9 @@ KEYS = {
         out: str
         columns.query: str
         columns.answer: str
-        by: str | None
-        at: list[int]
-        seed: int
+        encoding: str | None
+        group_by: str | None
+        k: list[int]
         exclusions: str | None
     """,
     "report": """
@@ -470,26 +473,26 @@ KEYS = {
         questions: str | None
         questions_rubric: str
         likert: str | None
-        figures.by: list[str]
-        figures.tolerance: float
-        figures.weights: dict[str, list[list[float]]]
-        figures.at_least: list[float]
-        figures.people: int | None
-        figures.ensembles: dict[str, list[str]]
-        figures.leave_out: list[str]
-        figures.inverted: list[str]
-        figures.gold: list[str]
-        figures.positive: float
-        figures.groups: list[str]
-        figures.disaggregate: list[str]
-        figures.minimum: int
-        figures.compare: list[str]
-        figures.contrast: list[str]
-        figures.concept: str
-        figures.crowdtruth: bool
-        figures.crowdtruth_raters: str
-        figures.stop: float
-        figures.overlap: float
+        metrics.group_by: list[str]
+        metrics.tolerance: float
+        metrics.weights: dict[str, list[list[float]]]
+        metrics.at_least: list[float]
+        metrics.people: int | None
+        metrics.ensembles: dict[str, list[str]]
+        metrics.leave_out: list[str]
+        metrics.inverted: list[str]
+        metrics.gold: list[str]
+        metrics.positive: float
+        metrics.groups: list[str]
+        metrics.disaggregate: list[str]
+        metrics.minimum: int
+        metrics.compare: list[str]
+        metrics.contrast: list[str]
+        metrics.concept: str
+        metrics.crowdtruth: bool
+        metrics.crowdtruth_raters: str
+        metrics.stop: float
+        metrics.overlap: float
         title: str
         gallery: int
         exclusions: str | None

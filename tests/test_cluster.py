@@ -134,6 +134,8 @@ class TestConstraints:
         wrong = []
         for line in [*project["dependencies"], *(line for extra in extras for line in extra)]:
             wanted = Requirement(line)
+            if wanted.name == "remine":  # an extra made of others
+                continue
             version = pins().get(canonicalize_name(wanted.name))
             if version is None or not wanted.specifier.contains(version):
                 wrong.append(f"{line}: {version}")

@@ -1,4 +1,4 @@
-"""Requests to one host, or family of hosts, through as many connections as its limit allows."""
+"""Queue of the requests to one host, or family of hosts, served by as many connections as its limit allows."""
 
 import asyncio
 import random
@@ -11,10 +11,10 @@ from actors.fetching.politeness import retry_after
 from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, acquired
 
 BUSY = (429, 503)
-IDLE_S = 1.0  # how long a connection waits for a next request before it is given back
-FRESH_S = 0.1  # how long it is believed that a host has not called for a pause
-NAP_S = 2.0  # a pause is looked at again so often: it may have been made longer
-NEAR = 64  # jobs looked at for one that an open connection serves
+IDLE_S = 1.0  # a connection without requests is closed after this time
+FRESH_S = 0.1  # after a reply without a pause, the limiter is not asked about pauses for this time
+NAP_S = 2.0  # interval at which a pause is checked again: another worker may have extended it
+LOOK_AHEAD = 64  # queued jobs among which an open connection looks for one of its own host
 
 
 @dataclass(eq=False)
@@ -24,26 +24,26 @@ class _Job:
 
 
 @dataclass(eq=False)
-class _Open:
-    line: Connection
+class _LeasedConnection:
+    connection: Connection
     lease: int
     lost: bool = False
-    free_at: float = 0.0  # until then, no pause was called for
+    unpaused_until: float = 0.0  # time of the event loop
 
 
 @dataclass
 class Shared:
-    """What the queues of a fetcher have in common."""
+    """State that the queues of a fetcher share."""
 
     limiter: Limiter
-    new_line: Callable[[], Connection]
-    longest_wait_s: float
-    held: asyncio.Semaphore  # bodies that wait to be decoded; whoever takes a reply with a body releases it
-    opened: dict[int, _Open] = field(default_factory=dict)
+    new_connection: Callable[[], Connection]
+    max_wait_s: float
+    bodies: asyncio.Semaphore  # bounds the undecoded bodies in memory; the receiver of a body releases it
+    opened: dict[int, _LeasedConnection] = field(default_factory=dict)  # by lease
 
 
 class HostQueue:
-    """`ask` waits for its turn; connections are opened as they are needed, each under a lease of the limiter."""
+    """Sends requests in turn; opens connections on demand, each under a lease of the limiter."""
 
     def __init__(self, limit: Limit, shared: Shared) -> None:
         self._limit, self._shared = limit, shared
@@ -52,11 +52,11 @@ class HostQueue:
         self._lanes: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: HttpRequest) -> Reply:
-        """The reply to `request`, whatever its status. A reply with a body takes one of `Shared.held`.
+        """The reply to `request`, whatever its status. A reply with a body acquires `Shared.bodies`.
 
         Raises:
-            HttpError, BlockedError: as `Connection.ask`; HttpError `busy` when the host asks for more patience than
-            there is.
+            HttpError, BlockedError: as `Connection.ask`; HttpError `busy` if the host demands a longer pause than
+            `Shared.max_wait_s`.
         """
         job = _Job(request, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
@@ -83,13 +83,13 @@ class HostQueue:
 
     async def _lane(self) -> None:
         lease = await acquired(self._shared.limiter, self._limit)
-        mine = _Open(self._shared.new_line(), lease)
-        self._shared.opened[lease] = mine
+        leased = _LeasedConnection(self._shared.new_connection(), lease)
+        self._shared.opened[lease] = leased
         try:
-            while not mine.lost and (job := await self._next(mine.line.origin)):
-                await self._serve(job, mine)
+            while not leased.lost and (job := await self._next(leased.connection.origin)):
+                await self._serve(job, leased)
         finally:
-            await mine.line.close()
+            await leased.connection.close()
             self._shared.opened.pop(lease, None)
             await self._shared.limiter.release(lease)
 
@@ -101,14 +101,14 @@ class HostQueue:
                     await self._more.wait()
             except TimeoutError:
                 return None
-        for place in range(min(NEAR, len(self._jobs))):
+        for place in range(min(LOOK_AHEAD, len(self._jobs))):
             if self._jobs[place].request.origin == origin:
                 job = self._jobs[place]
                 del self._jobs[place]
                 return job
         return self._jobs.popleft()
 
-    async def _serve(self, job: _Job, mine: _Open) -> None:
+    async def _serve(self, job: _Job, leased: _LeasedConnection) -> None:
         limiter, clock = self._shared.limiter, asyncio.get_running_loop().time
 
         async def received(count: int) -> None:
@@ -116,18 +116,18 @@ class HostQueue:
                 await asyncio.sleep(min(wait, NAP_S))
 
         try:
-            if clock() > mine.free_at:
+            if clock() > leased.unpaused_until:
                 await self._pause()
-            reply = await mine.line.ask(job.request, received if self._limit.bytes_per_s else _nothing)
+            reply = await leased.connection.ask(job.request, received if self._limit.bytes_per_s else _uncounted)
             busy = reply.status in BUSY
             wait = await limiter.settle(self._limit, busy=busy, retry_after=retry_after(reply.retry_after))
-            mine.free_at = clock() + (0 if wait else FRESH_S)
+            leased.unpaused_until = clock() + (0 if wait else FRESH_S)
             if reply.body is not None:
-                await self._shared.held.acquire()
-            if job.reply.done():  # nobody waits for it any more
-                self._shared.held.release()
-            else:
+                await self._shared.bodies.acquire()
+            if not job.reply.done():
                 job.reply.set_result(reply)
+            elif reply.body is not None:  # cancelled: there is no receiver
+                self._shared.bodies.release()
         except asyncio.CancelledError:
             job.reply.cancel()
             raise
@@ -138,8 +138,8 @@ class HostQueue:
 
     async def _pause(self) -> None:
         while (wait := await self._shared.limiter.settle(self._limit)) > 0:
-            if wait > self._shared.longest_wait_s:
-                raise HttpError("busy", f"{self._limit.key} asks to wait {wait:,.0f} s", retry=False)
+            if wait > self._shared.max_wait_s:
+                raise HttpError("busy", f"{self._limit.key} demands a pause of {wait:,.0f} s", retry=False)
             await asyncio.sleep(min(wait, NAP_S) * random.uniform(0.9, 1.0) if wait > NAP_S else wait)
 
     @staticmethod
@@ -148,21 +148,21 @@ class HostQueue:
             job.reply.set_exception(error)
 
     async def close(self) -> None:
-        """Close the connections and give the leases back."""
+        """Close the connections and release their leases."""
         for lane in list(self._lanes):
             lane.cancel()
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
 
 async def keep_leases(shared: Shared) -> None:
-    """Renew the leases until cancelled; the connection of a lost one is closed."""
+    """Renew the leases until cancelled; close the connections whose lease was lost."""
     while True:
         await asyncio.sleep(RENEW_S)
         for lease in await shared.limiter.renew(list(shared.opened)) if shared.opened else ():
-            if mine := shared.opened.get(lease):
-                mine.lost = True
-                await mine.line.close()
+            if leased := shared.opened.get(lease):
+                leased.lost = True
+                await leased.connection.close()
 
 
-async def _nothing(count: int) -> None:
-    """Bytes are not counted where they are not limited."""
+async def _uncounted(count: int) -> None:
+    """Without a rate limit, bytes are not counted."""

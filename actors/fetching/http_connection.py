@@ -29,12 +29,21 @@ class HttpError(Exception):
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one request: bytes of the body, seconds to connect, between two pieces, and in all."""
+    """Limits of one request: bytes of the body; seconds to connect, between two pieces, and in total.
+
+    Raises:
+        ValueError: `name=value` of a limit that is not positive.
+    """
 
     max_bytes: int
     connect_s: float = 10.0
     read_s: float = 30.0
     total_s: float = 180.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ValueError(f"{name}={value}: must be greater than 0")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Author and licence of Wikimedia's files, from the metadata of their file pages. Pure: what to ask, how to read it."""
+"""Author and licence of Wikimedia's files, from the metadata of their file pages.
+
+Builds the request and parses the answer; sends nothing. The API is `action=query&prop=imageinfo` of MediaWiki with the
+`extmetadata` of its extension CommonsMetadata.
+"""
 
 import json
 from collections.abc import Sequence
@@ -6,18 +10,18 @@ from html.parser import HTMLParser
 
 from actors.fetching.wikimedia import WikimediaFile
 
-AT_ONCE = 50  # titles a call, the API's limit
+TITLES_PER_REQUEST = 50  # the API's limit
 UNKNOWN = "unknown"
-LONGEST = 500  # characters kept of an author's name: some are whole essays
+MAX_CHARACTERS = 500  # kept of an author's name: some are whole essays
 _FIELDS = ("Artist", "Attribution", "Credit", "LicenseShortName", "UsageTerms")
 
 
-class Unanswered(Exception):  # noqa: N818 (not a fault of ours: the API asks to come back later, or says nothing)
-    """The API gave no answer to the question."""
+class NoAnswerError(Exception):
+    """The API did not answer the query; it may later."""
 
 
-def question(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
-    """The form to POST for at most 50 files of one wiki."""
+def query_form(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
+    """The form to POST for at most `TITLES_PER_REQUEST` files of one wiki."""
     return (
         ("action", "query"),
         ("format", "json"),
@@ -31,23 +35,22 @@ def question(files: Sequence[WikimediaFile]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def answers(files: Sequence[WikimediaFile], body: bytes) -> list[tuple[str, str]]:
-    """Author and licence of each file; `unknown` where its page, or the page's metadata, does not say.
+def parse_answer(files: Sequence[WikimediaFile], body: bytes) -> list[tuple[str, str]]:
+    """Author and licence of each file; `unknown` where its page or the page's metadata does not state them.
 
     Raises:
-        Unanswered: the body is no answer to `question`.
+        NoAnswerError: the body does not answer `query_form`.
     """
     try:
-        said = json.loads(body)
-        query = said["query"]
+        query = json.loads(body)["query"]
         moved = {step["from"]: step["to"] for key in ("normalized", "redirects") for step in query.get(key, ())}
         pages = {page["title"]: page for page in query.get("pages", ())}
     except (ValueError, KeyError, TypeError) as error:
-        raise Unanswered("the API's answer has no pages") from error
-    return [_credit(pages.get(_end(file.title, moved))) for file in files]
+        raise NoAnswerError("the API's answer has no pages") from error
+    return [_credit(pages.get(_final_title(file.title, moved))) for file in files]
 
 
-def _end(title: str, moved: dict[str, str]) -> str:
+def _final_title(title: str, moved: dict[str, str]) -> str:
     for _ in range(len(moved) + 1):
         if title not in moved:
             break
@@ -58,14 +61,16 @@ def _end(title: str, moved: dict[str, str]) -> str:
 def _credit(page: object) -> tuple[str, str]:
     try:
         fields = page["imageinfo"][0]["extmetadata"]  # type: ignore[index]
-        known = {name: text_of(str(fields[name]["value"])) for name in _FIELDS if name in fields}
+        texts = {name: text_of(str(fields[name]["value"])) for name in _FIELDS if name in fields}
     except (KeyError, IndexError, TypeError):
         return UNKNOWN, UNKNOWN
-    author = known.get("Artist") or known.get("Attribution") or known.get("Credit") or UNKNOWN
-    return author, known.get("LicenseShortName") or known.get("UsageTerms") or UNKNOWN
+    author = texts.get("Artist") or texts.get("Attribution") or texts.get("Credit") or UNKNOWN
+    return author, texts.get("LicenseShortName") or texts.get("UsageTerms") or UNKNOWN
 
 
-class _Text(HTMLParser):
+class _TextParser(HTMLParser):
+    """Collects the visible text of HTML; block elements become spaces."""
+
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
@@ -83,8 +88,8 @@ class _Text(HTMLParser):
 
 
 def text_of(html: str) -> str:
-    """The text of a piece of HTML on one line, at most 500 characters."""
-    parser = _Text()
+    """The text of a piece of HTML on one line, at most `MAX_CHARACTERS`."""
+    parser = _TextParser()
     parser.feed(html)
     parser.close()
-    return " ".join("".join(parser.parts).split())[:LONGEST]
+    return " ".join("".join(parser.parts).split())[:MAX_CHARACTERS]

@@ -1,17 +1,17 @@
 """Allowed answers as tokens, and their likelihoods from the hidden states after a prompt.
 
-Two rules. `code`: every answer is one token, and is as likely as that token. `sequence`: an answer is several
-tokens and the end of the model's turn, and is as likely as all of them in a row; answers that begin alike share
-what is computed (a trie). Likelihoods are over the full vocabulary in both, so that what the answers did not get
-is known. The sum of log-likelihoods is taken, not their mean: a mean favours long answers whose later tokens can
-be guessed from the earlier ones.
+There are two rules. `code`: each answer is one token, whose probability it has. `sequence`: an answer is several tokens
+followed by the end of the model's turn, and its probability is their product; answers with the same beginning share
+its computation. Both rules use the full vocabulary, so that the probability outside the answers is known. The
+log-likelihoods of an answer's tokens are summed, not averaged: a mean favours long answers whose later tokens follow
+from the first ones.
 """
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 Rule = Literal["code", "sequence"]
-LOGITS_BYTES = 256 << 20  # of a chunk of logits, which are float32 and a vocabulary wide
+LOGITS_BYTES = 256 << 20  # of one chunk of logits [nodes, vocabulary], float32
 
 
 class AnswerCodes(NamedTuple):
@@ -19,7 +19,7 @@ class AnswerCodes(NamedTuple):
 
     Attributes:
         rule: `code` or `sequence`.
-        bridge: white space that every answer begins with and that is put before them as part of the prompt.
+        bridge: tokens of the white space that all answers begin with; they are scored as part of the prompt.
         sequences: token ids of each answer; with the end of the turn under `sequence`.
     """
 
@@ -29,31 +29,31 @@ class AnswerCodes(NamedTuple):
 
     @property
     def inner(self) -> list[tuple[int, ...]]:
-        """The beginnings of answers after which a further token is asked for, each once."""
+        """The distinct beginnings of answers after which another token follows."""
         return list(dict.fromkeys(s[:cut] for s in self.sequences for cut in range(1, len(s))))
 
 
 class AnswerNodes(NamedTuple):
-    """The nodes at which one request's likelihoods are read: after the prompt, and after each inner beginning."""
+    """The nodes whose hidden states give a request's likelihoods: the prompt's last token and the inner beginnings."""
 
     answers: AnswerCodes
     last: int
     inner: tuple[int, ...]
 
 
-def log_likelihoods(model: Any, hidden: Any, asked: Sequence[AnswerNodes]) -> list[list[float]]:
-    """Natural logarithm of each answer's probability, for each of `asked`.
+def log_likelihoods(model: Any, hidden: Any, requests: Sequence[AnswerNodes]) -> list[list[float]]:
+    """Return the natural logarithm of each answer's probability, for each request.
 
     Args:
-        hidden: [nodes, hidden] last hidden states; `asked` names its rows.
+        hidden: [nodes, hidden] last hidden states, which the requests index.
     """
     pairs: list[tuple[int, int]] = []  # (node, token) whose log-probability is needed
-    spans: list[list[list[int]]] = []  # request, answer -> places in `pairs`
+    answer_steps: list[list[list[int]]] = []  # request -> answer -> indices in `pairs`
     index: dict[tuple[int, int], int] = {}
-    for one in asked:
-        node_after = {(): one.last} | dict(zip(one.answers.inner, one.inner, strict=True))
-        found = []
-        for sequence in one.answers.sequences:
+    for request in requests:
+        node_after = {(): request.last} | dict(zip(request.answers.inner, request.inner, strict=True))
+        request_steps = []
+        for sequence in request.answers.sequences:
             steps = []
             for cut, token in enumerate(sequence):
                 key = (node_after[sequence[:cut]], token)
@@ -61,14 +61,14 @@ def log_likelihoods(model: Any, hidden: Any, asked: Sequence[AnswerNodes]) -> li
                     index[key] = len(pairs)
                     pairs.append(key)
                 steps.append(index[key])
-            found.append(steps)
-        spans.append(found)
+            request_steps.append(steps)
+        answer_steps.append(request_steps)
     values = _log_probabilities(model, hidden, pairs)
-    return [[sum(values[place] for place in steps) for steps in found] for found in spans]
+    return [[sum(values[i] for i in steps) for steps in request_steps] for request_steps in answer_steps]
 
 
 def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]) -> list[float]:
-    """Of `token` after `node`, for each pair; over the full vocabulary, in float32, a chunk of nodes at a time."""
+    """Return the log-probability of each `token` after `node`, over the full vocabulary, in float32."""
     import torch
 
     nodes = sorted({node for node, _ in pairs})
@@ -77,7 +77,7 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
     chunk = max(1, LOGITS_BYTES // (4 * config.vocab_size))
     rows = torch.tensor([row[node] for node, _ in pairs], device=hidden.device)
     tokens = torch.tensor([token for _, token in pairs], device=hidden.device)
-    found = torch.empty(len(pairs), dtype=torch.float64)
+    logprobs = torch.empty(len(pairs), dtype=torch.float64)
     head, cap = model.get_output_embeddings(), getattr(config, "final_logit_softcapping", None)
     with torch.inference_mode():
         states = hidden[torch.tensor(nodes, device=hidden.device)]
@@ -85,8 +85,9 @@ def _log_probabilities(model: Any, hidden: Any, pairs: Sequence[tuple[int, int]]
             logits = head(states[begin : begin + chunk]).float()
             if cap:
                 logits = (logits / cap).tanh() * cap
-            mine = ((rows >= begin) & (rows < begin + chunk)).nonzero().flatten().to(logits.device)
-            here, wanted = (t.to(logits.device)[mine] for t in (rows - begin, tokens))
-            found[mine.cpu()] = (logits[here, wanted] - logits.logsumexp(-1)[here]).double().cpu()
-    values: list[float] = found.tolist()
-    return values
+            in_chunk = ((rows >= begin) & (rows < begin + chunk)).nonzero().flatten().to(logits.device)
+            chunk_rows, chunk_tokens = (t.to(logits.device)[in_chunk] for t in (rows - begin, tokens))
+            values = logits[chunk_rows, chunk_tokens] - logits.logsumexp(-1)[chunk_rows]
+            logprobs[in_chunk.cpu()] = values.double().cpu()
+    result: list[float] = logprobs.tolist()
+    return result

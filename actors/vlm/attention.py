@@ -1,9 +1,9 @@
-"""Cascade attention: queries of many tails against one prefix, and against their own tail, merged.
+"""Cascade attention: queries of many suffixes attend to one prefix and to their own suffix; both parts are merged.
 
-A pass over packed tails has one row of Q queries. Each sees the whole prefix, which needs no mask and is one dense
-product for all tails, and those tokens of its own tail that come before it. Both parts come with the logarithm of
-the sum of their exponentials, by which they are merged exactly (as in Juravsky et al. 2024, Hydragen,
-arXiv:2402.05099). It is registered with transformers under `NAME` and does what `sdpa` does while no plan is active.
+A pass over packed suffixes has one row of Q queries. Each query sees the whole prefix, which needs no mask and is one
+dense product for all suffixes, and the earlier tokens of its own suffix. Each part returns the log-sum-exp of its
+scores, by which the parts are merged exactly (Juravsky et al. 2024, Hydragen, arXiv:2402.05099). The function is
+registered with transformers under `NAME`; without an active plan it is `sdpa`.
 """
 
 import threading
@@ -18,15 +18,15 @@ _active = threading.local()
 
 @dataclass
 class AttentionPlan:
-    """What the attention must know of one pass besides its queries, keys and values.
+    """What cascade attention needs for one pass in addition to queries, keys and values.
 
     Attributes:
         prefix: layer -> keys and values [1, key heads, seen, head size]; `seen` are the prefix's last tokens.
-        windows: layer -> how many tokens back a query sees, where that is limited.
-        rows, width: shape of the padded block of tails.
-        places: [Q] where each query lies in the flattened block [rows * width]; None if the block has no padding.
-        depths: [rows, width] how many tokens each lies past the prefix's end; padding is 0.
-        ancestors: [rows, width, width] what a token sees of its tail; None if each tail is a plain sequence.
+        windows: layer -> how many tokens back a query sees, in layers where that is limited.
+        rows, width: shape of the padded block of suffixes.
+        places: [Q] index of each query in the flattened block [rows * width]; None if the block has no padding.
+        depths: [rows, width] distance of each token from the prefix's end; padding is 0.
+        ancestors: [rows, width, width] bool, what a token sees of its suffix; None if each suffix is a plain sequence.
     """
 
     prefix: Mapping[int, tuple[Any, Any]]
@@ -36,22 +36,22 @@ class AttentionPlan:
     places: Any
     depths: Any
     ancestors: Any
-    _made: dict[Any, Any] = field(default_factory=dict)
+    _cache: dict[Any, Any] = field(default_factory=dict)
 
     def on(self, name: str, device: Any) -> Any:
-        """The tensor `name` on `device`: a model may be spread over several."""
+        """Return the tensor `name` on `device`: a model may be spread over several."""
         key = (name, device)
-        if key not in self._made:
+        if key not in self._cache:
             tensor = getattr(self, name)
-            self._made[key] = None if tensor is None else tensor.to(device)
-        return self._made[key]
+            self._cache[key] = None if tensor is None else tensor.to(device)
+        return self._cache[key]
 
     def local_mask(self, like: Any, window: int | None) -> Any:
-        """Additive mask [rows, 1, width, width] among the tokens of a tail; None where causal order says it all."""
+        """Return the additive mask [rows, 1, width, width] inside suffixes; None where causal order is enough."""
         if self.ancestors is None and (window is None or self.width <= window):
             return None
         key = ("local", window, like.dtype, like.device)
-        if key not in self._made:
+        if key not in self._cache:
             import torch
 
             seen = self.on("ancestors", like.device)
@@ -60,28 +60,28 @@ class AttentionPlan:
             if window is not None:
                 depths = self.on("depths", like.device)
                 seen = seen & (depths[:, :, None] - depths[:, None, :] < window)
-            self._made[key] = _additive(seen.expand(self.rows, -1, -1), like)[:, None]
-        return self._made[key]
+            self._cache[key] = _additive(seen.expand(self.rows, -1, -1), like)[:, None]
+        return self._cache[key]
 
     def prefix_mask(self, like: Any, window: int | None, *, seen: int, groups: int) -> Any:
-        """Additive mask [1, 1, groups * Q, seen] of a layer with a window; None if all of the prefix is seen."""
+        """Return the additive mask [1, 1, groups * Q, seen] of a layer; None if it has no window."""
         if window is None:
             return None
         key = ("prefix", window, seen, groups, like.dtype, like.device)
-        if key not in self._made:
+        if key not in self._cache:
             import torch
 
             depths = self.on("depths", like.device).flatten()
             places = self.on("places", like.device)
             depths = depths if places is None else depths[places]
             back = torch.arange(seen, 0, -1, device=like.device)  # the prefix's last token is one before depth 0
-            self._made[key] = _additive(depths[:, None] + back[None] < window, like).repeat(groups, 1)[None, None]
-        return self._made[key]
+            self._cache[key] = _additive(depths[:, None] + back[None] < window, like).repeat(groups, 1)[None, None]
+        return self._cache[key]
 
 
 @contextmanager
 def active(plan: AttentionPlan) -> Iterator[None]:
-    """Let `cascade` follow `plan` in this thread."""
+    """Make `cascade` use `plan` in this thread."""
     _active.plan = plan
     try:
         yield
@@ -90,7 +90,7 @@ def active(plan: AttentionPlan) -> Iterator[None]:
 
 
 def register() -> None:
-    """Make `NAME` known to transformers; as often as one likes."""
+    """Register `cascade` with transformers as `NAME`; may be called repeatedly."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, cascade)
@@ -99,7 +99,7 @@ def register() -> None:
 def cascade(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, scaling: float | None = None, **options: Any
 ) -> tuple[Any, None]:
-    """Attention in the form of transformers' interface: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
+    """Attend, with the interface of transformers: query [1, heads, Q, head size] -> [1, Q, heads, head size]."""
     plan: AttentionPlan | None = getattr(_active, "plan", None)
     layer = getattr(module, "layer_idx", None)
     if plan is None or layer is None or layer not in plan.prefix:
@@ -112,21 +112,21 @@ def cascade(
     groups = heads // key_heads
     window = plan.windows.get(layer)
     keys, values = plan.prefix[layer]
-    # Heads that share keys are further queries of the same keys: exact, as no causal order is asked for.
+    # Heads that share keys become further queries of these keys: exact, because this part has no causal order.
     folded = query.reshape(1, key_heads, groups * count, size)
     mask = plan.prefix_mask(query, window, seen=keys.shape[2], groups=groups)
     far, far_sum = attend(folded, keys, values, scale=scale, mask=mask)
-    near, near_sum = _within_tails(plan, query, key, value, scale=scale, window=window)
+    near, near_sum = _within_suffixes(plan, query, key, value, scale=scale, window=window)
     far, far_sum = far.reshape(1, heads, count, size), far_sum.reshape(1, heads, count)
     weight = (far_sum - near_sum).sigmoid().unsqueeze(-1)
     merged = near.float().lerp(far.float(), weight).to(query.dtype)
     return merged.transpose(1, 2).contiguous(), None
 
 
-def _within_tails(
+def _within_suffixes(
     plan: AttentionPlan, query: Any, key: Any, value: Any, *, scale: float, window: int | None
 ) -> tuple[Any, Any]:
-    """Each tail's queries against its own keys: [1, heads, Q, head size] and [1, heads, Q]."""
+    """Attend to each suffix's own keys; returns ([1, heads, Q, head size], log-sum-exp [1, heads, Q])."""
     _, heads, _, size = query.shape
     groups = heads // key.shape[1]
     places = plan.on("places", query.device)
@@ -150,10 +150,10 @@ def _within_tails(
 def attend(
     query: Any, key: Any, value: Any, *, scale: float, mask: Any = None, causal: bool = False
 ) -> tuple[Any, Any]:
-    """Attention and the logarithm of its sum of exponentials, by the fastest kernel that gives both.
+    """Compute attention and the log-sum-exp of its scores, with the fastest kernel that returns both.
 
     Args:
-        query, key, value: [batch, heads, length, size], as many heads in each.
+        query, key, value: [batch, heads, length, size], with as many heads in each.
         mask: additive, or None.
         causal: whether query i sees keys 0..i only.
 
@@ -167,7 +167,7 @@ def attend(
         return kernel(query, key, value, scale=scale, mask=mask, causal=causal)
     except torch.cuda.OutOfMemoryError:
         raise
-    except (RuntimeError, NotImplementedError, AttributeError):  # a size or dtype that this kernel does not take
+    except (RuntimeError, NotImplementedError, AttributeError):  # the kernel does not take this size or dtype
         return _plain(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
@@ -176,21 +176,21 @@ def _on_cpu(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal
 
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     out, sums = kernel(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
-    return out, sums if sums.shape == out.shape[:3] else sums.transpose(1, 2)  # its order differs between releases
+    return out, sums if sums.shape == out.shape[:3] else sums.transpose(1, 2)  # the order differs between releases
 
 
 def _on_cuda(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
     import torch
 
     if mask is None and query.dtype in (torch.float16, torch.bfloat16):
-        found = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, False, scale=scale)
-        return found[0], found[1][..., : query.shape[2]]
+        out = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, causal, False, scale=scale)
+        return out[0], out[1][..., : query.shape[2]]
     if mask is not None:
         mask = _aligned(mask.expand(query.shape[0], query.shape[1], -1, -1))
-    found = torch.ops.aten._scaled_dot_product_efficient_attention(
+    out = torch.ops.aten._scaled_dot_product_efficient_attention(
         query, key, value, mask, True, 0.0, causal, scale=scale
     )
-    return found[0], found[1][..., : query.shape[2]]  # padded to 32 queries
+    return out[0], out[1][..., : query.shape[2]]  # padded to a multiple of 32 queries
 
 
 def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal: bool) -> tuple[Any, Any]:
@@ -207,7 +207,7 @@ def _plain(query: Any, key: Any, value: Any, *, scale: float, mask: Any, causal:
 
 
 def _aligned(mask: Any) -> Any:
-    """The mask with rows that begin at multiples of 16 elements, which CUDA's kernel asks for."""
+    """Return the mask with rows that begin at multiples of 16 elements, as the CUDA kernel requires."""
     import torch
 
     length = mask.shape[-1]
@@ -217,7 +217,7 @@ def _aligned(mask: Any) -> Any:
 
 
 def _additive(seen: Any, like: Any) -> Any:
-    """0 where `seen`, else the least number: not minus infinity, as a row may see nothing at all."""
+    """Return 0 where `seen`, else the dtype's minimum: minus infinity would give NaN in a row that sees nothing."""
     import torch
 
     mask = torch.zeros(seen.shape, dtype=like.dtype, device=like.device)

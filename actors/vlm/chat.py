@@ -10,23 +10,23 @@ from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.prompts import Prompt, as_list
 from actors.vlm.token_trees import common
 
-_TAIL = "REMINE7TAIL"  # stands for a tail while a template is rendered; a word that no template touches
-WINDOW = 160  # characters before the tail that are tokenised again with it
-IN_STEP = 2  # tokens of the window that must be the same for a tail to be joined to the prompt before it
+_SUFFIX_MARK = "REMINE7SUFFIX"  # stands for a suffix while a template is rendered; a word that no template touches
+WINDOW = 160  # characters before the suffix that are tokenised again with it
+IN_STEP = 2  # tokens of the window that must be the same for a suffix to be joined to the prompt before it
 
 
-class Tokens(NamedTuple):
+class PromptTokens(NamedTuple):
     """Prompts about one picture as tokens.
 
     Attributes:
         inputs: what the processor makes of the first prompt, the picture included: name -> tensor.
         shared: how many of its tokens all prompts begin with, the picture's among them.
-        tails: token ids of each prompt after those.
+        suffixes: token ids of each prompt after those.
     """
 
     inputs: dict[str, Any]
     shared: int
-    tails: list[list[int]]
+    suffixes: list[list[int]]
 
 
 class Chat(ChatFormat):
@@ -40,31 +40,31 @@ class Chat(ChatFormat):
         super().__init__(processor, bounds=bounds, config=config)
         self.name = name
         self.start, self.lead, self.turn_end = self._assistant()
-        self._whole = False  # whether tails must be tokenised with the whole prompt
+        self._whole = False  # whether suffixes must be tokenised with the whole prompt
         self._proven = False
 
-    def tokens(self, prompts: Sequence[Prompt], picture: Any) -> Tokens:
-        """Tokens of `prompts`, which differ in their tails only, about one picture or several (None: none).
+    def tokens(self, prompts: Sequence[Prompt], picture: Any) -> PromptTokens:
+        """Tokens of `prompts`, which differ in their suffixes only, about one picture or several (None: none).
 
-        The tokens of a whole prompt are those of what is shared followed by those of its tail. Where a
+        The tokens of a whole prompt are those of what is shared followed by those of its suffix. Where a
         tokenizer joins what stands on both sides of the cut, the cut moves.
         """
         picture = picture if self.sees_pictures else None
-        if any(not p.tail or p.tail != p.tail.strip() for p in prompts):
-            # Some templates trim a message, and then what stands before such a tail is not what is shared.
+        if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
+            # Some templates trim a message, and then what stands before such a suffix is not what is shared.
             rendered = [self.rendered(p, picture) for p in prompts]
             inputs = self.encode(rendered[0], picture)
-            return Tokens(inputs, *self._tokenised_whole(rendered, inputs["input_ids"][0].tolist()))
+            return PromptTokens(inputs, *self._tokenised_whole(rendered, inputs["input_ids"][0].tolist()))
         head, end = self._frame(prompts[0], picture)
-        inputs = self.encode(head + prompts[0].tail + end, picture)
+        inputs = self.encode(head + prompts[0].suffix + end, picture)
         ids: list[int] = inputs["input_ids"][0].tolist()
-        found = None if self._whole else self._windowed(head, [p.tail + end for p in prompts], ids)
+        found = None if self._whole else self._windowed(head, [p.suffix + end for p in prompts], ids)
         if found is None or not self._proven:
-            whole = self._tokenised_whole([head + p.tail + end for p in prompts], ids)
+            whole = self._tokenised_whole([head + p.suffix + end for p in prompts], ids)
             if found is not None and _joined(ids, found) != _joined(ids, whole):
                 found, self._whole = None, True
             found, self._proven = found or whole, True
-        return Tokens(inputs, found[0], found[1])
+        return PromptTokens(inputs, found[0], found[1])
 
     def encode(self, text: str, picture: Any) -> dict[str, Any]:
         """The inputs of a rendered prompt about a picture, several or none (`ChatFormat.inputs`)."""
@@ -111,15 +111,15 @@ class Chat(ChatFormat):
         raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
 
     def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
-        """The rendered text before and after the tail."""
-        rendered = self.rendered(Prompt(prompt.before, prompt.after, _TAIL, prompt.start), picture)
-        head, mark, end = rendered.rpartition(_TAIL)
+        """The rendered text before and after the suffix."""
+        rendered = self.rendered(Prompt(prompt.before, prompt.after, _SUFFIX_MARK, prompt.start), picture)
+        head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
             raise ValueError(f"{self.name}: its chat template leaves the user's text out")
         return head, end
 
     def _windowed(self, head: str, rests: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]] | None:
-        """Tails from the last characters of `head` with each rest; None where the tokenizer gives no sure cut."""
+        """Suffixes from the last characters of `head` with each rest; None where the tokenizer gives no sure cut."""
         begin = max(0, len(head) - WINDOW)
         after_line = head.find("\n", begin, len(head) - 40)
         begin = after_line + 1 if after_line >= 0 else begin
@@ -141,7 +141,7 @@ class Chat(ChatFormat):
         return len(ids) - len(found[0]) + skip, [tokens[skip:] for tokens in found]
 
     def _tokenised_whole(self, texts: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]]:
-        """Tails from the tokens of whole prompts, in which a picture is one mark yet."""
+        """Suffixes from the tokens of whole prompts, in which a picture is one mark yet."""
         found: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         shared = min((common(found[0], tokens) for tokens in found[1:]), default=len(found[0]) - 1)
         shared = min(shared, len(found[0]) - 1)
@@ -167,7 +167,7 @@ class Chat(ChatFormat):
 
 
 def _joined(ids: list[int], found: tuple[int, list[list[int]]]) -> list[list[int]]:
-    return [ids[: found[0]] + tail for tail in found[1]]
+    return [ids[: found[0]] + suffix for suffix in found[1]]
 
 
 def _turn(content: list[dict[str, Any]]) -> dict[str, Any]:

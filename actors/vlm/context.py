@@ -44,7 +44,7 @@ def limit(max_context_tokens: int, positions: int | None) -> int:
     return min(max_context_tokens, positions // CONTEXT_SHARE) if positions else max_context_tokens
 
 
-def room(positions: int | None, answer: int) -> int | None:
+def token_budget(positions: int | None, answer: int) -> int | None:
     """Tokens that a prompt may have of so many positions (None: without limit) before an answer of `answer` tokens."""
     return None if positions is None else positions - min(answer, positions // ANSWER_SHARE)
 

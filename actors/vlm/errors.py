@@ -1,4 +1,4 @@
-"""What an error in a model's pass means: too little memory and other faults of one request, or a lost device."""
+"""Errors of a forward pass: those of one request (such as too little memory), and the loss of the device."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,18 @@ from actors.errors import first_line
 
 
 class EngineError(RuntimeError):
-    """The engine is dead (a failed GPU, say): no further request can be answered, so none may be recorded."""
+    """The engine cannot answer any further request, for example because a GPU failed; no result may be recorded."""
 
 
 class ScoringError(NamedTuple):
-    """Why one request has no scores, or no texts."""
+    """Why one request has no scores or texts; it is returned as the request's result, not raised."""
 
     kind: str
     message: str
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the device's memory, or the machine's, did not suffice."""
+    """Return whether the memory of the device or the machine was exhausted."""
     import torch
 
     # torch's allocator for the CPU raises a plain RuntimeError
@@ -25,7 +25,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def is_fatal(error: Exception) -> bool:
-    """Whether the device is lost; running out of its memory is one request's fault and is not."""
+    """Return whether the device is lost. Exhausted memory concerns one request only and is not fatal."""
     import torch
 
     if is_out_of_memory(error):
@@ -34,7 +34,7 @@ def is_fatal(error: Exception) -> bool:
 
 
 def reason(error: Exception) -> ScoringError:
-    """An error that is not fatal, as a row tells it."""
+    """Return the result of a request that failed with an error that is not fatal."""
     if is_out_of_memory(error):
-        return ScoringError("out_of_memory", "too little memory on the device, with groups of half the size too")
+        return ScoringError("out_of_memory", "not enough memory on the device, even with half of the memory budget")
     return ScoringError(type(error).__name__, first_line(error))

@@ -1,21 +1,28 @@
-"""What the engine must know of a model's architecture to score tails behind a prefix that was encoded before."""
+"""What the engines need to know about a model's architecture to run suffixes over an encoded prefix."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 SLIDING = "sliding_attention"
-# What a processor returns a token: it is cut with the tokens; everything else belongs to the picture.
+# The tensors of a processor's output that have an entry per token; all others describe the picture.
 PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
 
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture, by transformers' `config.model_type`."""
+    """One architecture.
+
+    Attributes:
+        name: `config.model_type` in transformers.
+        three_axes: positions have time, height and width; text continues after the picture's largest position.
+        cross_attention: the model sees the picture through cross-attention layers.
+        sees_pictures: False for text models.
+    """
 
     name: str
-    three_axes: bool = False  # positions of time, height and width; text goes on after the picture's largest
-    cross_attention: bool = False  # the picture is seen through layers of its own
+    three_axes: bool = False
+    cross_attention: bool = False
     sees_pictures: bool = True
 
 
@@ -37,23 +44,23 @@ FAMILIES = {
 
 
 def family_of(model: Any) -> Family | None:
-    """The family of `model`; None if the engine does not know it, or not in this configuration."""
+    """Return the family of `model`; None if the engines do not support it, or not in this configuration."""
     family = FAMILIES.get(model.config.model_type)
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())
-    # A window without a list of layers, or a kind of layer that is neither whole nor windowed (linear, chunked).
+    # Not supported: a window without a list of layers, and layers that are neither full nor windowed (linear, chunked).
     if kinds - {"full_attention", "attention", SLIDING} or (not kinds and getattr(config, "use_sliding_window", False)):
         return None
     return family
 
 
 def base_model(model: Any) -> Any:
-    """The model without its output layer; transformers' `base_model` is not that in each release and family."""
+    """Return the model without its output layer; transformers' own `base_model` is not that in all releases."""
     return getattr(model, "model", model)
 
 
 def language_model(model: Any) -> Any:
-    """The module that turns token ids and positions into the last hidden states."""
+    """Return the module that maps token ids and positions to the last hidden states."""
     base = base_model(model)
     for name in ("language_model", "text_model"):
         if hasattr(base, name):
@@ -62,23 +69,23 @@ def language_model(model: Any) -> Any:
 
 
 def windows(config: Any) -> dict[int, int]:
-    """Layer -> how many tokens back it sees, of the layers for which that is limited."""
+    """Return layer -> how many tokens back it sees, for the layers where that is limited."""
     kinds = getattr(config, "layer_types", None) or ()
     return {layer: int(config.sliding_window) for layer, kind in enumerate(kinds) if kind == SLIDING}
 
 
 def cut(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
-    """A processor's `inputs` with their first `length` tokens and the whole picture."""
+    """Return a processor's `inputs` with their first `length` tokens and the whole picture."""
     return {name: tensor[:, :length] if name in PER_TOKEN else tensor for name, tensor in inputs.items()}
 
 
 def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
-    """`inputs` followed by `tokens` of text."""
+    """Return `inputs` followed by `tokens` of text."""
     import torch
 
     if not tokens:
         return dict(inputs)
-    made = dict(inputs)
+    result = dict(inputs)
     for name in PER_TOKEN:
         if name not in inputs:
             continue
@@ -87,22 +94,22 @@ def extended(inputs: Mapping[str, Any], tokens: list[int]) -> dict[str, Any]:
             more = torch.tensor([tokens], dtype=before.dtype, device=before.device)
         elif name == "attention_mask":
             more = before.new_ones(1, len(tokens))
-        elif name == "cross_attention_mask":  # a text token sees the pictures that the last one saw
+        elif name == "cross_attention_mask":  # a text token sees the pictures that the last token saw
             more = before[:, -1:].expand(-1, len(tokens), -1, -1)
         else:
             more = before.new_zeros(1, len(tokens))
-        made[name] = torch.cat([before, more], 1)
-    return made
+        result[name] = torch.cat([before, more], 1)
+    return result
 
 
 def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
-    """Tokens that the language model gets of the pictures in a processor's `inputs`; None where it cannot be told.
+    """Return the tokens that the language model gets for the pictures in a processor's `inputs`; None if unknown.
 
-    Of a model that sees pictures by cross-attention: the states it attends to, tiles of padding not counted. What
-    stands between the pieces of a picture (marks of rows and columns) is text.
+    For a model with cross-attention these are the states that it attends to, without padding tiles. The marks of rows
+    and columns between the pieces of a picture count as text.
 
     Args:
-        config: the whole model's.
+        config: of the whole model.
     """
     if (tiles := inputs.get("aspect_ratio_mask")) is not None:
         vision = config.vision_config
@@ -112,7 +119,7 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
 
 
 def on_device(model: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A processor's inputs where the model is, in its dtype."""
+    """Return a processor's inputs on the model's device, floating-point tensors in its dtype."""
     return {
         name: tensor.to(model.device, dtype=model.dtype if tensor.is_floating_point() else None)
         for name, tensor in inputs.items()

@@ -1,19 +1,20 @@
-"""One pass over tails behind an encoded prefix, in two ways that give the same hidden states.
+"""Forward passes over suffixes of an encoded prefix.
 
-`cascade`: all tails in one sequence, attention as in `actors.vlm.attention`. `batched`: a tail a row over an
-expanded cache, with the attention that every model has.
+Both kinds return the same hidden states. `cascade` puts all suffixes into one sequence and attends as in
+`actors.vlm.attention`. `batched` takes one row per suffix over an expanded cache, with the model's usual attention.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from actors.vlm import attention
 from actors.vlm.families import SLIDING, Family, base_model, language_model, windows
 from actors.vlm.prefix import Prefix, last_layer_at, shell
 from actors.vlm.token_trees import PackedRows, TokenTree, block
 
-PLAIN = "sdpa"
+PassKind = Literal["cascade", "batched"]
+PLAIN = "sdpa"  # transformers' name of the attention that all families support
 
 
 def hidden_states(
@@ -22,34 +23,33 @@ def hidden_states(
     prefix: Prefix,
     rows: Sequence[TokenTree],
     *,
-    engine: str,
+    kind: PassKind,
     read: Sequence[int] | None = None,
 ) -> Any:
-    """Last hidden states of the tokens of `rows` behind `prefix`.
+    """Return the last hidden states of the tokens of `rows` after `prefix`.
 
     Args:
-        engine: `cascade` or `batched`.
-        read: which of them, by their number in the flattened result; all if None. The others mean nothing.
+        read: indices, in the flattened result, of the tokens that are needed; None: all. The others are undefined.
 
     Returns:
-        [rows, width, hidden]; what lies past a row's end means nothing.
+        [rows, width, hidden] in the model's dtype; undefined past the end of a row.
     """
     import torch
 
-    made = block(rows)
+    packed = block(rows)
     nodes = None if read is None else torch.tensor(sorted(set(read)))
     with torch.inference_mode():
-        return (_cascade if engine == "cascade" else _batched)(model, family, prefix, made, nodes)
+        return (_cascade if kind == "cascade" else _batched)(model, family, prefix, packed, nodes)
 
 
-def _cascade(model: Any, family: Family, prefix: Prefix, tails: PackedRows, nodes: Any) -> Any:
+def _cascade(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
     import torch
 
     config = model.config.get_text_config()
-    count, width = tails.ids.shape
-    padded = not bool(tails.real.all())
-    places = tails.real.flatten().nonzero().flatten() if padded else None
-    ids, depths = tails.ids.flatten(), tails.depths.flatten()
+    count, width = suffixes.ids.shape
+    is_padded = not bool(suffixes.real.all())
+    places = suffixes.real.flatten().nonzero().flatten() if is_padded else None
+    ids, depths = suffixes.ids.flatten(), suffixes.depths.flatten()
     if places is not None:
         ids, depths = ids[places], depths[places]
         nodes = None if nodes is None else torch.searchsorted(places, nodes)
@@ -59,51 +59,51 @@ def _cascade(model: Any, family: Family, prefix: Prefix, tails: PackedRows, node
         rows=count,
         width=width,
         places=places,
-        depths=tails.depths,
-        ancestors=tails.ancestors,
+        depths=suffixes.depths,
+        ancestors=suffixes.ancestors,
     )
     attention.register()
     with _implementation(model, attention.NAME), attention.active(plan), last_layer_at(model, nodes):
-        found = _pass(model, family, prefix, ids[None], depths[None], mask=None, joined=False)[0]
+        states = _pass(model, family, prefix, ids[None], depths[None], mask=None, is_joined=False)[0]
     if places is None:
-        return found.reshape(count, width, -1)
-    filled = found.new_zeros(count * width, found.shape[-1])
-    filled[places.to(found.device)] = found
-    return filled.reshape(count, width, -1)
+        return states.reshape(count, width, -1)
+    padded = states.new_zeros(count * width, states.shape[-1])
+    padded[places.to(states.device)] = states
+    return padded.reshape(count, width, -1)
 
 
-def _batched(model: Any, family: Family, prefix: Prefix, tails: PackedRows, nodes: Any) -> Any:
+def _batched(model: Any, family: Family, prefix: Prefix, suffixes: PackedRows, nodes: Any) -> Any:
     import torch
 
     config = model.config.get_text_config()
-    count, width = tails.ids.shape
-    own = tails.ancestors
-    if own is None:
-        own = torch.ones(width, width, dtype=torch.bool).tril().expand(count, -1, -1)
+    count, width = suffixes.ids.shape
+    ancestors = suffixes.ancestors
+    if ancestors is None:
+        ancestors = torch.ones(width, width, dtype=torch.bool).tril().expand(count, -1, -1)
     device = _device(model)
-    depths = tails.depths
+    depths = suffixes.depths
 
-    def mask(seen: int, window: int | None) -> Any:  # [rows, 1, width, seen + width]
-        before = torch.ones(count, width, seen, dtype=torch.bool)
-        among = own
+    def visible(seen: int, window: int | None) -> Any:  # [rows, 1, width, seen + width]
+        prefix_part = torch.ones(count, width, seen, dtype=torch.bool)
+        row_part = ancestors
         if window is not None:
             back = torch.arange(seen, 0, -1)
-            before = depths[:, :, None] + back[None, None] < window
-            among = own & (depths[:, :, None] - depths[:, None] < window)
-        return torch.cat([before, among], 2)[:, None].to(device)
+            prefix_part = depths[:, :, None] + back[None, None] < window
+            row_part = ancestors & (depths[:, :, None] - depths[:, None] < window)
+        return torch.cat([prefix_part, row_part], 2)[:, None].to(device)
 
     limited = windows(config)
     seen = {layer: keys.shape[2] for layer, (keys, _) in prefix.layers.items()}
     full = next((n for layer, n in seen.items() if layer not in limited), prefix.length)
-    given: Any = mask(full, None)
+    mask: Any = visible(full, None)
     if limited:
         layer, window = next(iter(limited.items()))
-        given = {"full_attention": given, SLIDING: mask(seen[layer], window)}
+        mask = {"full_attention": mask, SLIDING: visible(seen[layer], window)}
     with _implementation(model, PLAIN), last_layer_at(model, nodes):
-        return _pass(model, family, prefix, tails.ids, depths, mask=given, joined=True)
+        return _pass(model, family, prefix, suffixes.ids, depths, mask=mask, is_joined=True)
 
 
-def _pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, joined: bool) -> Any:
+def _pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, mask: Any, is_joined: bool) -> Any:
     rows, length = ids.shape
     device = _device(model)
     positions = (depths + prefix.position).to(device)
@@ -117,14 +117,14 @@ def _pass(model: Any, family: Family, prefix: Prefix, ids: Any, depths: Any, *, 
         input_ids=ids.to(device),
         attention_mask=mask,
         position_ids=positions,
-        past_key_values=shell(prefix, rows=rows, config=config, joined=joined),
+        past_key_values=shell(prefix, rows=rows, config=config, is_joined=is_joined),
         use_cache=True,
         **extra,
     ).last_hidden_state
 
 
 def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]:
-    """Mllama's masks of tokens that see the tiles which the prefix's last token saw; without them they see padding."""
+    """Return mllama's masks: each token sees the tiles that the prefix's last token sees, not the padding tiles."""
     import torch
 
     tiles = row.expand(rows, length, -1, -1).repeat_interleave(base_model(model).vision_model.num_patches, 3)
@@ -137,7 +137,7 @@ def _cross_masks(model: Any, row: Any, rows: int, length: int) -> dict[str, Any]
 
 @contextmanager
 def _implementation(model: Any, name: str) -> Iterator[None]:
-    """Let the text model attend by `name` for the length of a pass."""
+    """Use the attention `name` in the text model."""
     config = language_model(model).config
     before = config._attn_implementation
     config._attn_implementation = name
@@ -148,5 +148,5 @@ def _implementation(model: Any, name: str) -> Iterator[None]:
 
 
 def _device(model: Any) -> Any:
-    """Where token ids go: the device of the input embedding, as a model may be spread over several."""
+    """Return the device of the input embedding, where token ids go: a model may be spread over several devices."""
     return model.get_input_embeddings().weight.device

@@ -17,7 +17,7 @@ TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are one
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
-class ModelFacts(NamedTuple):
+class RaterFacts(NamedTuple):
     """What table `raters` says about a model."""
 
     rater: str  # model@revision
@@ -229,13 +229,13 @@ def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "content": "".join(piece.get("text", "") for piece in content if piece["type"] == "text")}
 
 
-def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine: str | None = None) -> ModelFacts:
+def model_facts(loaded: Any, *, model: str, revision: str | None = None, engine: str | None = None) -> RaterFacts:
     """The facts of a model that `load_vlm` loaded under the name `model`; `engine` is how it is scored."""
     import torch
     import transformers
 
     commit = getattr(loaded.config, "_commit_hash", None)
-    return ModelFacts(
+    return RaterFacts(
         rater=rater_name(model, revision=revision),
         family=str(loaded.config.model_type),
         revision=str(commit or revision or ""),

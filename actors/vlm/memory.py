@@ -4,14 +4,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-SHARE = 0.5  # of what is free once the weights are loaded; the rest is the picture's, the allocator's, the neighbours'
-# Longer passes are no faster: matrices are large enough for full speed, and memory stays flat in the labels.
+SHARE = 0.5  # of the memory that is free with the weights loaded; the rest is for pictures and other processes
+# Longer passes are no faster: matrices are large enough for full speed, and memory stays constant in the labels.
 MOST_TOKENS = {"cpu": 4096, "cuda": 16384}
 LEAST_TOKENS = 64
 
 
 def free_bytes(device: Any) -> int:
-    """Memory of `device` that is free now, for a CPU the machine's (and not more than its container's)."""
+    """Return the free memory of `device`; for a CPU, that of the machine or its container."""
     import torch
 
     if device.type == "cuda":
@@ -21,48 +21,60 @@ def free_bytes(device: Any) -> int:
 
 
 def free_cpu_bytes() -> int:
-    """Memory of the machine that is free now, and not more than what is left to its container."""
+    """Return the free memory of the machine, or of its container if that is less."""
     return min(_machine_bytes(), _container_bytes())
 
 
 def gpu_bytes() -> list[int]:
-    """The whole memory of each GPU of this machine."""
+    """Return the total memory of each GPU of this machine."""
     import torch
 
-    return [torch.cuda.get_device_properties(place).total_memory for place in range(torch.cuda.device_count())]
+    return [torch.cuda.get_device_properties(number).total_memory for number in range(torch.cuda.device_count())]
 
 
 def key_bytes(config: Any, itemsize: int) -> int:
-    """Bytes of keys and values of one token over all layers."""
+    """Return the bytes of one token's keys and values over all layers.
+
+    Args:
+        config: of the text model.
+        itemsize: bytes of one number.
+    """
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return int(2 * config.num_hidden_layers * heads * size * itemsize)
 
 
 def pass_bytes(config: Any, itemsize: int) -> int:
-    """Bytes that one token takes while it passes through a layer: hidden states, projections, attention."""
+    """Return the bytes that one token takes in a layer: hidden states, projections, attention (see `key_bytes`)."""
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     width = 6 * config.hidden_size + 3 * config.intermediate_size + 4 * config.num_attention_heads * size
     # both parts of cascade attention are merged in float32
     return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
 
 
-def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, engine: str) -> int:
-    """Tokens of tails, `width` a row behind `prefix` tokens, that fit into `budget` bytes."""
+def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: str) -> int:
+    """Return how many tokens of suffixes fit into one pass.
+
+    Args:
+        budget: bytes.
+        prefix: tokens of the prefix.
+        width: tokens of the widest row.
+        kind: `cascade` or `batched` (`actors.vlm.forward`).
+    """
     config = model.config.get_text_config()
     itemsize = model.dtype.itemsize
-    each = float(pass_bytes(config, itemsize))
-    if engine == "batched":
-        # A layer's keys of the prefix are laid out for each row, once joined and once for each head.
+    per_token = float(pass_bytes(config, itemsize))
+    if kind == "batched":
+        # A layer's keys of the prefix are copied for each row, once joined and once for each head.
         layer = key_bytes(config, itemsize) / config.num_hidden_layers
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        each += prefix * layer * (1 + config.num_attention_heads / heads) / max(1, width)
+        per_token += prefix * layer * (1 + config.num_attention_heads / heads) / max(1, width)
     most = MOST_TOKENS.get(model.device.type, MOST_TOKENS["cpu"])
-    return max(LEAST_TOKENS, min(most, int(budget / each)))
+    return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 
 
 def prefix_tokens(model: Any, *, budget: int) -> int:
-    """The longest prefix whose pass, and whose keys and values, fit into `budget` bytes."""
+    """Return the longest prefix, in tokens, whose pass and whose keys and values fit into `budget` bytes."""
     config = model.config.get_text_config()
     itemsize = model.dtype.itemsize
     return int(budget / (key_bytes(config, itemsize) + pass_bytes(config, itemsize)))
@@ -79,7 +91,7 @@ def _machine_bytes() -> int:
 
 
 def _container_bytes() -> int:
-    """What the container (cgroup version 2) may still take; as good as endless without one."""
+    """Return what the container (cgroup version 2) may still allocate; without one, more than any machine has."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))

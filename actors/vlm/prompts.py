@@ -1,7 +1,7 @@
-"""Prompts of a rubric: what the prompts of one picture share, and the tail in which each differs.
+"""Prompts of a rubric: what the prompts of one picture share, and the suffix in which each differs.
 
-Shared text ends in an empty line (or at the picture) and a tail begins with a letter or sign, so that the tokens
-of shared + tail are the tokens of the one followed by the tokens of the other.
+Shared text ends in an empty line (or at the picture) and a suffix begins with a letter or sign, so that the tokens
+of shared + suffix are the tokens of the one followed by the tokens of the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class Prompt:
 
     before: str
     after: str
-    tail: str
+    suffix: str
     start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
@@ -33,11 +33,11 @@ class Prompt:
             picture: one, or several in a sequence; without any (None) the turn is one text.
         """
         if picture is None:
-            return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.tail}]}]
+            return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.suffix}]}]
         content: list[dict[str, Any]] = [{"type": "image", "image": each} for each in as_list(picture)]
         if self.before:
             content.insert(0, {"type": "text", "text": self.before})
-        content.append({"type": "text", "text": self.after + self.tail})
+        content.append({"type": "text", "text": self.after + self.suffix})
         return [{"role": "user", "content": content}]
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from actors.status import Status
 from actors.vlm.errors import ScoringError
+from actors.vlm.requests import Scores
 from actors.vlm.rubric import Question
-from actors.vlm.scoring import Scores
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`

@@ -1,4 +1,4 @@
-"""Likelihoods of answers behind many tails of one prompt: the shared part passes once, the tails in packed groups."""
+"""Likelihoods of answers after many suffixes of one prefix: the prefix passes once, the suffixes in packed groups."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,16 +7,22 @@ from actors.vlm import answers as likelihoods
 from actors.vlm import families, forward, memory, token_trees
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.families import Family
+from actors.vlm.forward import PassKind
 from actors.vlm.prefix import encode
 
-# How far log-likelihoods may lie from those of a whole pass before an engine is given up. float32 rounding stays
-# below 1e-4; bfloat16 moves them by 0.03 to 0.16 (measured), a wrong mask or position by more than both.
+# Largest difference from the log-likelihoods of whole forward passes. Rounding in float32 stays below 1e-4, in bfloat16
+# it is 0.03 to 0.16 (measured); a wrong mask or position makes a larger difference than either.
 TOLERANCE = {"float32": 1e-3}
 ROUNDED_TOLERANCE = 0.5
 
 
-class Found(NamedTuple):
-    """Natural logarithms of each tail's answers, and the tokens that passed for all of them together."""
+class SuffixLikelihoods(NamedTuple):
+    """Result of `log_likelihoods`.
+
+    Attributes:
+        logprobs: for each suffix, the natural logarithm of each of its answers' probabilities.
+        tokens: tokens that passed through the model for all suffixes together.
+    """
 
     logprobs: list[list[float]]
     tokens: int
@@ -26,50 +32,52 @@ def log_likelihoods(
     model: Any,
     family: Family,
     inputs: Mapping[str, Any],
-    tails: Sequence[list[int]],
+    suffixes: Sequence[list[int]],
     answers: Sequence[AnswerCodes],
     *,
     shared: int,
-    engine: str,
+    kind: PassKind,
     budget: int,
-) -> Found:
-    """The likelihood of each tail's allowed answers, over the full vocabulary.
+) -> SuffixLikelihoods:
+    """Compute the likelihood of each suffix's allowed answers, over the full vocabulary.
 
     Args:
-        inputs: what a processor made of one prompt, on the model's device; of its tokens the first `shared` are taken.
-        tails: tokens behind those, at least one each.
-        answers: of each tail.
-        engine: `cascade` or `batched`.
-        budget: bytes for what passes at once.
+        inputs: what the processor returned for one prompt, on the model's device; its first `shared` tokens are used.
+        suffixes: token ids after those, at least one each.
+        answers: of each suffix.
+        kind: of the forward passes over suffixes (`actors.vlm.forward`).
+        budget: bytes that one forward pass may take.
     """
-    more = token_trees.shared_length(tails)
-    # What the processor returned ends in a tail of its own, which need not be among these.
-    prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(tails[0][:more])))
-    rows, places = token_trees.rows_of([t[more:] for t in tails], [a.inner for a in answers])
+    more = token_trees.shared_length(suffixes)
+    # What the processor returned ends in a suffix of its own, which need not be among these.
+    prefix = encode(model, family, families.extended(families.cut(inputs, shared), list(suffixes[0][:more])))
+    rows, nodes = token_trees.rows_of([suffix[more:] for suffix in suffixes], [codes.inner for codes in answers])
     by_row: dict[int, list[int]] = {}
-    for number, place in enumerate(places):
-        by_row.setdefault(place.row, []).append(number)
+    for number, suffix_nodes in enumerate(nodes):
+        by_row.setdefault(suffix_nodes.row, []).append(number)
     widest = max(len(row.tokens) for row in rows)
-    limit = memory.tokens_per_pass(model, budget=budget, prefix=prefix.length, width=widest, engine=engine)
-    found: dict[int, list[float]] = {}
-    for numbers in token_trees.groups(rows, limit):
-        some = [rows[n] for n in numbers]
-        width = max(len(row.tokens) for row in some)
-        members = [(at, m) for at, n in enumerate(numbers) for m in by_row[n]]
-        asked = [
+    limit = memory.tokens_per_pass(model, budget=budget, prefix=prefix.length, width=widest, kind=kind)
+    logprobs: dict[int, list[float]] = {}
+    for row_numbers in token_trees.groups(rows, limit):
+        group = [rows[n] for n in row_numbers]
+        width = max(len(row.tokens) for row in group)
+        members = [(at, number) for at, n in enumerate(row_numbers) for number in by_row[n]]
+        answer_nodes = [
             likelihoods.AnswerNodes(
-                answers[m], at * width + places[m].last, tuple(at * width + node for node in places[m].inner)
+                answers[number],
+                at * width + nodes[number].last,
+                tuple(at * width + node for node in nodes[number].inner),
             )
-            for at, m in members
+            for at, number in members
         ]
-        read = [node for one in asked for node in (one.last, *one.inner)]
-        hidden = forward.hidden_states(model, family, prefix, some, engine=engine, read=read)
-        values = likelihoods.log_likelihoods(model, hidden.flatten(0, 1), asked)
-        found |= {m: logprobs for (_, m), logprobs in zip(members, values, strict=True)}
+        read = [node for one in answer_nodes for node in (one.last, *one.inner)]
+        hidden = forward.hidden_states(model, family, prefix, group, kind=kind, read=read)
+        values = likelihoods.log_likelihoods(model, hidden.flatten(0, 1), answer_nodes)
+        logprobs |= {number: value for (_, number), value in zip(members, values, strict=True)}
     tokens = shared + more + sum(len(row.tokens) for row in rows)
-    return Found([found[m] for m in range(len(tails))], tokens)
+    return SuffixLikelihoods([logprobs[number] for number in range(len(suffixes))], tokens)
 
 
 def tolerance(model: Any) -> float:
-    """How far two engines' log-likelihoods may lie apart in this model's dtype."""
+    """Return the largest difference allowed between two engines' log-likelihoods in this model's dtype."""
     return TOLERANCE.get(str(model.dtype).removeprefix("torch."), ROUNDED_TOLERANCE)

@@ -1,7 +1,7 @@
-"""Tails as trees: what tails share beyond the prefix is one branch, and answers of several tokens hang below them.
+"""Suffixes as trees of tokens: what suffixes share beyond the prefix is one branch, and answers hang below them.
 
-A row is a tree of tokens in an order in which parents come first. A tail alone is a chain. Tails that share a long
-beginning (the label, before several questions) are one row, so that the beginning is computed once.
+A row is a tree of tokens in which parents come before their children. A single suffix is a chain. Suffixes that share a
+long beginning (a label followed by several questions) form one row, so that the beginning is computed once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 ROOT = -1  # the prefix's end
-# Tails that share fewer tokens stay apart: a row of several tails attends with a mask instead of in causal order.
-SHARED = 8
-WIDEST = 512  # tokens of a row that tails are added to; attention inside a row grows with its square
+# Suffixes that share fewer tokens get rows of their own: a row of several suffixes needs an attention mask.
+MIN_SHARED = 8
+WIDEST = 512  # tokens of a row that suffixes are added to; attention inside a row is quadratic in its width
 
 
 @dataclass
 class TokenTree:
-    """A tree of tokens behind the prefix: token and parent of each node, and its depth (0 follows the prefix)."""
+    """A tree of tokens after the prefix: token and parent of each node, and its depth (0 follows the prefix)."""
 
     tokens: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
@@ -24,7 +24,7 @@ class TokenTree:
     _children: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, tokens: Sequence[int], *, below: int = ROOT) -> int:
-        """Insert a path below a node; what is there already is shared. Returns the path's last node."""
+        """Insert a path below a node, reusing existing nodes; returns the path's last node."""
         node = below
         for token in tokens:
             child = self._children.get((node, token))
@@ -39,11 +39,12 @@ class TokenTree:
 
     @property
     def is_chain(self) -> bool:
+        """Whether each node follows the one before it."""
         return self.parents == list(range(-1, len(self.parents) - 1))
 
 
-class Place(NamedTuple):
-    """Where a request's hidden states are: its row, the tail's last node, the nodes of its answers' inner tokens."""
+class SuffixNodes(NamedTuple):
+    """The nodes of one suffix: its row, its last node, and the nodes of its answers' inner tokens."""
 
     row: int
     last: int
@@ -51,45 +52,48 @@ class Place(NamedTuple):
 
 
 def rows_of(
-    tails: Sequence[list[int]], inner: Sequence[Sequence[tuple[int, ...]]]
-) -> tuple[list[TokenTree], list[Place]]:
-    """Arrange `tails` in rows.
+    suffixes: Sequence[list[int]], inner: Sequence[Sequence[tuple[int, ...]]]
+) -> tuple[list[TokenTree], list[SuffixNodes]]:
+    """Arrange suffixes in rows.
 
     Args:
-        tails: token ids of each request behind the prefix, at least one.
-        inner: for each request the paths, below its tail, after which a next token is asked for.
+        suffixes: token ids of each suffix, at least one.
+        inner: for each suffix, the beginnings of its answers after which another token follows (`AnswerCodes.inner`).
+
+    Returns:
+        (the rows, the nodes of each suffix in the order of `suffixes`).
     """
     rows: list[TokenTree] = []
-    places: dict[int, Place] = {}
-    before: Sequence[int] = ()
-    for number in sorted(range(len(tails)), key=lambda i: tails[i]):
-        tail = tails[number]
-        if not rows or common(before, tail) < min(SHARED, len(tail)) or len(rows[-1].tokens) >= WIDEST:
+    nodes: dict[int, SuffixNodes] = {}
+    previous: Sequence[int] = ()
+    for number in sorted(range(len(suffixes)), key=lambda i: suffixes[i]):
+        suffix = suffixes[number]
+        if not rows or common(previous, suffix) < min(MIN_SHARED, len(suffix)) or len(rows[-1].tokens) >= WIDEST:
             rows.append(TokenTree())
         row = rows[-1]
-        last = row.add(tail)
-        places[number] = Place(len(rows) - 1, last, tuple(row.add(path, below=last) for path in inner[number]))
-        before = tail
-    return rows, [places[number] for number in range(len(tails))]
+        last = row.add(suffix)
+        nodes[number] = SuffixNodes(len(rows) - 1, last, tuple(row.add(path, below=last) for path in inner[number]))
+        previous = suffix
+    return rows, [nodes[number] for number in range(len(suffixes))]
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two sequences share at their beginning."""
-    for place, (a, b) in enumerate(zip(one, other, strict=False)):
+def common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many tokens two sequences share at their beginning."""
+    for place, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
             return place
-    return min(len(one), len(other))
+    return min(len(first), len(second))
 
 
 def shared_length(sequences: Sequence[list[int]]) -> int:
-    """Tokens that all `sequences` share, at least one less than the shortest has."""
+    """Return how many tokens all `sequences` share at their beginning, leaving each at least one token."""
     # Of sorted sequences the first and the last differ earliest.
     first, last = min(sequences), max(sequences)
     return min(common(first, last), min(map(len, sequences)) - 1)
 
 
 def groups(rows: Sequence[TokenTree], limit: int) -> Iterator[list[int]]:
-    """Numbers of rows that pass together: similar lengths, at most `limit` tokens with padding, at least one row."""
+    """Yield indices of rows that pass together: of similar length, at most `limit` tokens with padding or one row."""
     group: list[int] = []
     for number in sorted(range(len(rows)), key=lambda i: (len(rows[i].tokens), i)):
         if group and (len(group) + 1) * len(rows[number].tokens) > limit:
@@ -101,16 +105,23 @@ def groups(rows: Sequence[TokenTree], limit: int) -> Iterator[list[int]]:
 
 
 class PackedRows(NamedTuple):
-    """Rows as tensors; padding is to the right."""
+    """Rows as tensors, padded on the right.
 
-    ids: Any  # [rows, width]
-    depths: Any  # [rows, width]
-    real: Any  # [rows, width] bool: not padding
-    ancestors: Any  # [rows, width, width] bool, what a token sees of its row; None if all rows are chains
+    Attributes:
+        ids: [rows, width] token ids, int64.
+        depths: [rows, width] int64; 0 for padding.
+        real: [rows, width] bool, False for padding.
+        ancestors: [rows, width, width] bool, whether a token sees another of its row; None if all rows are chains.
+    """
+
+    ids: Any
+    depths: Any
+    real: Any
+    ancestors: Any
 
 
 def block(rows: Sequence[TokenTree]) -> PackedRows:
-    """Lay `rows` side by side. Padding sees itself only, so that it is a number that nobody reads."""
+    """Pack rows into tensors. Padding attends only to itself; its outputs are ignored."""
     import torch
 
     width = max(len(row.tokens) for row in rows)

@@ -53,7 +53,7 @@ def read_raters(
     for source in sources:
         columns = source.footers[0].schema.names
         if wrong := [name for name in groups if name not in columns]:
-            raise InputError(f"figures.groups: no column {wrong[0]} in raters; there are {', '.join(columns)}")
+            raise InputError(f"metrics.groups: no column {wrong[0]} in raters; there are {', '.join(columns)}")
         for batch in source.batches():
             rows.update((row["rater"], row) for row in batch.to_pylist() if row["rater"] in methods)
     kinds, kept_kinds = {}, {row["rater"]: row["kind"] for row in kept}

@@ -1,4 +1,4 @@
-"""From tables to figures: one question at a time through `jobs.metrics.suite`, then spans and scene graphs."""
+"""From tables to metrics: one question at a time through `jobs.metrics.suite`, then spans and scene graphs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
 TARGET = "target"  # what an item was judged against (CAIRE: a country), which is part of the rating
-BY = tuple(name for name in EXTRA if name != "target")
+GROUP_BY = tuple(name for name in EXTRA if name != "target")
 
 
 def check(settings: suite.MetricSettings) -> None:
@@ -29,22 +29,22 @@ def check(settings: suite.MetricSettings) -> None:
     Raises:
         InputError: in one sentence.
     """
-    if wrong := [name for name in settings.by if name not in BY]:
-        raise InputError(f"figures.by: no {wrong[0]}; there are {', '.join(BY)}")
+    if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
+        raise InputError(f"metrics.group_by: no {wrong[0]}; there are {', '.join(GROUP_BY)}")
     for name, matrix in settings.weights.items():
         if any(len(line) != len(matrix) for line in matrix):
-            raise InputError(f"figures.weights.{name}: not square")
+            raise InputError(f"metrics.weights.{name}: not square")
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
-            raise InputError(f"figures.weights.{name}: weights are of disagreement, 0 on the diagonal")
+            raise InputError(f"metrics.weights.{name}: weights are of disagreement, 0 on the diagonal")
     if wrong := [name for name in settings.ensembles if name in (suite.PEOPLE, suite.MODELS)]:
-        raise InputError(f"figures.ensembles.{wrong[0]}: that group is there already; choose another name")
+        raise InputError(f"metrics.ensembles.{wrong[0]}: that group is there already; choose another name")
     for wanted in settings.contrast:
         attribute, colon, values = wanted.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
-            raise InputError(f"figures.contrast: {wanted!r} is not attribute:first-second")
+            raise InputError(f"metrics.contrast: {wanted!r} is not attribute:first-second")
     limits = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
     if wrong := [name for name, fine in limits.items() if not fine]:
-        raise InputError(f"figures.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
+        raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
 
 
 def attributes(settings: suite.MetricSettings) -> set[str]:
@@ -66,7 +66,7 @@ def check_attributes(settings: suite.MetricSettings, there: Collection[str]) -> 
     wanted = sorted({part for name in told_apart(settings) for part in name.split("+")} - {TARGET})
     if wrong := [name for name in wanted if name not in there]:
         known = ", ".join(sorted(there)) or "none"
-        raise InputError(f"figures: no item has an attribute {wrong[0]!r}; there are {known}, and {TARGET}")
+        raise InputError(f"metrics: no item has an attribute {wrong[0]!r}; there are {known}, and {TARGET}")
 
 
 def question_metrics(
@@ -79,7 +79,7 @@ def question_metrics(
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
 ) -> Iterator[Metric]:
-    """The figures of every question, with its rubric, name and `by` columns as dims.
+    """The metrics of every question, with its rubric, name and `by` columns as dims.
 
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
@@ -96,7 +96,7 @@ def question_metrics(
         kept = [name for name in read.answers.raters if raters.kinds[name] != "gold"]
         answers = read.answers.of_raters(kept)
         known = _known(read, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question))
-        dims = dict(zip(("rubric", "question", *settings.by), key, strict=True))
+        dims = dict(zip(("rubric", "question", *settings.group_by), key, strict=True))
         inverted = question in settings.inverted
         made = suite.question_metrics(
             answers,
@@ -107,8 +107,8 @@ def question_metrics(
             double=read.double,
             repeated=read.statuses.total() - int(read.answers.asked.sum()),
         )
-        for figure in made:
-            yield figure.at(**dims)
+        for metric in made:
+            yield metric.at(**dims)
 
 
 def _known(
@@ -215,7 +215,7 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
 def span_metrics(
     sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
 ) -> Iterator[Metric]:
-    """Figures of the tables `spans`, by kind: against gold raters if there are any, and between the others."""
+    """Metrics of the tables `spans`, by kind: against gold raters if there are any, and between the others."""
     marks = _marks(sources)
     wanted = {text for kind in marks.values() for seen in kind.values() for text in seen}
     known = _texts(texts, wanted) if texts else None
@@ -227,10 +227,10 @@ def span_metrics(
         others = {rater: own for rater, own in sorted(by_rater.items()) if raters.get(rater) != "gold"}
         if certain:
             for rater, seen in others.items():
-                for figure in spans.against_gold(seen, certain, texts=known, overlap=overlap):
-                    yield figure.at(rater=rater, kind=kind)
-        for figure in spans.span_agreement(others, texts=known, overlap=overlap):
-            yield figure.at(kind=kind)
+                for metric in spans.against_gold(seen, certain, texts=known, overlap=overlap):
+                    yield metric.at(rater=rater, kind=kind)
+        for metric in spans.span_agreement(others, texts=known, overlap=overlap):
+            yield metric.at(kind=kind)
 
 
 def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list[spans.Span]]]]:
@@ -274,7 +274,7 @@ def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
 def dsg_metrics(
     ratings: Sequence[TableSource], questions: TableSource, *, rubric: str, likert: str | None, barred: Barred
 ) -> Iterator[Metric]:
-    """Scene-graph figures of each model: answers are ratings of `rubric` whose question is a question_id.
+    """Scene-graph metrics of each model: answers are ratings of `rubric` whose question is a question_id.
 
     A picture's set of questions is the ratings' target, or the picture's own id where that is empty.
 
@@ -309,5 +309,5 @@ def dsg_metrics(
             item: [replace(q, answer=own.get(q.question)) for q in sets.get(of_set, ())]
             for (item, of_set), own in given.items()
         }
-        for figure in dsg.dsg_metrics(pictures, means):
-            yield figure.at(rater=rater, rubric=rubric)
+        for metric in dsg.dsg_metrics(pictures, means):
+            yield metric.at(rater=rater, rubric=rubric)

@@ -1,7 +1,7 @@
 """Ratings of any number as compact codes: one file a question in a temporary folder, read back a question at a time.
 
 Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes a rating and 12 an
-item, at the peak about 50 a rating with all figures; it is put in order a part of its items at a time. Items are told
+item, at the peak about 50 a rating with all metrics; it is put in order a part of its items at a time. Items are told
 apart by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
 """
 

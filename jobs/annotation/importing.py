@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from jobs.annotation import rows
 from jobs.annotation.answers import Questionnaire
-from jobs.annotation.model import ROWS_AT_A_TIME, Rejects
+from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.repeats import Repeats
 from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
-from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitWriter
+from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Rejects, UnitWriter
 from jobs.tables import TABLES
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.numbers import json_integer
-from jobs.annotation.model import RAW_KEPT, Rejects
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.writer import Reject
+from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 CHUNK = 1 << 20
 MAX_ELEMENT = 256 << 20  # characters of one element of an array; a task with its annotations has thousands

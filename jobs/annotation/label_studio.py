@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from jobs.annotation import json_files, model, tools
 from jobs.annotation.answers import ISSUE
-from jobs.annotation.model import Rejects
 from jobs.annotation.tools import COMMENT, REPORT, WELFARE, Done, ToolReading
 from jobs.errors import InputError
-from jobs.store.writer import Reject
+from jobs.store.writer import Reject, Rejects
 
 VALUES = ("choices", "rating", "number", "text", "labels")  # where a result's value lies, by the control's type
 CHECKED_AFTER = 1000  # annotations without any control that is asked for: it is another project's export

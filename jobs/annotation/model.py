@@ -1,18 +1,13 @@
 """What a reader gives: answers, marked stretches of text, and people, as they were given."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from jobs.store.writer import Reject
-
-Rejects = Callable[[Reject], None]
-
 ROWS_AT_A_TIME = 20_000  # rows held as Python objects: a few tens of MB
-RAW_KEPT = 200  # characters of a rejected row that are kept
 TRUE, FALSE = frozenset("1 true t yes y x ja oui si".split()), frozenset(["", *"0 false f no n nein non".split()])
 
 _STR, _F64 = pa.string(), pa.float64()

@@ -10,12 +10,11 @@ from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
-from jobs.store.writer import Reject
 
 NAME, LIMIT = "rater", "limit"
 
 
-def read_raters(uri: str, *, group: str | None, limit: int | None) -> list[Rater]:
+def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str | None = None) -> list[Rater]:
     """The raters in the order of their names; `group` names the column of groups, `limit` holds where none is given.
 
     Raises:
@@ -25,7 +24,7 @@ def read_raters(uri: str, *, group: str | None, limit: int | None) -> list[Rater
     if len(found) == 1 and found[0].lower().endswith(".parquet") and not uri.rstrip("/").endswith("_run"):
         rows = _parquet(found[0])
     elif len(found) == 1:
-        rows = _csv(found[0])
+        rows = _csv(found[0], encoding, group)
     else:
         rows = pa.concat_tables(list(open_table(uri, "raters").batches())).to_pylist()
     header = list(rows[0]) if rows else []
@@ -56,15 +55,10 @@ def _limit(uri: str, name: str, said: object, otherwise: int | None) -> int | No
     return number
 
 
-def _csv(uri: str) -> list[dict[str, object]]:
-    dialect = delimited.look_at(uri)
-    if repeated := [name for name in dict.fromkeys(dialect.header) if dialect.header.count(name) > 1]:
-        raise InputError(f"raters={uri}: more than one column {', '.join(repeated)}; rename them")
-
-    def refuse(reject: Reject) -> None:
-        raise InputError(f"{uri}: line {reject.position} has {reject.message}")
-
-    return [dict(zip(dialect.header, row, strict=True)) for _, row in delimited.rows(uri, dialect, reject=refuse)]
+def _csv(uri: str, encoding: str | None, group: str | None) -> list[dict[str, object]]:
+    dialect = delimited.read_dialect(uri, encoding=encoding, encoding_key="raters_encoding")
+    columns = [NAME, *([group] if group else []), *(name for name in dialect.header if name == LIMIT)]
+    return [dict(row) for _, row in delimited.records(uri, dialect, columns)]
 
 
 def _parquet(uri: str) -> list[dict[str, object]]:

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from jobs.annotation import json_files, model, tools
 from jobs.annotation.answers import ISSUE
-from jobs.annotation.model import Rejects
 from jobs.annotation.tools import COMMENT, REPORT, Done, ToolReading
 from jobs.errors import InputError
-from jobs.store.writer import Reject
+from jobs.store.writer import Reject, Rejects
 
 ANSWERS = ("accept", "reject", "ignore")
 REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options beside the rubric's answers

@@ -114,7 +114,7 @@ def _facts(
 ) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.about, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
-        raise InputError(f"about: {unknown[0]!r} is no column of records")
+        raise InputError(f"show_columns: records have no column {unknown[0]!r}")
     try:
         check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:

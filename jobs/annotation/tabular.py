@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from actors.status import Status
 from jobs.annotation import model
 from jobs.annotation.answers import Questionnaire
-from jobs.annotation.model import ROWS_AT_A_TIME, Rejects
+from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.writer import Reject
+from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 JOIN = "+"  # columns.item_id=model+prompt: ids made of two columns …
 JOINED = "/"  # … read mini-dalle/prompt_3
@@ -98,9 +98,9 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
             roles[role] = (name or role,) if (name or role) in header else tuple((name or role).split(JOIN))
     _check(header, reading, roles, uri=uri)
     wide = _wide(header, reading, roles, uri=uri) if reading.table == "ratings" else {}
-    if repeated := [column for column in ColumnMapping(roles, wide).read if header.count(column) > 1]:
-        raise InputError(f"{uri}: more than one column {', '.join(repeated)}; rename them")
-    return ColumnMapping(roles, wide)
+    mapping = ColumnMapping(roles, wide)
+    delimited.require_columns(uri, header, mapping.read)
+    return mapping
 
 
 def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence[str]], *, uri: str) -> None:
@@ -146,9 +146,9 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     """The answers, stretches or people of a delimited text file, in batches; bad rows to `reject` by line.
 
     Raises:
-        InputError: see `layout` and `text_files`.
+        InputError: see `layout` and `jobs.corpora.delimited`.
     """
-    dialect = delimited.look_at(uri, encoding=reading.encoding, delimiter=reading.delimiter)
+    dialect = delimited.read_dialect(uri, encoding=reading.encoding, delimiter=reading.delimiter)
     found = layout(dialect.header, reading, uri=uri)
     place = {name: dialect.header.index(name) for name in found.read}
     lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
@@ -221,7 +221,7 @@ class _Batches:
             return rows
         for row in rows.filter(where).to_pylist():
             shown = "" if self._reading.private else " ".join(f"{k}={v}" for k, v in row.items() if v is not None)
-            self._reject(Reject(self._uri, row["position"], reason, message, shown[: model.RAW_KEPT]))
+            self._reject(Reject(self._uri, row["position"], reason, message, shown[:RAW_KEPT]))
         return rows.filter(pc.invert(where))
 
     def _flags(self, rows: pa.Table) -> pa.Table:

@@ -9,10 +9,9 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.annotation import model
 from jobs.annotation.answers import ISSUE, Questionnaire
-from jobs.annotation.model import Rejects
 from jobs.annotation.spans import Mark, SpanLabels
 from jobs.errors import InputError
-from jobs.store.writer import Reject
+from jobs.store.writer import Reject, Rejects
 
 REPORT = "report_picture"  # the control by which a person reports a picture
 COMMENT = "comment"

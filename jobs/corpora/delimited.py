@@ -1,83 +1,126 @@
-"""Delimited text as people's programs write it: encodings, byte-order marks, delimiters, quoted newlines, `sep=;`."""
+"""Read delimited text (CSV, TSV) as people's programs write it: the one reader of all files that people hand in.
+
+`read_dialect` finds out how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32,
+or the one that is named), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names
+of its columns. Then `rows` reads row by row and passes what is not a row to a callback; `records` raises at the first
+such row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All agree on what a row is:
+
+- it has as many fields as the header, without NUL characters or bytes outside the file's encoding;
+- fields in quotes may contain delimiters and line breaks;
+- lines without text are skipped, also those of delimiters alone, which spreadsheets write.
+"""
 
 import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jobs.annotation.model import RAW_KEPT, Rejects
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.writer import Reject
+from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 DELIMITERS = ",;\t|"
-SNIFFED = 1 << 18  # bytes looked at to tell encoding and delimiter
-MAX_FIELD = 1 << 24  # characters; longer means a quote that is never closed
-_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
+HEAD_BYTES = 1 << 18  # read to find out encoding and delimiter
+MAX_FIELD = 1 << 24  # characters; a longer field is a quote that is never closed
+_BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_OTHER_KINDS = (
+    (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
+    (b"PK\x03\x04", "an Excel workbook or a zip archive; save the sheet as CSV UTF-8, or unpack the archive"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook; save the sheet as CSV UTF-8"),
+    (b"\x1f\x8b", "compressed with gzip; unpack it, or give it a name that ends in .gz"),
+    (b"%PDF", "a PDF; save the table as CSV UTF-8"),
+)
+_NUL, _OUTSIDE_ENCODING = re.compile("\0"), re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is to be read: encoding, delimiter, the names in its header, and lines before it (Excel's `sep=;`)."""
+    """How a file is written: encoding, delimiter, names of the columns, and the lines before the header."""
 
     encoding: str
     delimiter: str
     header: tuple[str, ...]
-    before: int = 0
+    lines_before: int = 0
 
 
-def marked(head: bytes) -> str:
-    """The encoding that a byte-order mark at the beginning tells, else UTF-8."""
-    return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+def marked_encoding(head: bytes) -> str | None:
+    """Return the encoding that the byte-order mark at the beginning of `head` names; None without one."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
 
 
-def look_at(uri: str, *, encoding: str | None = None, delimiter: str | None = None) -> Dialect:
-    """Tell how `uri` is written from its beginning; what is given is not sniffed.
+def read_dialect(
+    uri: str, *, encoding: str | None = None, delimiter: str | None = None, encoding_key: str = "encoding"
+) -> Dialect:
+    """Return how `uri` is written, from its first 256 KiB.
 
-    Where the encoding is given, bytes that are not of it make their rows rejects; where not, the file is refused.
+    A byte-order mark decides the encoding; without one it is `encoding`, else UTF-8. With `encoding`, rows that hold
+    other bytes are faulty; without it, the file is refused. A `.tsv` file is divided by tabs if its header has any.
+
+    Args:
+        encoding_key: the configuration key that sets `encoding`, for messages.
 
     Raises:
-        InputError: empty, an unknown encoding, or none given and neither a byte-order mark nor UTF-8.
+        InputError: a file of another kind, without a header, of an unknown encoding, or not of the encoding.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
-        head: bytes = stream.read(SNIFFED)
-    told = encoding or marked(head)
-    try:
-        errors = "replace" if encoding else "strict"
-        text = codecs.getincrementaldecoder(told)(errors).decode(head, final=len(head) < SNIFFED)
-    except LookupError as error:
-        raise InputError(f"encoding={encoding}: no such encoding") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{uri}: byte {error.start} is not {told.upper()}; say what it is, for instance encoding=cp1252"
-        ) from error
-    if codecs.lookup(told).name == "utf-8":
-        told, text = "utf-8-sig", text.removeprefix("\ufeff")
+        head: bytes = stream.read(HEAD_BYTES)
+    if kind := next((kind for magic, kind in _OTHER_KINDS if head.startswith(magic)), None):
+        raise InputError(f"{uri}: not delimited text but {kind}")
+    encoding, text = _decode(uri, head, encoding, encoding_key)
+    excel = re.match(r'"?sep=(.)"?(\r\n|\r|\n)', text, re.IGNORECASE)
+    if excel:
+        text, delimiter = text[excel.end() :], delimiter or excel.group(1)
+    first = re.match(r"(?:[^\S\r\n]*(?:\r\n|\r|\n))*", text)
+    blank_lines = len(first.group().splitlines()) if first else 0
+    text = text[first.end() :] if first else text
     if not text.strip():
-        raise InputError(f"{uri}: empty, a header is needed")
-    told_there = re.match(r"sep=(.)\r?\n", text)
-    if told_there:
-        text, delimiter = text[told_there.end() :], delimiter or told_there.group(1)
+        raise InputError(f"{uri}: empty; the first line must name the columns")
     if delimiter is None:
-        delimiter = _delimiter(text)
+        delimiter = _sniff(text, tabs_first=uri.lower().endswith((".tsv", ".tsv.gz")))
     elif len(delimiter) != 1:
         raise InputError(f"delimiter={delimiter!r}: one character is needed, as in delimiter=;")
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    return Dialect(told, delimiter, tuple(name.strip() for name in header), before=int(told_there is not None))
+    if any("\0" in name for name in header):
+        raise InputError(
+            f"{uri}: line {1 + bool(excel) + blank_lines} contains NUL characters, as UTF-16 without a byte-order mark "
+            f"does; {_advice(encoding_key, 'utf-16-le')}"
+        )
+    return Dialect(encoding, delimiter, tuple(name.strip() for name in header), bool(excel) + blank_lines)
 
 
-def _delimiter(text: str) -> str:
-    """The delimiter that cuts most of the first rows into as many fields as the first, and into the most."""
+def _decode(uri: str, head: bytes, named: str | None, key: str) -> tuple[str, str]:
+    """Return the encoding and the text of `head`."""
+    encoding = marked_encoding(head) or named or "utf-8"
+    try:
+        decoder = codecs.getincrementaldecoder(encoding)("replace" if named else "strict")
+        text = decoder.decode(head, final=len(head) < HEAD_BYTES)
+    except LookupError as error:
+        raise InputError(f"{key}={named}: not an encoding; for instance utf-8, cp1252 or utf-16 are") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; {_advice(key, 'cp1252')}"
+        ) from error
+    return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding, text
+
+
+def _advice(key: str, example: str) -> str:
+    return f"save it as CSV UTF-8, or name its encoding, for instance {key}={example}"
+
+
+def _sniff(text: str, *, tabs_first: bool) -> str:
+    """Return the delimiter that divides most of the first rows into as many fields as the header, and into the most."""
+    if tabs_first and "\t" in text.splitlines()[0]:
+        return "\t"
 
     def fit(delimiter: str) -> tuple[float, int]:
         rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
@@ -85,54 +128,121 @@ def _delimiter(text: str) -> str:
         width = len(rows[0])
         return (sum(len(row) == width for row in whole) / len(whole) if width > 1 else 0.0), width
 
-    return max(DELIMITERS, key=fit)
+    return max("\t,;|" if tabs_first else DELIMITERS, key=fit)
 
 
-def rows(uri: str, dialect: Dialect, *, reject: Rejects, private: bool = False) -> Iterator[tuple[int, Sequence[str]]]:
-    """The rows after the header with the line they begin in (the header is line 1); blank lines are no rows.
+def require_columns(uri: str, header: Sequence[str], names: Iterable[str], *, hint: str = "") -> None:
+    """Raise InputError unless `header` has each of `names` exactly once; `hint` says how to choose other columns."""
+    wanted = list(dict.fromkeys(names))
+    if missing := [name for name in wanted if name not in header]:
+        raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(header) or 'none'}{hint}")
+    if duplicates := [name for name in wanted if header.count(name) > 1]:
+        raise InputError(f"{uri}: duplicate column {', '.join(duplicates)} in the header; rename one of the two")
 
-    A row of another width, or with bytes that are not of the encoding, is a reject; `private` keeps its text out.
+
+def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row after the header as its line (the header's is 1) and the text of each of `columns`, untrimmed.
 
     Raises:
-        InputError: a field of more than `MAX_FIELD` characters (a quote that is never closed), or a UTF-16 or UTF-32
-            file that breaks off.
+        InputError: a column that is missing or duplicate, or a row that cannot be read.
     """
-    width = len(dialect.header)
+    names = list(dict.fromkeys(columns))
+    require_columns(uri, dialect.header, names)
+    places = {name: dialect.header.index(name) for name in names}
+    for line, row in rows(uri, dialect, reject=refuse):
+        yield line, {name: row[place] for name, place in places.items()}
+
+
+def refuse(reject: Reject) -> None:
+    """Raise InputError with the file, line and reason of `reject`: for readers that accept no faulty row."""
+    raise InputError(f"{reject.file}: line {reject.position}: {reject.message}")
+
+
+def rows(
+    uri: str, dialect: Dialect, *, reject: Rejects, private: bool = False, skip: int = 0
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield each row after the header as the line in which it begins (the file's first is 1) and its fields, untrimmed.
+
+    A row that cannot be read is passed to `reject`; with `private`, without its text. The first `skip` rows are not
+    looked at; they count as `csv.reader` counts them, without empty lines but with lines of delimiters alone.
+
+    Raises:
+        InputError: a field of more than `MAX_FIELD` characters, or UTF-16 or UTF-32 that ends within a character.
+    """
     csv.field_size_limit(MAX_FIELD)
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
         text = io.TextIOWrapper(stream, encoding=dialect.encoding, errors="surrogateescape", newline="")
-        reader = csv.reader(text, delimiter=dialect.delimiter)
-        with _csv_errors(uri, reader):
-            for _ in range(dialect.before + 1):
-                next(reader)
-            line = reader.line_num + 1
+        for _ in range(dialect.lines_before):
+            next(text)
+        lines = _Lines(text)
+        reader = csv.reader(lines, delimiter=dialect.delimiter)
+        with _csv_errors(uri, reader, dialect.lines_before):
+            next(reader)
+            next_line = dialect.lines_before + reader.line_num + 1
             for row in reader:
-                begun, line = line, reader.line_num + 1
+                line, next_line = next_line, dialect.lines_before + reader.line_num + 1
                 if not row:
                     continue
-                fault = _fault(row, width=width, lines=line - begun)
+                if skip:
+                    skip -= 1
+                    continue
+                joined = "".join(row)
+                if not joined or joined.isspace():
+                    continue
+                fault = _fault(row, joined, dialect, lines=next_line - line, unclosed=lines.ended)
                 if fault is None:
-                    yield begun, row
+                    yield line, row
                     continue
                 kept = "" if private else dialect.delimiter.join(row)[:RAW_KEPT]
-                reject(Reject(uri, begun, *fault, kept.encode("utf-8", "replace").decode()))
+                reject(Reject(uri, line, *fault, kept.encode("utf-8", "replace").decode()))
 
 
-def _fault(row: Sequence[str], *, width: int, lines: int) -> tuple[str, str] | None:
-    if len(row) != width:
+class _Lines:
+    """The lines of a text; `ended` once a reader has asked for one after the last: it was still within quotes."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text, self.ended = text, False
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._text
+        self.ended = True
+
+
+def _fault(row: Sequence[str], joined: str, dialect: Dialect, *, lines: int, unclosed: bool) -> tuple[str, str] | None:
+    """Return why a row cannot be read: a short reason for counts, and a sentence."""
+    if unclosed:
+        return "unclosed_quote", f"column {_column(dialect, len(row) - 1)}: a quote begins that is never closed"
+    if len(row) != len(dialect.header):
         over = f" over {lines} lines" if lines > 1 else ""
-        return "wrong_width", f"{len(row)} fields{over} where the header has {width}"
-    if not "".join(row).isascii() and any("\udc80" <= c <= "\udcff" for cell in row for c in cell):
-        return "bad_encoding", "bytes that are not of the file's encoding"
+        return "wrong_width", (
+            f"{len(row)} fields{over} where the header has {len(dialect.header)}; "
+            f"put a field that contains {dialect.delimiter!r} in quotes"
+        )
+    if not joined.isascii() and (place := _first(row, _OUTSIDE_ENCODING)) is not None:
+        message = (
+            f"column {_column(dialect, place)}: bytes that are not {dialect.encoding.removesuffix('-sig').upper()}"
+        )
+        return "bad_encoding", message
+    if "\0" in joined:
+        return "nul_character", f"column {_column(dialect, _first(row, _NUL) or 0)}: a NUL character; is this text?"
     return None
 
 
+def _first(row: Sequence[str], pattern: re.Pattern[str]) -> int | None:
+    return next((place for place, cell in enumerate(row) if pattern.search(cell)), None)
+
+
+def _column(dialect: Dialect, place: int) -> str:
+    return dialect.header[place] if place < len(dialect.header) else str(place + 1)
+
+
 @contextmanager
-def _csv_errors(uri: str, reader: object) -> Iterator[None]:
+def _csv_errors(uri: str, reader: object, lines_before: int) -> Iterator[None]:
     try:
         yield
     except csv.Error as error:
-        raise InputError(f"{uri}: line {getattr(reader, 'line_num', 0)} cannot be read as CSV ({error})") from error
+        line = lines_before + getattr(reader, "line_num", 0)
+        raise InputError(f"{uri}: line {line}: not delimited text ({error})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: breaks off or is not {error.encoding} ({error.reason})") from error
+        raise InputError(f"{uri}: ends within a character, or is not {error.encoding} ({error.reason})") from error

@@ -10,21 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
 from actors.numbers import json_integer
+from jobs.corpora import delimited
+from jobs.corpora.delimited import Dialect
+from jobs.corpora.delimited_batches import text_batches
 from jobs.errors import InputError
 from jobs.runtime.exclusions import ID
 from jobs.store import locations
 from jobs.store.locations import Object
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
-ROWS = 20_000  # of a Parquet batch
-BLOCK = 8 << 20  # bytes of a CSV block
+ROWS = 20_000  # held as Python objects
+BLOCK = 8 << 20  # bytes of JSON lines
 
 
 @dataclass
@@ -45,6 +47,7 @@ class KnowledgeBaseConfig:
 
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
+    encoding: str | None = None  # of .csv and .tsv files; null: by their byte-order mark, else UTF-8
     language: str = ""  # BCP 47 tag of rows without a language of their own
     columns: NodeColumns = field(default_factory=NodeColumns)
     separator: str | None = None  # splits a lemmas or images field of a text file into several
@@ -90,27 +93,22 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
         raise InputError(f"knowledge_base.path={config.path}: no {', '.join(SUFFIXES)} file there")
     named = _named(config.columns)
     for file in files:
-        there = column_names(file.uri)
-        if there is not None and (missing := [c for c in named.values() if c not in there]):
-            raise InputError(
-                f"{file.uri}: no column {', '.join(missing)}; there are {', '.join(there)} "
-                "(knowledge_base.columns.…= chooses)"
-            )
-        if there is not None and (twice := [c for c in named.values() if there.count(c) > 1]):
-            raise InputError(f"{file.uri}: more than one column {', '.join(dict.fromkeys(twice))}; rename them")
+        header = column_names(file.uri, config.encoding)
+        if header is not None:
+            delimited.require_columns(file.uri, header, named.values(), hint=" (choose with knowledge_base.columns.…=)")
     return files
 
 
-def column_names(uri: str) -> list[str] | None:
-    """The columns of a file; None for JSON lines, whose objects each have their own."""
+def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
+    """Return the columns of a file; None for JSON lines, whose objects each have their own."""
     if uri.lower().endswith(".jsonl"):
         return None
+    if not uri.lower().endswith(".parquet"):
+        return list(_dialect(uri, encoding).header)
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         try:
-            if uri.lower().endswith(".parquet"):
-                return list(pq.read_schema(stream).names)
-            return list(_csv(uri, stream).schema.names)
+            return list(pq.read_schema(stream).names)
         except pa.ArrowInvalid as error:
             raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
 
@@ -125,7 +123,7 @@ def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | Bad]:
     """
     row = 0
     try:
-        for batch in _batches(uri, config.columns):
+        for batch in _batches(uri, config):
             for fields in batch:
                 row += 1
                 yield _entry(fields, config, row)
@@ -157,40 +155,31 @@ def _named(columns: NodeColumns) -> dict[str, str]:
     return {key: name for key, name in found.items() if name}
 
 
-def _batches(uri: str, columns: NodeColumns) -> Iterator[Iterable[dict[str, Any]]]:
-    names = _named(columns)
+def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[str, Any]]]:
+    names = _named(config.columns)
+    wanted = list(dict.fromkeys(names.values()))
+    if uri.lower().endswith((".csv", ".tsv")):
+        for table in text_batches(uri, _dialect(uri, config.encoding), wanted):
+            for batch in table.to_batches(ROWS):
+                yield [_renamed(row, names) for row in batch.to_pylist()]
+        return
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
         if uri.lower().endswith(".jsonl"):
             for lines in _lines(stream):
                 yield (_renamed(json.loads(line, parse_int=json_integer), names) for line in lines if line.strip())
             return
-        wanted = list(dict.fromkeys(names.values()))
-        if uri.lower().endswith(".parquet"):
-            made: Iterable[pa.RecordBatch] = pq.ParquetFile(stream).iter_batches(ROWS, columns=wanted)
-        else:
-            made = _csv(uri, stream, wanted)
-        for batch in made:
+        for batch in pq.ParquetFile(stream).iter_batches(ROWS, columns=wanted):
             yield [_renamed(row, names) for row in batch.to_pylist()]
+
+
+def _dialect(uri: str, encoding: str | None) -> Dialect:
+    return delimited.read_dialect(uri, encoding=encoding, encoding_key="knowledge_base.encoding")
 
 
 def _renamed(row: Any, names: dict[str, str]) -> dict[str, Any]:
     fields = row if isinstance(row, dict) else {}
     return {key: fields.get(name) for key, name in names.items()}
-
-
-def _csv(uri: str, stream: pa.NativeFile, wanted: Sequence[str] | None = None) -> Any:
-    everything_text = pa.csv.ConvertOptions(include_columns=list(wanted) if wanted else None, strings_can_be_null=False)
-    if wanted:
-        everything_text.column_types = {name: pa.string() for name in wanted}
-    return pa.csv.open_csv(
-        stream,
-        read_options=pa.csv.ReadOptions(block_size=BLOCK),
-        parse_options=pa.csv.ParseOptions(
-            delimiter="\t" if uri.lower().endswith(".tsv") else ",", newlines_in_values=True
-        ),
-        convert_options=everything_text,
-    )
 
 
 def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:

@@ -1,11 +1,8 @@
 """Search terms: a `terms` table, or a CSV, TSV, Parquet or plain text file with one column of phrases."""
 
-import csv
-import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import PurePosixPath
 
 import pyarrow as pa
@@ -29,6 +26,7 @@ class TermsConfig:
 
     path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
+    encoding: str | None = None  # of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
     source: str | None = None  # what the rows found are credited to; null: the table's sources, or the file's name
 
 
@@ -62,7 +60,7 @@ def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple
     found = locations.find(config.path)
     data = [o for o in found if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
     if len(found) == 1:
-        phrases, sources = _read_file(found[0].uri, config.column)
+        phrases, sources = _read_file(config, found[0].uri)
     elif any("/_run/" in o.uri for o in data):
         table = open_table(config.path, "terms")
         rows = pa.concat_tables(list(table.batches(["term", "source"])))
@@ -100,60 +98,63 @@ def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
     return {term: sources[number] for term, number in zip(packed["terms"], packed["of"], strict=True)}
 
 
-def _read_file(uri: str, column: str | None) -> tuple[list[str | None], list[str | None]]:
-    fs, path = locations.filesystem(uri)
+def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:
+    """Return the phrases of a file, and the source of each where there is a column `source`."""
     name = uri.lower()
     if not name.endswith(KINDS):
         raise InputError(f"{uri}: terms are read from {', '.join(KINDS)} files, and from tables of terms")
-    with locations.named_errors(uri):
-        if name.endswith(".parquet"):
-            with fs.open_input_file(path) as stream:
-                try:
-                    table = pq.read_table(stream)
-                except pa.ArrowException as error:
-                    raise InputError(f"{uri}: not a readable Parquet file") from error
-            return _columns(uri, {c: table[c].to_pylist() for c in table.column_names}, column)
-        data = locations.read_bytes(uri)
+    if name.endswith(".parquet"):
+        return _read_parquet(config, uri)
     if name.endswith(".txt"):
-        lines: list[str | None] = list(_text(uri, data, "utf-8-sig").splitlines())
+        lines: list[str | None] = list(_text(uri, config.encoding).splitlines())
         return lines, [None] * len(lines)
-    text = io.StringIO(_text(uri, data, delimited.marked(data)), newline="")
-    try:
-        dialect = delimited.look_at(uri, delimiter="\t" if name.endswith(".tsv") else None)
-        rows = list(csv.reader(text, delimiter=dialect.delimiter, strict=True))[dialect.before :]
-    except csv.Error as error:
-        raise InputError(f"{uri}: cannot be read as CSV ({error})") from error
-    header = list(dialect.header)
-    for number, row in enumerate(rows, start=1 + dialect.before):
-        if any(row[len(header) :]):  # an unquoted "Lima, Peru" would be searched as Lima
-            raise InputError(
-                f"{uri}: row {number} has {len(row)} fields, the header {len(header)}; put terms in quotes"
-            )
-    if twice := next((c for c in header if header.count(c) > 1), None):
-        raise InputError(f"{uri}: column {twice} stands twice in its header")
-    by_column = dict(zip(header, zip_longest(*rows[1:]), strict=False))
-    absent = [None] * (len(rows) - 1)  # of a column that stands in the header alone
-    return _columns(uri, {name: list(by_column.get(name, absent)) for name in header}, column)
+    dialect = delimited.read_dialect(uri, encoding=config.encoding, encoding_key="terms.encoding")
+    column = _phrase_column(uri, dialect.header, config.column)
+    phrases: list[str | None] = []
+    sources: list[str | None] = []
+    columns = [column, *(name for name in dialect.header if name == "source")]
+    for _, row in delimited.records(uri, dialect, columns):
+        phrases.append(row[column])
+        sources.append(row.get("source"))
+    return phrases, sources
 
 
-def _text(uri: str, data: bytes, encoding: str) -> str:
+def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        try:
+            table = pq.read_table(stream)
+        except pa.ArrowException as error:
+            raise InputError(f"{uri}: not a readable Parquet file") from error
+    column = _phrase_column(uri, table.column_names, config.column)
+    phrases = table[column].to_pylist()
+    if wrong := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):
+        raise InputError(f"{uri}: column {column} holds {type(wrong).__name__}, not text")
+    return phrases, table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
+
+
+def _text(uri: str, encoding: str | None) -> str:
+    data = locations.read_bytes(uri)
+    encoding = delimited.marked_encoding(data) or encoding or "utf-8"
     try:
         return data.decode(encoding)
+    except LookupError as error:
+        raise InputError(f"terms.encoding={encoding}: not an encoding; for instance utf-8 or cp1252 are") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{uri}: not {encoding.removesuffix('-sig').upper()} (byte {error.start})") from error
+        raise InputError(
+            f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; save it as UTF-8, "
+            "or name its encoding, for instance terms.encoding=cp1252"
+        ) from error
 
 
-def _columns(
-    uri: str, columns: Mapping[str, list[str | None]], wanted: str | None
-) -> tuple[list[str | None], list[str | None]]:
-    """The phrases and, where there is a column `source`, what each is credited to."""
-    # A single column of another name is not taken for it: the first phrase of a list without a header would be lost.
-    known = [wanted] if wanted else [c for name in COLUMNS for c in columns if c.lower() == name]
-    if not known or known[0] not in columns:
-        named = wanted or " or ".join(COLUMNS)
-        hint = "choose with terms.column=; a list without a header is a .txt file"
-        raise InputError(f"{uri}: no column {named}; there are {', '.join(columns)} ({hint})")
-    phrases = columns[known[0]]
-    if strange := next((p for p in phrases if not isinstance(p, str | None)), None):
-        raise InputError(f"{uri}: column {known[0]} holds {type(strange).__name__}, not text")
-    return phrases, columns.get("source", [None] * len(phrases))
+def _phrase_column(uri: str, header: Sequence[str], named: str | None) -> str:
+    """Return the column of phrases: `named`, else the first of `COLUMNS` that the file has, in any case.
+
+    A single column of another name is not taken for it: the first phrase of a list without a header would be lost.
+    """
+    column = named or next((c for name in COLUMNS for c in header if c.lower() == name), None)
+    hint = " (choose one with terms.column=; a list without a header is a .txt file)"
+    if column is None:
+        raise InputError(f"{uri}: no column {' or '.join(COLUMNS)}; there are {', '.join(header)}{hint}")
+    delimited.require_columns(uri, header, [column], hint=hint)
+    return column

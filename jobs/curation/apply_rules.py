@@ -113,7 +113,7 @@ def near_duplicates(chosen: Chosen, looks: Looks, records: TableSource, wishes: 
     """Find groups of pictures that look alike; with `drop` all but the one that stays fall to `near_duplicate`.
 
     Of two near pictures the one stays that would stay of two records of one image: first method in precedence,
-    then smallest (page_title, page_url, record_id); see `near.settle`.
+    then smallest (page_title, page_url, record_id); see `near.choose_keepers`.
 
     Raises:
         InputError: so many pairs that the distance cannot be meant.
@@ -137,12 +137,12 @@ def near_duplicates(chosen: Chosen, looks: Looks, records: TableSource, wishes: 
     best = np.full(len(values), len(places), np.int64)  # rank of a hash: that of its best picture
     np.minimum.at(best, code, rank)
     by_rank = places[np.argsort(rank)]
-    settled = near.settle(pairs, best)
+    keepers = near.choose_keepers(pairs, best)
 
-    stays = by_rank[best[settled.keeper[code]]]
+    stays = by_rank[best[keepers.keeper[code]]]
     goes = stays != places
-    chosen.near = _near_lines(records, places[goes], stays[goes], settled.distance[code[goes]])
-    spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(settled.distance[code[goes]].tolist()).items()))
+    chosen.near = _near_lines(records, places[goes], stays[goes], keepers.distance[code[goes]])
+    spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(keepers.distance[code[goes]].tolist()).items()))
     done = "dropped" if wishes.near_duplicates == "drop" else "kept, near_duplicates=drop drops them"
     groups, going = len(np.unique(stays[goes])), int(goes.sum())
     told = f"{going:,} picture{'s' * (going != 1)} like one of {groups:,} that stay" if going else "none"

@@ -1,12 +1,12 @@
-"""Near-duplicates: pictures whose 64-bit perceptual hashes differ in at most `distance` bits, found exactly.
+"""Near-duplicates: pictures whose 64-bit perceptual hashes differ in at most `distance` bits; the search is exact.
 
-All pairs of a million hashes would be 5e11 comparisons. Instead the hash is cut into m bands: by the pigeonhole
+All pairs of a million hashes would be 5e11 comparisons. Instead the hash is split into m bands: by the pigeonhole
 principle two hashes within distance t = m*r + a (0 <= a < m) differ in at most r bits in one of the first a + 1
 bands or in at most r - 1 in one of the others (multi-index hashing: Norouzi, Punjani, Fleet, CVPR 2012). So each
-band is a table, looked up under every change of so few bits, and only what is found there is compared.
+band is a table that is looked up under every change of so few bits, and only these candidates are compared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import comb
@@ -14,20 +14,21 @@ from math import comb
 import numpy as np
 
 BITS = 64
+DISTANCE = 4  # bits within which two pictures are near-duplicates, unless a key sets another number
 MAX_DISTANCE = 10  # a million hashes: 9 s of CPU at 6 bits, 25 s at 8; beyond 10 the bands save little
-MAX_PAIRS = 20_000_000  # held at 9 B each; more means a distance at which all looks alike
+MAX_PAIRS = 20_000_000  # held at 9 B each; more mean that the distance does not discriminate
 MAX_BAND = 22  # bits: a table of 2**22 starts is 32 MB
 PAIRS_AT_A_TIME = 1 << 20
 LOOKUP = 3.0  # cost of a look-up in comparisons, measured on one core
 
 
 class TooManyPairsError(ValueError):
-    """More near pairs than are worth holding."""
+    """There are more than MAX_PAIRS near pairs."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of places `left` != `right`, each pair once, and how many bits they differ in."""
+    """Pairs of indices `left` != `right`, each pair once, and the number of bits in which they differ."""
 
     left: np.ndarray  # int32 [pairs]
     right: np.ndarray  # int32 [pairs]
@@ -35,27 +36,44 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Settled:
-    """For each picture which one it stays or goes in favour of (itself: it stays), and their distance in bits."""
+class Keepers:
+    """For each picture the near-duplicate that is kept instead of it (itself: it is kept), and their distance."""
 
     keeper: np.ndarray  # int64 [pictures]
-    distance: np.ndarray  # uint8 [pictures]
+    distance: np.ndarray  # uint8 [pictures], bits
+
+
+def parse_hashes(digits: Sequence[str]) -> np.ndarray:
+    """Return uint64 [hashes], from hexadecimal digits."""
+    return np.array([int(text, 16) for text in digits], np.uint64)
+
+
+def has_near(hashes: np.ndarray, others: np.ndarray, distance: int) -> np.ndarray:
+    """Return bool [hashes]: whether one of `others` (uint64) is within `distance` bits of each of `hashes` (uint64).
+
+    Compares each with each: for few hashes, such as a unit's.
+    """
+    near = np.zeros(len(hashes), bool)
+    step = max(1, PAIRS_AT_A_TIME // max(1, len(hashes)))
+    for first in range(0, len(others), step):
+        near |= (_bits_apart(hashes, others[first : first + step]) <= distance).any(axis=1)
+    return near
 
 
 def near_pairs(hashes: np.ndarray, distance: int, *, bands: int | None = None) -> Pairs:
-    """All pairs of `hashes` (uint64 [n], distinct) within `distance` bits.
+    """Return all pairs of `hashes` (uint64 [n], distinct) within `distance` bits.
 
     Args:
-        bands: how many tables; None: what is cheapest for so many hashes, 0: compare all with all.
+        bands: number of tables; None: the cheapest number for n hashes, 0: compare each with each.
 
     Raises:
-        TooManyPairsError: more than MAX_PAIRS.
+        TooManyPairsError: there are more than MAX_PAIRS.
     """
     bands = cheapest(len(hashes), distance) if bands is None else bands
-    found = _all_with_all(hashes, distance) if bands == 0 else _by_bands(hashes, distance, bands)
+    chunks = _each_with_each(hashes, distance) if bands == 0 else _by_bands(hashes, distance, bands)
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     total = 0
-    for part in found:
+    for part in chunks:
         total += len(part[0])
         if total > MAX_PAIRS:
             raise TooManyPairsError(f"more than {MAX_PAIRS:,} pairs of pictures within {distance} bits")
@@ -65,7 +83,7 @@ def near_pairs(hashes: np.ndarray, distance: int, *, bands: int | None = None) -
 
 
 def cheapest(n: int, distance: int) -> int:
-    """How many bands cost least for `n` hashes spread evenly; 0 where comparing all with all costs less."""
+    """Return the number of bands that costs least for `n` evenly spread hashes; 0: compare each with each."""
     fewest = -(-BITS // MAX_BAND)
     costs = {0: n * n / 2}
     for bands in range(fewest, max(fewest, distance + 1) + 1):
@@ -77,23 +95,29 @@ def cheapest(n: int, distance: int) -> int:
 
 
 def _plan(distance: int, bands: int) -> list[tuple[int, int, int]]:
-    """(shift, width, radius) of each band that has to be looked up."""
+    """Return (shift, width, radius) of each band that must be looked up."""
     radius, rest = divmod(distance, bands)
     plan, shift = [], 0
     for band in range(bands):
         width = BITS // bands + (band < BITS % bands)
-        if (own := radius if band <= rest else radius - 1) >= 0:
-            plan.append((shift, width, own))
+        if (reach := radius if band <= rest else radius - 1) >= 0:
+            plan.append((shift, width, reach))
         shift += width
     return plan
 
 
-def _all_with_all(hashes: np.ndarray, distance: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _bits_apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return uint8 [left, right]: the number of bits in which two hashes differ."""
+    bits: np.ndarray = np.bitwise_count(left[:, None] ^ right[None, :])
+    return bits
+
+
+def _each_with_each(hashes: np.ndarray, distance: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     step = max(1, PAIRS_AT_A_TIME // max(1, len(hashes)))
     for first in range(0, len(hashes), step):
         rows = hashes[first : first + step]
-        bits = np.bitwise_count(rows[:, None] ^ hashes[None, first:])
-        bits[np.tril_indices(len(rows), 0, len(hashes) - first)] = BITS + 1  # each pair once, none with itself
+        bits = _bits_apart(rows, hashes[first:])
+        bits[np.tril_indices(len(rows), 0, len(hashes) - first)] = BITS + 1  # each pair once, no hash with itself
         left, right = np.nonzero(bits <= distance)
         yield (left + first).astype(np.int32), (right + first).astype(np.int32), bits[left, right]
 
@@ -109,7 +133,7 @@ def _by_bands(hashes: np.ndarray, distance: int, bands: int) -> Iterator[tuple[n
             differing = ordered[left] ^ ordered[right]
             bits = np.bitwise_count(differing)
             near = bits <= distance
-            for before, wide, reach in plan[:number]:  # found there already
+            for before, wide, reach in plan[:number]:  # already in an earlier band
                 mask = np.uint64(((1 << wide) - 1) << before)
                 near &= np.bitwise_count(differing & mask) > reach
             yield order[left[near]], order[right[near]], bits[near]
@@ -118,13 +142,13 @@ def _by_bands(hashes: np.ndarray, distance: int, bands: int) -> Iterator[tuple[n
 def _candidates(
     part: np.ndarray, starts: np.ndarray, width: int, radius: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of places in the sorted `part` whose values differ in at most `radius` bits, each pair once."""
-    places = np.arange(len(part))
-    yield from _expand(places, places + 1, starts[part + 1] - places - 1)
+    """Yield pairs of indices of the sorted `part` whose values differ in at most `radius` bits, each pair once."""
+    indices = np.arange(len(part))
+    yield from _expand(indices, indices + 1, starts[part + 1] - indices - 1)
     for flips in range(1, radius + 1):
         for changed in combinations(range(width), flips):
             mask = sum(1 << bit for bit in changed)
-            (query,) = np.nonzero((part >> changed[-1]) & 1 == 0)  # the smaller of the two asks
+            (query,) = np.nonzero((part >> changed[-1]) & 1 == 0)  # look up from the smaller of the two
             other = part[query] ^ mask
             count = starts[other + 1] - starts[other]
             some = count > 0
@@ -132,7 +156,7 @@ def _candidates(
 
 
 def _expand(query: np.ndarray, first: np.ndarray, count: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Each query with its `count` partners from `first` on, so many at a time that memory stays small."""
+    """Yield each query with its `count` partners from `first` on, in chunks that bound the memory."""
     ends = np.cumsum(count)
     begin = 0
     while begin < len(query):
@@ -146,11 +170,12 @@ def _expand(query: np.ndarray, first: np.ndarray, count: np.ndarray) -> Iterator
         begin = end
 
 
-def settle(pairs: Pairs, rank: np.ndarray) -> Settled:
-    """Who stays: going by `rank` (int64 [n], distinct), a picture stays unless one near it stays already.
+def choose_keepers(pairs: Pairs, rank: np.ndarray) -> Keepers:
+    """Choose the pictures to keep: in the order of `rank` (int64 [n], distinct), each unless a near one is kept.
 
-    So no two that stay are near each other, and who goes is near one that stays: the nearest, of equals the one of
-    the better rank. Chains of likeness do not take along what is near to none that stays.
+    So no two kept pictures are near each other, and each of the others is near a kept one: its keeper is the nearest,
+    of equally near ones that of the better rank. A chain of similarities does not remove a picture that is near to
+    none of the kept ones.
     """
     n = len(rank)
     keeper, distance = np.arange(n, dtype=np.int64), np.zeros(n, np.uint8)
@@ -160,12 +185,12 @@ def settle(pairs: Pairs, rank: np.ndarray) -> Settled:
     order = np.lexsort((rank[good], pairs.distance, rank[bad]))
     good, bad, bits = good[order], bad[order], pairs.distance[order]
     bounds = np.flatnonzero(np.diff(bad, prepend=-1, append=-1)) if len(bad) else np.empty(0, np.int64)
-    stays = np.ones(n, bool)
+    is_kept = np.ones(n, bool)
     for begin, end in pairwise(bounds.tolist()):
-        kept = stays[good[begin:end]]
+        kept = is_kept[good[begin:end]]
         best = int(kept.argmax())
         if kept[best]:
-            one = bad[begin]
-            stays[one] = False
-            keeper[one], distance[one] = good[begin + best], bits[begin + best]
-    return Settled(keeper, distance)
+            dropped = bad[begin]
+            is_kept[dropped] = False
+            keeper[dropped], distance[dropped] = good[begin + best], bits[begin + best]
+    return Keepers(keeper, distance)

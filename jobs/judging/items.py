@@ -65,12 +65,14 @@ class ItemTables:
             InputError: pictures that were fetched for other records.
         """
         units, sides = self.items.units(), []
+        parents = [footer.unit.parent for footer in self.items.footers]
         for table in self.sides.values():
-            there = table.by_unit()
-            if self.items.name == "images" and units and not any(unit.name in there for unit in units):
+            objects = table.by_unit()
+            joined = [objects.get(u.name) or objects.get(parent) for u, parent in zip(units, parents, strict=True)]
+            if self.items.name == "images" and units and not any(joined):
                 raise InputError(f"{self.items.uri} was not fetched for {table.uri}: they have no unit in common")
-            if all(unit.name in there for unit in units):
-                sides.append([there[unit.name] for unit in units])
+            if all(joined):
+                sides.append([source for source in joined if source is not None])
             else:
                 whole = _whole(table)
                 sides.append([whole] * len(units))

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.errors import InputError
-from jobs.judging.settings import ModelConfig
+from jobs.models.vlm import ModelConfig
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
 from jobs.tables import conform, table
 
 FILE = "raters.parquet"  # in _run/
-TALLY = "rater"  # group of the counts by which actors say what ran the model (`actors.vlm.loading.ModelFacts`)
+TALLY = "rater"  # group of the counts by which actors say what ran the model (`actors.vlm.loading.RaterFacts`)
 
 
 def of_model(model: ModelConfig, tallies: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:

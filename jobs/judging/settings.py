@@ -6,50 +6,8 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from jobs.models.vlm import ModelConfig, check_bounds
 from jobs.runtime.config import Common
-
-
-@dataclass
-class ModelConfig:
-    """Which model judges; `conf/model/` has named ones."""
-
-    name: str = MISSING
-    checkpoint: str = MISSING  # hub name, folder or local:NAME
-    revision: str | None = None  # of the hub's repository: a branch, tag or commit
-    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
-    device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
-    # GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
-    memory_gb: float | None = None
-    licence: str | None = None  # of the weights; shown by plan=true and on the report's page, not checked
-    max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
-    min_pixels: int | None = None  # smaller pictures are enlarged to it; null: as the model's processor does
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What a run's identity says of the model."""
-        return {"model": self.checkpoint, "revision": self.revision, "dtype": self.dtype, **self.pixels}
-
-    @property
-    def pixels(self) -> dict[str, int | None]:
-        """What an actor needs that shows it pictures."""
-        return {"max_pixels": self.max_pixels, "min_pixels": self.min_pixels}
-
-    @property
-    def processor(self) -> dict[str, Any]:
-        """What an actor needs that loads no weights."""
-        return {"model": self.checkpoint, "revision": self.revision}
-
-    @property
-    def weights(self) -> dict[str, Any]:
-        """What an actor needs that loads the model."""
-        return {**self.processor, "dtype": self.dtype, "device_map": self.device_map}
-
-    @property
-    def rater(self) -> str:
-        """The model's name in the tables."""
-        from actors.vlm.loading import rater_name
-
-        return rater_name(self.checkpoint, revision=self.revision)
 
 
 @dataclass
@@ -91,20 +49,6 @@ def check(cfg: AskingConfig, *, empty_context: str = "answer", shows: str = "") 
             "name a vision-language model, or a prompt whose order has no `picture`"
         )
     return sees
-
-
-def check_bounds(model: ModelConfig) -> None:
-    """Refuse bounds of a picture's pixels that mean nothing.
-
-    Raises:
-        ValueError: naming the key.
-    """
-    from actors.vlm.picture_size import PixelBounds
-
-    try:
-        PixelBounds(**model.pixels)
-    except ValueError as error:
-        raise ValueError(f"model.{error}") from None
 
 
 def check_positive(cfg: Any, keys: Sequence[str]) -> None:

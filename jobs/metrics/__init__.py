@@ -1,4 +1,4 @@
-"""Figures: pure functions on arrays and Arrow batches. Nothing here reads, writes or imports Ray.
+"""Metrics: pure functions on arrays and Arrow batches. Nothing here reads, writes or imports Ray.
 
-A figure that is not defined is None and carries a reason; it is never 0.
+A metric that is not defined is None and carries a reason; it is never 0.
 """

@@ -232,15 +232,15 @@ def agreement(
         reason = f"{levels:,} different scores: how many are equal says nothing"
         equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, coverage=answers.coverage)
         return [equal, alpha_of_moments(answers)]
-    figures = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
-    figures += [krippendorff_alpha(answers, level) for level in LEVELS]
+    metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
+    metrics += [krippendorff_alpha(answers, level) for level in LEVELS]
     for name, matrix in (weights or {}).items():
         if np.shape(matrix) == (levels, levels):
-            figures.append(krippendorff_alpha(answers, matrix, name=name))
+            metrics.append(krippendorff_alpha(answers, matrix, name=name))
         else:
             reason = f"weights of {len(np.asarray(matrix))} levels, but {levels} scores occur"
-            figures.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
-    return figures + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
+            metrics.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
+    return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
 MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; past it a scale is continuous

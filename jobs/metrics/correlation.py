@@ -118,7 +118,7 @@ def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | 
     value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
     if value is None:
         return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=n, coverage=coverage)
-    interval = fisher(value, n, name="targets")
+    interval = fisher(value, n, unit_name="targets")
     return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
 
 
@@ -173,7 +173,7 @@ def against_each(model: Floats, ratings: Floats) -> Iterator[Metric]:
     if value is None:
         yield undefined("correlation_with_average", _WITH_AVERAGE, _why(x, y), n=len(x), coverage=share)
     else:
-        interval = fisher(value, len(x), name="items")
+        interval = fisher(value, len(x), unit_name="items")
         yield estimated("correlation_with_average", _WITH_AVERAGE, value, len(x), coverage=share, interval=interval)
 
 
@@ -181,7 +181,7 @@ def _mean(metric: str, definition: str, found: Floats, coverage: float | None, *
     """The mean of the correlations `found`, one each of what `of` names in the plural."""
     n, value = len(found), float(found.mean())
     error = float(found.std(ddof=1)) / float(np.sqrt(n)) if np.ptp(found) else 0.0
-    interval = normal(value, error, units=n, name=of, method=OVER_GROUPS, bounds=(-1.0, 1.0))
+    interval = normal(value, error, units=n, unit_name=of, method=OVER_GROUPS, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 

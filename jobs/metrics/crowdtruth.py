@@ -208,7 +208,7 @@ def without_bins(reason: str, *, stop: float = REFERENCE) -> Metric:
 
 @dataclass(frozen=True)
 class CrowdTruthTask:
-    """Judgements of a closed task, as `crowdtruth` takes them, with the names that figures carry.
+    """Judgements of a closed task, as `crowdtruth` takes them, with the names that metrics carry.
 
     Units with a single judgement are left out (as in the reference) and show in the coverage.
 
@@ -226,7 +226,7 @@ class CrowdTruthTask:
     asked_of_worker: Ints
     asked_of_unit: Ints | None = None
 
-    def figures(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Metric]:
+    def metrics(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Metric]:
         """The measures of every unit, worker and annotation, and what sums the task up.
 
         Undefined: no unit with two judgements, or measures that do not settle.
@@ -260,8 +260,8 @@ class CrowdTruthTask:
             for k, label in enumerate(self.annotations)
         ]
         made += _summary(at, source, share, n)
-        for figure in made:
-            yield figure.at(**(dims or {}))
+        for metric in made:
+            yield metric.at(**(dims or {}))
 
 
 def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> CrowdTruthTask:
@@ -301,7 +301,7 @@ class _Counted(NamedTuple):
 
 def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Metric:
     said = _DEFINITIONS[metric] + source
-    return Metric(metric=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
+    return Metric(name=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
 
 
 def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
@@ -322,7 +322,7 @@ def _of_workers(at: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metr
 def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
     units = len(at.unit)
     yield Metric(
-        metric="unit_quality_mean",
+        name="unit_quality_mean",
         definition=f"Mean unit quality; n counts units. {source}",
         value=at.unit.mean(),
         n=units,
@@ -339,7 +339,7 @@ def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[M
         interval=proportion(none, units),
     )
     yield Metric(
-        metric="worker_quality_mean",
+        name="worker_quality_mean",
         definition=f"Mean worker quality; n counts workers. {source}",
         value=at.worker.mean(),
         n=len(at.worker),
@@ -347,7 +347,7 @@ def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[M
         reason=_DEPENDENT,
     )
     yield Metric(
-        metric="crowdtruth_rounds",
+        name="crowdtruth_rounds",
         definition=f"Rounds until the end; n counts ratings. {source}",
         value=at.rounds,
         n=n,

@@ -181,13 +181,13 @@ class Distributions:
             coverage=ok / asked,
             answers=answers,
             ordinal=ordinal,
-            mean_score=self._score[key].figure(
+            mean_score=self._score[key].metric(
                 "mean_score",
                 asked,
                 empty=empty,
                 reason="the rater gave no scores" if ordinal else "the answers are categories: no mean",
             ),
-            outside_mass=self._outside[key].figure(
+            outside_mass=self._outside[key].metric(
                 "outside_mass_mean", asked, empty=empty, reason="the rater states no probabilities"
             ),
             reason=reason,
@@ -256,14 +256,14 @@ class _Sums:
         self.total += total or 0.0  # Arrow's sum of no numbers is null
         self.squares += squares or 0.0
 
-    def figure(self, metric: str, asked: int, *, empty: str | None, reason: str) -> Metric:
+    def metric(self, name: str, asked: int, *, empty: str | None, reason: str) -> Metric:
         """The mean with its interval. `empty` or else `reason` says why there are no numbers."""
-        definition = _DEFINITIONS[metric]
+        definition = _DEFINITIONS[name]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
-            return undefined(metric, definition, empty or reason, coverage=0.0, status=status)
+            return undefined(name, definition, empty or reason, coverage=0.0, status=status)
         value, coverage = self.total / self.n, self.n / asked
-        return estimated(metric, definition, value, self.n, coverage=coverage, interval=self._interval())
+        return estimated(name, definition, value, self.n, coverage=coverage, interval=self._interval())
 
     def _interval(self) -> Interval:
         if none := too_few(self.n, "ratings"):
@@ -271,13 +271,13 @@ class _Sums:
         # Exact, because the difference of the two sums would cancel in floating point.
         variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
         error = math.sqrt(max(variance, Fraction(0)) / self.n)
-        return normal(self.total / self.n, error, units=self.n, name="ratings", method=NORMAL)
+        return normal(self.total / self.n, error, units=self.n, unit_name="ratings", method=NORMAL)
 
 
 def metrics_of(of: Distribution) -> Iterator[Metric]:
-    """The figures of a distribution: share (one an answer), mean_score, outside_mass_mean, coverage.
+    """The metrics of a distribution: share (one an answer), mean_score, outside_mass_mean, coverage.
 
-    Dims are the rater, rubric and question, the extra columns, and for a share the answer. A figure that is undefined
+    Dims are the rater, rubric and question, the extra columns, and for a share the answer. A metric that is undefined
     because nothing is ok has status `missing_input`; one that does not apply (the mean of categories), `skipped`.
     """
     dims = {"rater": of.rater, "rubric": of.rubric, "question": of.question, **dict(of.extra)}

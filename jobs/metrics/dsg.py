@@ -2,7 +2,7 @@
 
 Cho et al., ICLR 2024. With dependencies a question whose parent is answered no counts as no.
 
-Which parents gives the published figures (Spearman 0.463, Kendall 0.380 on 800 pictures)? Those listed beside the
+Which parents gives the published metrics (Spearman 0.463, Kendall 0.380 on 800 pictures)? Those listed beside the
 model's answers, not those of the people's annotation of the prompts; a parent's own answer, not what its parents make
 of it; and nothing for a parent that is no question ("1, outside").
 """
@@ -107,7 +107,7 @@ def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[s
     share = sum(q.answer is not None for q in questions) / len(questions) if questions else 0.0
     for metric, (definition, value, n) in counts.items():
         yield Metric(
-            metric=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
+            name=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
         )
     for reading in READINGS:
         found = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
@@ -133,7 +133,7 @@ def _mean(scores: Floats, definition: str, coverage: float | None, dims: dict[st
     if not len(scores):
         reason, status = "no picture has an answer", "missing_input"
         return undefined("dsg_score", definition, reason, coverage=coverage, status=status, dims=dims)
-    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio, name="pictures")
+    interval = bootstrap(block_sums(np.stack([scores, np.ones(len(scores))], 1)), ratio, unit_name="pictures")
     value, n = float(scores.mean()), len(scores)
     return estimated("dsg_score", definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
@@ -143,5 +143,5 @@ def _correlation(definition: str, x: Floats, y: Floats, *, kind: str, coverage: 
     if value is None:
         reason = "fewer than three pictures, or no variance"
         return undefined(metric, definition, reason, n=n, coverage=coverage, dims=dims)
-    interval = fisher(value, n, kind=kind, name="pictures")
+    interval = fisher(value, n, kind=kind, unit_name="pictures")
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)

@@ -212,7 +212,7 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
                 continue
             value = part.mean() if metric == "part_mean" else part.std(ddof=1)
             yield Metric(
-                metric=metric,
+                name=metric,
                 definition=definition,
                 value=value,
                 n=len(part),
@@ -232,7 +232,7 @@ def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None 
     gap = parts[0].mean() - parts[1].mean()
     yield estimated("mean_difference", _WELCH_GAP, gap, n, coverage=coverage, interval=interval)
     yield Metric(
-        metric="welch_p",
+        name="welch_p",
         definition=_WELCH,
         value=found.pvalue,
         n=n,
@@ -333,7 +333,7 @@ def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metri
     for status in (s for s in STATUSES if s in occur | {Status.REPORTED, Status.SKIPPED}):
         rows = np.array([[of.get(status, 0), sum(of.values())] for of in ended], np.float64)
         hits = int(rows[:, 0].sum())
-        drawn = bootstrap(block_sums(rows), ratio, name="raters", method=OVER_RATERS)
+        drawn = bootstrap(block_sums(rows), ratio, unit_name="raters", method=OVER_RATERS)
         yield estimated(
             "status_share",
             _ENDED,
@@ -358,7 +358,7 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
     counts |= {"ratings_excluded": total - ok, "ratings_left": ok}
     for metric, value in counts.items():
         yield Metric(
-            metric=metric,
+            name=metric,
             definition=_ACCOUNT[metric],
             value=value,
             n=total,

@@ -6,7 +6,7 @@ is a reason. Score intervals of binomial proportions (`proportion`, and Newcombe
 they keep their level down to one trial, where they are wide.
 
 The bootstrap draws items. Where there are more than `BLOCKS` of them it draws blocks of items put together at random:
-a figure of a million items costs what one of a thousand does. Rows are put in an order of their own before anything
+a metric of a million items costs what one of a thousand does. Rows are put in an order of their own before anything
 is drawn, so that neither the order nor the names of items and raters change an interval.
 """
 
@@ -28,10 +28,10 @@ MIN_UNITS = 5
 MIN_DEFINED = 0.95  # share of the resamples in which the statistic must be defined
 BLOCKS = 1000
 RESAMPLES = 1000
-SEED = 20251122  # of every draw; a figure is the same in every run
+SEED = 20251122  # of every draw; a metric is the same in every run
 WILSON = "wilson 95%"
-BOOTSTRAP, OVER_RATERS, OVER_TEXTS = (
-    f"percentile bootstrap over {of} 95%, {RESAMPLES} resamples" for of in ("items", "raters", "texts")
+BOOTSTRAP, OVER_RATERS, OVER_TEXTS, OVER_QUERIES = (
+    f"percentile bootstrap over {units} 95%, {RESAMPLES} resamples" for units in ("items", "raters", "texts", "queries")
 )
 FISHER = {
     "pearson": "fisher z 95%, standard error 1/sqrt(n - 3)",
@@ -68,14 +68,14 @@ def no_interval(reason: str) -> Interval:
     return Interval(reason=f"no interval: {reason}")
 
 
-def too_few(units: int, name: str) -> Interval | None:
+def too_few(units: int, unit_name: str) -> Interval | None:
     """No interval if there are fewer independent units than `MIN_UNITS`; None if there are enough.
 
     Args:
         units: how many there are.
-        name: what they are, in the plural.
+        unit_name: what they are, in the plural.
     """
-    return no_interval(f"fewer than {MIN_UNITS} {name} ({units})") if units < MIN_UNITS else None
+    return no_interval(f"fewer than {MIN_UNITS} {unit_name} ({units})") if units < MIN_UNITS else None
 
 
 def proportion(count: int, n: int) -> Interval:
@@ -85,14 +85,14 @@ def proportion(count: int, n: int) -> Interval:
 
 
 def normal(
-    value: float, error: float, *, units: int, name: str, method: str, bounds: tuple[float, float] | None = None
+    value: float, error: float, *, units: int, unit_name: str, method: str, bounds: tuple[float, float] | None = None
 ) -> Interval:
     """`value` ± 1.96 standard errors, cut at `bounds`; none with too few units or a standard error of 0.
 
     Args:
-        units, name: independent units that the standard error is estimated from, see `too_few`.
+        units, unit_name: independent units that the standard error is estimated from, see `too_few`.
     """
-    if none := too_few(units, name):
+    if none := too_few(units, unit_name):
         return none
     if not error > 0:
         return Interval(reason=ALL_EQUAL)
@@ -124,7 +124,7 @@ def wilson(count: int, n: int, *, z: float = Z95) -> tuple[float, float]:
     return low, high
 
 
-def fisher(r: float, n: int, *, kind: str = "pearson", name: str = "pairs") -> Interval:
+def fisher(r: float, n: int, *, kind: str = "pearson", unit_name: str = "pairs") -> Interval:
     """Interval of a correlation through Fisher's z.
 
     Standard errors of z: Pearson 1/sqrt(n - 3); Spearman sqrt((1 + r²/2)/(n - 3)) (Bonett and Wright 2000); Kendall
@@ -132,10 +132,10 @@ def fisher(r: float, n: int, *, kind: str = "pearson", name: str = "pairs") -> I
 
     Args:
         r: the correlation, in [-1, 1].
-        n: pairs; `name`: what they are, in the plural.
+        n: pairs; `unit_name`: what they are, in the plural.
         kind: pearson, spearman or kendall.
     """
-    if none := too_few(n, name):
+    if none := too_few(n, unit_name):
         return none
     if abs(r) >= 1:
         return no_interval("a correlation of 1 or -1 has no Fisher z")
@@ -167,7 +167,7 @@ def bootstrap(
     statistic: Callable[[Floats], Floats],
     *,
     units: int | None = None,
-    name: str = "items",
+    unit_name: str = "items",
     method: str = BOOTSTRAP,
 ) -> Interval:
     """Percentile interval of a statistic of sums over items.
@@ -177,10 +177,10 @@ def bootstrap(
         statistic: float64[resamples, k] of summed rows -> float64[resamples], NaN where it is undefined.
         units: independent units that the statistic rests on, if fewer than `sums` has rows: of a difference between
             two parts those of the smaller one.
-        name: what the units are, in the plural.
+        unit_name: what the units are, in the plural.
         method: how the interval is called.
     """
-    if none := too_few(len(sums) if units is None else units, name):
+    if none := too_few(len(sums) if units is None else units, unit_name):
         return none
     with np.errstate(divide="ignore", invalid="ignore"):
         return percentiles(statistic(_draws(len(sums)) @ sums), method=method)

@@ -48,7 +48,7 @@ def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> Iterator[Metric]:
-    """The distribution of the majority's answers, one figure an answer, `(no majority)` last.
+    """The distribution of the majority's answers, one metric an answer, `(no majority)` last.
 
     Args:
         answers: of one group of raters.
@@ -77,7 +77,7 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
 
 
 def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
-    """For each rater how often it goes with the majority, and on a scale with the mean: two figures, both named.
+    """For each rater how often it goes with the majority, and on a scale with the mean: two metrics, both named.
 
     Undefined for a rater without such items.
     """

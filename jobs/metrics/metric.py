@@ -1,6 +1,6 @@
-"""A figure: one number with its interval and what it rests on, or the reason why there is none.
+"""A metric: one number with its interval and what it rests on, or the reason why there is none.
 
-Every module of `jobs.metrics` returns `Metric`s; `figures_table` makes rows of the table `metrics` of them.
+Every module of `jobs.metrics` returns `Metric`s; `metrics_table` makes rows of the table `metrics` of them.
 """
 
 import json
@@ -18,10 +18,10 @@ from jobs.tables import conform, table
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A figure of what `dims` says.
+    """A metric of what `dims` says.
 
     Attributes:
-        metric: its name.
+        name: the column `metric` of the table.
         definition: one sentence with its source; it says what `n` counts.
         value: None if it is undefined; then `status` is not ok and `reason` says why.
         n: what it rests on (items, pairs or ratings: see `definition`).
@@ -30,11 +30,11 @@ class Metric:
         reason: why it is undefined or has no interval, or what a reader must know before leaning on it (few items).
 
     Raises:
-        ValueError: a value without status ok, a status ok without value, an undefined figure without reason, an
+        ValueError: a value without status ok, a status ok without value, an undefined metric without reason, an
             interval without method, neither an interval nor a reason, or a number that is not finite.
     """
 
-    metric: str
+    name: str
     definition: str
     value: float | None
     n: int
@@ -47,28 +47,28 @@ class Metric:
     dims: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("value", "low", "high", "coverage"):
-            if (number := getattr(self, name)) is not None:
+        for field_name in ("value", "low", "high", "coverage"):
+            if (number := getattr(self, field_name)) is not None:
                 if not math.isfinite(number):
-                    raise ValueError(f"{self.metric}: {name} is {number}")
-                object.__setattr__(self, name, float(number))  # no NumPy scalars: they do not serialise
+                    raise ValueError(f"{self.name}: {field_name} is {number}")
+                object.__setattr__(self, field_name, float(number))  # no NumPy scalars: they do not serialise
         object.__setattr__(self, "n", int(self.n))
         if (self.value is None) == (self.status == Status.OK):
-            raise ValueError(f"{self.metric}: value {self.value} with status {self.status}")
+            raise ValueError(f"{self.name}: value {self.value} with status {self.status}")
         if self.value is None and not self.reason:
-            raise ValueError(f"{self.metric}: undefined without a reason")
+            raise ValueError(f"{self.name}: undefined without a reason")
         if (self.low is None) != (self.interval_method is None):
-            raise ValueError(f"{self.metric}: an interval has bounds and a method, or neither")
+            raise ValueError(f"{self.name}: an interval has bounds and a method, or neither")
         if self.low is None and not self.reason:
-            raise ValueError(f"{self.metric}: without an interval and without a reason")
+            raise ValueError(f"{self.name}: without an interval and without a reason")
 
     def at(self, **dims: str) -> "Metric":
-        """The same figure with further dims (its own win)."""
+        """The same metric with further dims (its own win)."""
         return replace(self, dims={**dims, **self.dims})
 
 
 def estimated(
-    metric: str,
+    name: str,
     definition: str,
     value: float,
     n: int,
@@ -77,9 +77,9 @@ def estimated(
     interval: Interval,
     dims: Mapping[str, str] | None = None,
 ) -> Metric:
-    """A figure with a value, and its interval or the reason why there is none."""
+    """A metric with a value, and its interval or the reason why there is none."""
     return Metric(
-        metric=metric,
+        name=name,
         definition=definition,
         value=value,
         n=n,
@@ -93,7 +93,7 @@ def estimated(
 
 
 def undefined(
-    metric: str,
+    name: str,
     definition: str,
     reason: str,
     *,
@@ -102,9 +102,9 @@ def undefined(
     status: str = Status.SKIPPED,
     dims: Mapping[str, str] | None = None,
 ) -> Metric:
-    """A figure without a value: status `missing_input` if nothing was rated, `skipped` if it does not allow for one."""
+    """A metric without a value: status `missing_input` if nothing was rated, `skipped` if it does not allow for one."""
     return Metric(
-        metric=metric,
+        name=name,
         definition=definition,
         value=None,
         n=n,
@@ -115,24 +115,24 @@ def undefined(
     )
 
 
-def metrics_table(figures: Iterable[Metric]) -> pa.Table:
-    """The figures as rows of the table `metrics`.
+def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
+    """The metrics as rows of the table `metrics`.
 
     Raises:
-        jobs.tables.TableError: two figures of one metric have the same dims.
+        jobs.tables.TableError: two metrics of one metric have the same dims.
     """
-    rows = [row(figure) for figure in figures]
+    rows = [row(metric) for metric in metrics]
     return conform(pa.Table.from_pylist(rows, schema=table("metrics").schema()), table("metrics"))
 
 
-def wide(figures: Sequence[Metric]) -> tuple[list[str], list[list[Any]]]:
-    """The figures with a column for each dim: names of the columns, all different, and the rows.
+def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[Any]]]:
+    """The metrics with a column for each dim: names of the columns, all different, and the rows.
 
     The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim that is called as
-    one of these is in the column `dim_NAME` (`dim_status`: the ratings' status; `status`: the figure's). Where a figure
+    one of these is in the column `dim_NAME` (`dim_status`: the ratings' status; `status`: the metric's). Where a metric
     has not got a dim its cell is "".
     """
-    dims = sorted({name for figure in figures for name in figure.dims})
+    dims = sorted({name for metric in metrics for name in metric.dims})
     rest = ["value", "low", "high", "n", "coverage", "status", "reason", "interval_method", "definition"]
     taken = {"metric", *rest, *dims}
     columns = []
@@ -143,16 +143,16 @@ def wide(figures: Sequence[Metric]) -> tuple[list[str], list[list[Any]]]:
         taken.add(own)
         columns.append(own)
     rows = []
-    for figure in figures:
-        cells = row(figure)
-        rows.append([figure.metric, *(figure.dims.get(name, "") for name in dims), *(cells[name] for name in rest)])
+    for metric in metrics:
+        cells = row(metric)
+        rows.append([metric.name, *(metric.dims.get(name, "") for name in dims), *(cells[name] for name in rest)])
     return ["metric", *columns, *rest], rows
 
 
 def row(of: Metric) -> dict[str, Any]:
     """A row of the table `metrics`."""
     return {
-        "metric": of.metric,
+        "metric": of.name,
         "dims": json.dumps(dict(of.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
         "definition": of.definition,
         "value": of.value,

@@ -228,7 +228,7 @@ def self_preference(answers: RatingTable, rater: str, own: NDArray[np.bool_], wr
         value,
         len(rows),
         coverage=coverage,
-        interval=bootstrap(block_sums(rows), preference, units=smaller, name=f"responses of {whose}"),
+        interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {whose}"),
         dims={"rater": rater},
     )
 
@@ -260,7 +260,7 @@ def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Ite
             r,
             n,
             coverage=coverage,
-            interval=fisher(r, n, kind=kind, name="responses"),
+            interval=fisher(r, n, kind=kind, unit_name="responses"),
             dims=dims,
         )
 
@@ -279,25 +279,25 @@ def disaggregated(
 
     Args:
         parts: value of the attribute -> bool[items].
-        minimum: a figure of fewer items says so in its reason.
+        minimum: a metric of fewer items says so in its reason.
         averaged: the groups of the average, labellers and people one by one; None: all.
     """
     known = list(groups)
     each = known if averaged is None else averaged
     for value, chosen in parts.items():
         part = answers.of_items(chosen)
-        figures = [share_at_least(part, group, threshold) for group in known]
+        metrics = [share_at_least(part, group, threshold) for group in known]
         if len(each) > 1:
-            figures.append(average_of_shares(part, each, threshold))
-        for figure in figures:
-            yield marked(figure, minimum).at(attribute=attribute, part=value)
+            metrics.append(average_of_shares(part, each, threshold))
+        for metric in metrics:
+            yield marked(metric, minimum).at(attribute=attribute, part=value)
 
 
-def marked(figure: Metric, minimum: int, *, n: int | None = None) -> Metric:
-    """The figure, with a mark if it rests on fewer than `minimum`; `n`: items, where the figure's counts others."""
-    if figure.value is None or (figure.n if n is None else n) >= minimum:
-        return figure
-    return replace(figure, reason="; ".join(filter(None, (figure.reason, f"fewer than {minimum}: do not lean on it"))))
+def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
+    """The metric, with a mark if it rests on fewer than `minimum`; `n`: items, where the metric's counts others."""
+    if metric.value is None or (metric.n if n is None else n) >= minimum:
+        return metric
+    return replace(metric, reason="; ".join(filter(None, (metric.reason, f"fewer than {minimum}: do not lean on it"))))
 
 
 def _share(

@@ -1,61 +1,72 @@
-"""How high the right answers stand: mean reciprocal rank, accuracy at k, recall at k, with bootstrap intervals.
+"""Mean reciprocal rank, accuracy at k and recall at k of ranked lists, with bootstrap intervals over queries.
 
-A rank is 1 for the first; 0 says that the right answer does not stand in the list. Queries that were never
-ranked (a broken picture) are not among the ranks: they are `asked` - n, and show in the coverage.
+A rank is 1 for the first answer of a list; 0 means that the right answer is not in the list. Queries without a list (a
+broken picture) are not among the ranks: they are `asked` - n and lower the coverage.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from jobs.metrics.intervals import Interval, percentiles, too_few
+from jobs.metrics.intervals import OVER_QUERIES, block_sums, bootstrap, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
-RESAMPLES = 2000
-BOOTSTRAP = f"percentile bootstrap over queries 95%, {RESAMPLES} resamples"
-_AT_ONCE = 5_000_000  # numbers of a block of resamples
-_MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 where it stands in no list"
+Ranks = NDArray[np.int64]
+_MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 if it is not in the list"
 _ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
-_RECALL = "Mean share of a query's right answers that stand among the first k; n counts ranked queries."
+_RECALL = "Mean share of a query's right answers that are among the first k; n counts ranked queries."
 
 
-def reciprocal_ranks(ranks: np.ndarray, *, cut: int | None = None) -> np.ndarray:
-    """[n] float64 of ranks [n] int: 1 / rank; 0 for rank 0, and past `cut`."""
+def reciprocal_ranks(ranks: ArrayLike, *, cut: int | None = None) -> NDArray[np.float64]:
+    """float64[n]: 1 / rank of ranks int[n]; 0 for rank 0 and for ranks above `cut`."""
     ranks = np.asarray(ranks, np.int64)
     inside = (ranks > 0) & (ranks <= (cut or np.iinfo(np.int64).max))
     return np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=inside)
 
 
-def mrr(ranks: np.ndarray, *, cut: int | None = None, asked: int | None = None, seed: int = 0) -> Metric:
-    """Mean reciprocal rank (TRIC, section IV.B) of ranks [n], counted to rank `cut` only if given."""
-    definition = f"{_MRR}{f' or past rank {cut}' if cut else ''} (TRIC, section IV.B); n counts queries."
-    name = f"mrr@{cut}" if cut else "mrr"
-    return _mean(name, definition, reciprocal_ranks(ranks, cut=cut), asked=asked, seed=seed)
-
-
-def accuracy_at(ranks: np.ndarray, k: int, *, asked: int | None = None, seed: int = 0) -> Metric:
-    """Share of ranks [n] that are 1 to k; `ranks` are those of the first right answer."""
-    ranks = np.asarray(ranks)
-    hit = ((ranks > 0) & (ranks <= k)).astype(float)
-    return _mean(f"accuracy@{k}", _ACCURACY, hit, asked=asked, seed=seed)
-
-
-def recall_at(
-    found: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None, seed: int = 0
-) -> Metric:
-    """Mean share of the right answers found at ranks 1 to k.
+def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:
+    """Mean reciprocal rank (TRIC, section IV.B). Use it where each query has one right answer and rank matters.
 
     Args:
-        found: a query's ranks at which right answers stand.
+        ranks: int[n], of the first right answer of each ranked query.
+        cut: the last rank that counts; None: all count.
+        asked: how many queries there are, ranked or not.
+    """
+    past = f" or its rank is above {cut}" if cut else ""
+    definition = f"{_MRR}{past} (TRIC, section IV.B); n counts queries."
+    return _mean(f"mrr@{cut}" if cut else "mrr", definition, reciprocal_ranks(ranks, cut=cut), asked=asked)
+
+
+def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric:
+    """Share of queries whose first right answer has a rank of 1 to k (hit rate). Use it for lists that people read.
+
+    Args:
+        ranks: int[n], of the first right answer of each ranked query.
+        k: the last rank that counts.
+        asked: how many queries there are, ranked or not.
+    """
+    ranks = np.asarray(ranks, np.int64)
+    hits = ((ranks > 0) & (ranks <= k)).astype(np.float64)
+    return _mean(f"accuracy@{k}", _ACCURACY, hits, asked=asked)
+
+
+def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None) -> Metric:
+    """Mean share of the right answers with ranks 1 to k. Use it where queries have several right answers.
+
+    Args:
+        ranks: the ranks of each query's right answers that are in its list.
         right: how many right answers each query has, at least 1.
+        k: the last rank that counts.
+        asked: how many queries there are, ranked or not.
 
     Raises:
-        ValueError: a query without right answers, or with more found than there are.
+        ValueError: a query without right answers, or with more ranks than right answers.
     """
-    if any(n < 1 or len(ranks) > n for ranks, n in zip(found, right, strict=True)):
-        raise ValueError("every query has at least one right answer, and none is found twice")
-    shares = [sum(0 < rank <= k for rank in ranks) / n for ranks, n in zip(found, right, strict=True)]
-    return _mean(f"recall@{k}", _RECALL, np.array(shares, float), asked=asked, seed=seed)
+    if any(n < 1 or len(listed) > n for listed, n in zip(ranks, right, strict=True)):
+        raise ValueError("every query needs at least one right answer and at most one rank per right answer")
+    shares = [sum(0 < rank <= k for rank in listed) / n for listed, n in zip(ranks, right, strict=True)]
+    return _mean(f"recall@{k}", _RECALL, np.array(shares, np.float64), asked=asked)
 
 
 def random_mrr(answers: int, *, cut: int | None = None) -> float:
@@ -70,28 +81,16 @@ def random_mrr(answers: int, *, cut: int | None = None) -> float:
     return float(np.sum(1.0 / np.arange(last, 0, -1)) / answers)
 
 
-def by_group(ranks: np.ndarray, groups: Sequence[str]) -> dict[str, np.ndarray]:
+def by_group(ranks: ArrayLike, groups: Sequence[str]) -> dict[str, Ranks]:
     """The ranks of each group, groups in order of name."""
     names = np.asarray(groups, object)
-    return {name: np.asarray(ranks)[names == name] for name in sorted(set(groups))}
+    return {name: np.asarray(ranks, np.int64)[names == name] for name in sorted(set(groups))}
 
 
-def bootstrap(values: np.ndarray, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
-    """95 % percentile interval of the mean of values [n]; the same seed gives the same interval."""
-    if none := too_few(len(values), "queries"):
-        return none
-    draw = np.random.default_rng(seed)
-    means: list[np.ndarray] = []
-    block = max(1, _AT_ONCE // len(values))
-    for first in range(0, resamples, block):
-        picked = draw.integers(0, len(values), (min(block, resamples - first), len(values)))
-        means.append(np.asarray(values, float)[picked].mean(axis=1))
-    return percentiles(np.concatenate(means), method=BOOTSTRAP)
-
-
-def _mean(metric: str, definition: str, values: np.ndarray, *, asked: int | None, seed: int) -> Metric:
+def _mean(name: str, definition: str, values: NDArray[np.float64], *, asked: int | None) -> Metric:
     coverage = None if not asked else len(values) / asked
     if not len(values):
-        return undefined(metric, definition, "no query was ranked", coverage=coverage)
-    mean, interval = float(np.mean(values)), bootstrap(values, seed=seed)
-    return estimated(metric, definition, mean, len(values), coverage=coverage, interval=interval)
+        return undefined(name, definition, "no query was ranked", coverage=coverage)
+    sums = block_sums(np.stack([values, np.ones(len(values))], 1))
+    interval = bootstrap(sums, ratio, unit_name="queries", method=OVER_QUERIES)
+    return estimated(name, definition, float(values.mean()), len(values), coverage=coverage, interval=interval)

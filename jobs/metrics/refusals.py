@@ -143,7 +143,7 @@ def design_effect(tally: _Tally, group: _Group) -> float:
     return min(max(1.0, between / (share * (1 - share) / group.n)), max(1.0, most))
 
 
-def figures(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
+def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
     """`refusal_rate` by model, prompt and kind; undefined where no text was written."""
     for rate in rates:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
@@ -154,7 +154,7 @@ def figures(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
             yield undefined("refusal_rate", DEFINITION, reason, coverage=coverage, status=status, dims=dims)
         else:
             yield Metric(
-                metric="refusal_rate",
+                name="refusal_rate",
                 definition=DEFINITION,
                 value=rate.share,
                 n=rate.n,

@@ -46,7 +46,7 @@ class _Layout:
         table: float64[items, k], no NaN.
         columns: what the columns are: "raters" or "rating slots".
         k: ratings an item has; below 2 there is nothing to compute.
-        remark: what a reader must know before using the figure; None: every rating is in the table.
+        remark: what a reader must know before using the metric; None: every rating is in the table.
     """
 
     table: Floats
@@ -62,17 +62,17 @@ def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
     raters (dims `columns`: raters) and the other items are left out, as pingouin does. If not (three of 150
     raters an item, or one rater who rated little), they are **rating slots**: items with exactly k ratings are kept,
     and each item's ratings are put into k slots at random, with a fixed seed and from an order that depends on scores
-    alone, so that names change nothing. ICC(1), which has no columns, is the cleaner figure then. If the raters with
+    alone, so that names change nothing. ICC(1), which has no columns, is the cleaner metric then. If the raters with
     the most ratings are crossed with at least half of the rated items, their own ICCs follow (dims `columns`: raters).
 
-    A figure that leaves out ratings says in its `reason` how many of the rated items, and of the raters, are used.
+    A metric that leaves out ratings says in its `reason` how many of the rated items, and of the raters, are used.
 
     Args:
         k: ratings an item; the most frequent number of two or more (of equals the larger), if None.
 
     Undefined: fewer than two raters, no item with k ratings, fewer than three such items, or no variance.
     """
-    return [figure for layout in _layouts(answers, k) for figure in _icc_of(layout, answers)]
+    return [metric for layout in _layouts(answers, k) for metric in _icc_of(layout, answers)]
 
 
 def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
@@ -94,16 +94,16 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
             for name, text in _ICC.items()
         ]
     found = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
-    figures = []
+    metrics = []
     for name, text in _ICC.items():
         value, bounds = found[KINDS[name]]
         if not np.isfinite(value):
-            figures.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
+            metrics.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
             continue
         interval = too_few(len(table), "items") or _f_interval(value, *bounds)
         made = estimated(name, text.format(how=how), value, len(table), coverage=coverage, interval=interval, dims=dims)
-        figures.append(replace(made, reason="; ".join(filter(None, (made.reason, layout.remark))) or None))
-    return figures
+        metrics.append(replace(made, reason="; ".join(filter(None, (made.reason, layout.remark))) or None))
+    return metrics
 
 
 def _f_interval(value: float, low: float, high: float) -> Interval:
@@ -219,15 +219,15 @@ def pairwise_correlations(answers: RatingTable) -> list[Metric]:
 
     Undefined: no pair of raters with enough common items and variance, or more than `MAX_RATERS` raters.
     """
-    figures = []
+    metrics = []
     for kind in ("pearson", "spearman"):
         metric, definition = f"pairwise_{kind}", _PAIRWISE.format(kind=kind.capitalize())
         if len(answers.raters) > MAX_RATERS:
             reason = f"{len(answers.raters)} raters: more pairs than are computed ({MAX_RATERS} raters at most)"
-            figures.append(undefined(metric, definition, reason))
+            metrics.append(undefined(metric, definition, reason))
             continue
-        figures.append(_mean_of_pairs(metric, definition, _pairs(answers, kind), len(answers.raters)))
-    return figures
+        metrics.append(_mean_of_pairs(metric, definition, _pairs(answers, kind), len(answers.raters)))
+    return metrics
 
 
 def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> Metric:
@@ -250,7 +250,7 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
     else:
         without = (total - known.sum(1)[involved]) / left
         error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
-        interval = normal(value, error, units=count, name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
+        interval = normal(value, error, units=count, unit_name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 

@@ -147,12 +147,12 @@ def against_gold(
         dims = {"unit": unit} | ({"overlap": f"{overlap:g}"} if unit == "span" else {})
         for name in ("precision", "recall", "f1"):
             definition = _PRF.format(name=name, unit=words.format(overlap=overlap), of=_OF[name])
-            rate = _rate_figure(definition, name, rows, coverage=coverage, dims=dims)
+            rate = _rate_metric(definition, name, rows, coverage=coverage, dims=dims)
             textless = texts is None and unit == "token"
-            yield undefined(rate.metric, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
+            yield undefined(rate.name, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
 
 
-def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Metric:
+def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Metric:
     def rate(sums: Floats) -> Floats:
         both, said, gold = sums[:, 0], sums[:, 1], sums[:, 2]
         under = {"precision": both + said, "recall": both + gold, "f1": both + (said + gold) / 2}[name]
@@ -165,7 +165,7 @@ def _rate_figure(definition: str, name: str, rows: Floats, *, coverage: float | 
     value = float(rate(rows.sum(0)[None])[0])
     if np.isnan(value):
         return undefined(metric, definition, "nothing is marked", n=n, coverage=coverage, dims=dims)
-    interval = bootstrap(block_sums(rows), rate, name="texts", method=OVER_TEXTS)
+    interval = bootstrap(block_sums(rows), rate, unit_name="texts", method=OVER_TEXTS)
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
@@ -201,7 +201,7 @@ def span_agreement(
             yield undefined("span_agreement", definition, reason, coverage=coverage, dims={"unit": unit})
             continue
         yield Metric(
-            metric="span_agreement",
+            name="span_agreement",
             definition=definition,
             value=float(np.mean(found)),
             n=len(found),
@@ -235,7 +235,7 @@ def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mappi
             "span_alpha", definition, str(found.reason), n=found.n, coverage=found.coverage, dims={"unit": "token"}
         )
     return Metric(
-        metric="span_alpha",
+        name="span_alpha",
         definition=definition,
         value=found.value,
         n=found.n,

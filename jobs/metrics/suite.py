@@ -1,4 +1,4 @@
-"""Which figures a question gets by default: what the answers, the raters' kinds and the items' attributes allow."""
+"""Which metrics a question gets by default: what the answers, the raters' kinds and the items' attributes allow."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ MAX_LINES = 200  # raters who get lines of their own; of more only the group is 
 
 @dataclass
 class MetricSettings:
-    """Keys of `figures`: what is computed beside the default."""
+    """Keys of `metrics`: what is computed beside the default."""
 
-    by: list[str] = field(default_factory=list)  # of condition, method, order: what must not be pooled
+    group_by: list[str] = field(default_factory=list)  # of condition, method, order: what must not be pooled
     tolerance: float = 1  # points of the scale for agreement "within"
     weights: dict[str, list[list[float]]] = field(default_factory=dict)  # name -> disagreement of levels, for alpha
     # Shares of items with this score or more, if it lies on the scale; parts and contrasts take the highest.
@@ -37,7 +37,7 @@ class MetricSettings:
     positive: float = 4  # a score from here on says that the label holds
     groups: list[str] = field(default_factory=lambda: ["country"])  # columns of raters= that make groups of people
     disaggregate: list[str] = field(default_factory=list)  # attributes of items, or target; a+b crosses two
-    minimum: int = 30  # items under which a part's figure is marked
+    minimum: int = 30  # items under which a part's metric is marked
     compare: list[str] = field(default_factory=list)  # attributes whose values are compared by Welch's t
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
     concept: str = "concept"  # attribute of items that CAIRE's averages go by
@@ -96,7 +96,7 @@ def question_metrics(
     double: int = 0,
     repeated: int = 0,
 ) -> Iterator[Metric]:
-    """All figures of one question, without the question's own dims.
+    """All metrics of one question, without the question's own dims.
 
     Args:
         inverted: turn the scale round first, for scores of models.
@@ -151,14 +151,14 @@ def _agreement(answers: RatingTable, settings: MetricSettings, *, group: str, pa
     found = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights, pairs=pairs)
     if answers.scored:
         found += [*reliability.icc(answers), *reliability.pairwise_correlations(answers)]
-    for figure in found:
-        yield figure.at(group=group)
+    for metric in found:
+        yield metric.at(group=group)
 
 
 def _with_the_others(people: RatingTable) -> Iterator[Metric]:
     if people.values and len(people.raters) <= MAX_LINES:
-        for figure in majority.rater_unit_agreement(people):
-            yield figure.at(group=PEOPLE)
+        for metric in majority.rater_unit_agreement(people):
+            yield metric.at(group=PEOPLE)
 
 
 def _agreement_of_parts(
@@ -170,8 +170,8 @@ def _agreement_of_parts(
             part = answers.of_items(chosen)
             own = part.of_raters([part.raters[code] for code in np.unique(part.rater)])
             shared = int((own.per_item() > 1).sum())
-            for figure in _agreement(own, settings, group=group, pairs=False):
-                yield model_scores.marked(figure, settings.minimum, n=shared).at(attribute=attribute, part=value)
+            for metric in _agreement(own, settings, group=group, pairs=False):
+                yield model_scores.marked(metric, settings.minimum, n=shared).at(attribute=attribute, part=value)
 
 
 def _scores(
@@ -193,8 +193,8 @@ def _scores(
                 made.append(model_scores.share_at_least(turned, group, threshold, rule="any"))
         if known.lengths is not None:
             made += model_scores.length_bias(turned, group, known.lengths)
-        for figure in made:
-            yield figure.at(**({"inverted": "yes"} if inverted else {}))
+        for metric in made:
+            yield metric.at(**({"inverted": "yes"} if inverted else {}))
     yield from _biases(turned, known, sets)
     yield from _parts(turned, known, settings, groups, averaged={PEOPLE, *sets.get(MODELS, ())})
 
@@ -207,12 +207,12 @@ def _thresholds(settings: MetricSettings, scale: tuple[float, float] | None) -> 
     return [t for t in settings.at_least if scale is None or scale[0] < t <= scale[1]]
 
 
-def _without_scale(figure: Metric, reason: str, *, inverted: bool) -> Metric:
-    """The figure undefined if it rests on the ends of a scale, as everything does that is turned round."""
-    if figure.value is None or not (inverted or figure.metric in REST_ON_SCALE):
-        return figure
-    dims, n, coverage = figure.dims, figure.n, figure.coverage
-    return undefined(figure.metric, figure.definition, reason, n=n, coverage=coverage, dims=dims)
+def _without_scale(metric: Metric, reason: str, *, inverted: bool) -> Metric:
+    """The metric undefined if it rests on the ends of a scale, as everything does that is turned round."""
+    if metric.value is None or not (inverted or metric.name in REST_ON_SCALE):
+        return metric
+    dims, n, coverage = metric.dims, metric.n, metric.coverage
+    return undefined(metric.name, metric.definition, reason, n=n, coverage=coverage, dims=dims)
 
 
 def _groups(
@@ -279,8 +279,8 @@ def _parts(
                     masks = [known.parts[attribute][v] for v in (first, second)]
                     pair = [means[mask & ~np.isnan(means)] for mask in masks]
                     asked = int(masks[0].sum()), int(masks[1].sum())
-                    for figure in gold.welch(*pair, asked=asked):
-                        yield figure.at(group=group.name, attribute=attribute, first=first, second=second)
+                    for metric in gold.welch(*pair, asked=asked):
+                        yield metric.at(group=group.name, attribute=attribute, first=first, second=second)
     for wanted in settings.contrast:
         attribute, _, values_of = wanted.partition(":")
         first, _, second = values_of.partition("-")
@@ -291,8 +291,8 @@ def _parts(
         for group in groups:
             yield model_scores.difference(answers, group, threshold, a, b).at(**said)
             for model, wrote in known.parts.get("model", {}).items() if attribute != "model" else ():
-                figure = model_scores.difference(answers, group, threshold, a & wrote, b & wrote)
-                yield figure.at(**said, model=model)
+                metric = model_scores.difference(answers, group, threshold, a & wrote, b & wrote)
+                yield metric.at(**said, model=model)
 
 
 def _categories(
@@ -304,8 +304,8 @@ def _categories(
         for attribute in settings.disaggregate:
             for value, chosen in known.parts.get(attribute, {}).items():
                 part = answers.of_raters(raters).of_items(chosen)
-                for figure in majority.majority_shares(part, group=name, at_least=needed):
-                    yield model_scores.marked(figure, settings.minimum).at(attribute=attribute, part=value)
+                for metric in majority.majority_shares(part, group=name, at_least=needed):
+                    yield model_scores.marked(metric, settings.minimum).at(attribute=attribute, part=value)
     for rater in sets.get(MODELS, ()):
         yield from majority.majority_shares(answers.of_raters((rater,)), group=rater)
 
@@ -324,8 +324,8 @@ def _against_people(
             made = [*gold.deviations(own, theirs), *_correlations(own, theirs, known)]
         else:
             made = [gold.preference_agreement(own, theirs)]
-        for figure in made:
-            yield figure.at(rater=rater, group=PEOPLE)
+        for metric in made:
+            yield metric.at(rater=rater, group=PEOPLE)
 
 
 def _correlations(own: RatingTable, theirs: RatingTable, known: QuestionContext) -> Iterator[Metric]:
@@ -353,8 +353,8 @@ def _correlations(own: RatingTable, theirs: RatingTable, known: QuestionContext)
         if not len(used) or len(used) * int(here.sum()) > 50_000_000:  # a dense table of a crowd would not fit
             continue
         ratings = part.of_raters([part.raters[r] for r in used]).matrix()
-        for figure in correlation.against_each(mean[here], ratings):
-            yield figure.at(target=known.targets[code] if known.targets else str(code))
+        for metric in correlation.against_each(mean[here], ratings):
+            yield metric.at(target=known.targets[code] if known.targets else str(code))
 
 
 def _against_gold(
@@ -374,7 +374,7 @@ def _against_gold(
                 else:
                     assert known.gold_scores is not None
                     right, positive = holds(known.gold_scores), f"said, and in gold, where the score is {reading}"
-                for figure in gold.classification(
+                for metric in gold.classification(
                     right[both],
                     holds(means[both]),
                     known.picture[both],
@@ -382,7 +382,7 @@ def _against_gold(
                     positive=positive,
                     asked=int(known.judged.sum()),
                 ):
-                    yield figure.at(group=group.name, positive=reading)
+                    yield metric.at(group=group.name, positive=reading)
     elif known.right_values is not None and not answers.scored:
         asked = sum(map(bool, known.right_values))
         for group in groups:
@@ -402,6 +402,6 @@ def _crowdtruth(
         yield crowdtruth.without_bins(known.no_scale, stop=settings.stop).at(bins="3")
         return
     bins = known.scale if answers.scored else None
-    yield from crowdtruth.task_of(chosen, known.names, bins=bins).figures(
+    yield from crowdtruth.task_of(chosen, known.names, bins=bins).metrics(
         stop=settings.stop, dims={"bins": "3"} if bins else {}
     )

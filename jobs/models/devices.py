@@ -1,4 +1,4 @@
-"""Devices and dtypes that a config names, refused before a Ray starts and a worker finds out."""
+"""Checks of the device and dtype that a configuration names, before Ray starts."""
 
 from actors import devices
 from jobs.errors import InputError
@@ -7,10 +7,10 @@ from jobs.runtime.config import Common
 
 
 def check_device(cfg: Common, key: str, name: str) -> None:
-    """Refuse a device that there is not; where a cluster is joined, or for a plan, only what is no device's name.
+    """Check that a device exists; with a cluster or plan=true, only that the name is well-formed.
 
     Raises:
-        InputError: see above.
+        InputError: the device does not exist, or `name` is not the name of a device.
     """
     try:
         devices.check_device(name)
@@ -21,10 +21,10 @@ def check_device(cfg: Common, key: str, name: str) -> None:
 
 
 def check_dtype(key: str, name: str) -> None:
-    """Refuse an unknown dtype.
+    """Check the name of a dtype.
 
     Raises:
-        InputError: see above.
+        InputError: an unknown dtype.
     """
     try:
         devices.check_dtype(name)

@@ -1,4 +1,4 @@
-"""Figures as tables that can be read: a family of figures is one table, a figure a cell."""
+"""Metrics as tables that can be read: a family of metrics is one table, a metric a cell."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ MAX_ROWS = 60  # of a table on the page; the rest is in the table `metrics`
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """Figures that stand in one table: those of `metrics`, with the dims (or the metric) that make columns."""
+    """Metrics that stand in one table: those of `metrics`, with the dims (or the metric) that make columns."""
 
     title: str
     metrics: tuple[str, ...]
     columns: tuple[str, ...]
-    needs: str = ""  # only figures with this dim
-    without: str = ""  # only figures without it
+    needs: str = ""  # only metrics with this dim
+    without: str = ""  # only metrics without it
 
 
 @dataclass(frozen=True)
 class MetricTable:
-    """A family's table: labels of columns, and rows of (label, a figure or None a column)."""
+    """A family's table: labels of columns, and rows of (label, a metric or None a column)."""
 
     title: str
     columns: tuple[str, ...]
@@ -141,11 +141,11 @@ WORDS = {"rule": {"mean": "by mean", "any": "by any rater"}, "weights": {"none":
 IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 
-def blocks(figures: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> list[MetricBlock]:
-    """The figures by question, in the order given and then by name; those without a question last."""
+def blocks(metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> list[MetricBlock]:
+    """The metrics by question, in the order given and then by name; those without a question last."""
     by: dict[tuple[str, ...], list[Metric]] = {}
-    for figure in figures:
-        by.setdefault(tuple(figure.dims.get(name, "") for name in IN_HEADING), []).append(figure)
+    for metric in metrics:
+        by.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
     place = {key: number for number, key in enumerate(order)}
     keys = sorted(by, key=lambda key: (not key[1], place.get((key[0], key[1]), len(place)), key))
     made = []
@@ -157,59 +157,59 @@ def blocks(figures: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> 
     return made
 
 
-def _table(family: MetricFamily, figures: Iterable[Metric]) -> MetricTable | None:
+def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | None:
     cells: dict[str, dict[str, Metric]] = {}
     columns: dict[str, None] = {}
     rows: dict[str, tuple[int, int]] = {}
-    for number, figure in enumerate(figures):
-        if figure.metric not in family.metrics or not _fits(family, figure):
+    for number, metric in enumerate(metrics):
+        if metric.name not in family.metrics or not _fits(family, metric):
             continue
-        column, row = _labels(family, figure)
+        column, row = _labels(family, metric)
         columns.setdefault(column)
-        rows.setdefault(row, (family.metrics.index(figure.metric) if "metric" not in family.columns else 0, number))
-        cells.setdefault(row, {})[column] = figure
+        rows.setdefault(row, (family.metrics.index(metric.name) if "metric" not in family.columns else 0, number))
+        cells.setdefault(row, {})[column] = metric
     if not cells:
         return None
     names = sorted(rows, key=lambda row: rows[row])
     shown = [(row, tuple(cells[row].get(column) for column in columns)) for row in names[:MAX_ROWS]]
     told = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in told if f.value is None)
-    remarks = _remarks(f for f in told if f.value is not None and f.metric not in WITHOUT_INTERVAL)
+    remarks = _remarks(f for f in told if f.value is not None and f.name not in WITHOUT_INTERVAL)
     return MetricTable(family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
 
 
-def _remarks(figures: Iterable[Metric]) -> tuple[str, ...]:
-    """The figures' reasons, each once with the figures it is of.
+def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
+    """The metrics' reasons, each once with the metrics it is of.
 
     Without the mark of a small part, which is in the cell (see `model_scores.marked`).
     """
     of: dict[str, dict[str, None]] = {}
-    for figure in figures:
-        for part in str(figure.reason).split("; "):
+    for metric in metrics:
+        for part in str(metric.reason).split("; "):
             if not part.startswith("fewer than "):
-                of.setdefault(part, {})[_word("metric", figure)] = None
+                of.setdefault(part, {})[_word("metric", metric)] = None
     return tuple(f"{'; '.join(names)} — {reason}" for reason, names in of.items())
 
 
-def _fits(family: MetricFamily, figure: Metric) -> bool:
-    if figure.reason == "one rater":  # the table `metrics` says so; on the page it would be a table of dashes
+def _fits(family: MetricFamily, metric: Metric) -> bool:
+    if metric.reason == "one rater":  # the table `metrics` says so; on the page it would be a table of dashes
         return False
-    if family.needs and family.needs not in figure.dims:
+    if family.needs and family.needs not in metric.dims:
         return False
-    return not (family.without and family.without in figure.dims)
+    return not (family.without and family.without in metric.dims)
 
 
-def _labels(family: MetricFamily, figure: Metric) -> tuple[str, str]:
-    column = " · ".join(filter(None, (_word(name, figure) for name in family.columns)))
+def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
+    column = " · ".join(filter(None, (_word(name, metric) for name in family.columns)))
     taken = {*family.columns, *IN_HEADING}
-    rest = [_word(name, figure) for name in ("metric", *sorted(figure.dims)) if name not in taken]
+    rest = [_word(name, metric) for name in ("metric", *sorted(metric.dims)) if name not in taken]
     return column or "value", " · ".join(filter(None, rest)) or "all"
 
 
-def _word(name: str, figure: Metric) -> str:
+def _word(name: str, metric: Metric) -> str:
     if name == "metric":
-        return NAMES.get(figure.metric, figure.metric.replace("_", " ").removeprefix("rater correlation "))
-    value = figure.dims.get(name, "")
+        return NAMES.get(metric.name, metric.name.replace("_", " ").removeprefix("rater correlation "))
+    value = metric.dims.get(name, "")
     if name == "inverted" and value:
         return "scale inverted"
     if name in ("k", "bins") and value:
@@ -218,11 +218,11 @@ def _word(name: str, figure: Metric) -> str:
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
-    """What each figure on the page is: name -> definition, once each."""
+    """What each metric on the page is: name -> definition, once each."""
     found: dict[str, str] = {}
     for table in tables:
         for _, line in table.rows:
-            for figure in line:
-                if figure:
-                    found.setdefault(_word("metric", figure), figure.definition)
+            for metric in line:
+                if metric:
+                    found.setdefault(_word("metric", metric), metric.definition)
     return found

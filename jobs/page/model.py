@@ -89,9 +89,9 @@ class Page:
     Attributes:
         lede: one or two sentences under the title.
         provenance: (name, value): the command, the identity's hash, versions, when.
-        notices: sentences that a reader must know before the figures, shown first.
+        notices: sentences that a reader must know before the metrics, shown first.
         distributions: of any number of rubrics, questions and raters, in any order.
-        figures: what else was computed, in any order; those of single units and workers are left to the table.
+        metrics: what else was computed, in any order; those of single units and workers are left to the table.
         wording: (rubric, question) -> its words. Its order is the order of the page; questions it lacks follow by name.
         pictures: those shown; `pictures_total` is how many there are, None if these are all.
         models: the models that rated or wrote, as their tables state them.
@@ -105,7 +105,7 @@ class Page:
     steps: Sequence[FunnelStep] = ()
     tables: Sequence[TableSummary] = ()
     distributions: Sequence[Distribution] = ()
-    figures: Sequence[Metric] = ()
+    metrics: Sequence[Metric] = ()
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
     pictures: Sequence[Picture] = ()
     pictures_total: int | None = None

@@ -86,7 +86,7 @@ def render(page: Page) -> str:
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
     environment.filters |= {"told": metric_text, "between": between, "basis": basis}
-    found = blocks(page.figures, list(page.wording))
+    found = blocks(page.metrics, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
         page=page,
@@ -117,31 +117,31 @@ def percent(share: float | None) -> str:
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
-def metric_text(figure: Metric) -> str:
-    """A figure's value as its kind is read: a share as a percentage, a count, else a number; undefined an em dash."""
-    if figure.value is None:
+def metric_text(metric: Metric) -> str:
+    """A metric's value as its kind is read: a share as a percentage, a count, else a number; undefined an em dash."""
+    if metric.value is None:
         return "—"
-    if figure.metric in COUNTS:
-        return number(figure.value)
-    if figure.metric in SHARE_METRICS:
-        return percent(figure.value).replace("-", "−")
-    if figure.metric == "welch_p":
-        return "<0.0001" if figure.value < 0.0001 else f"{figure.value:.4f}"
-    return number(figure.value, 3)
+    if metric.name in COUNTS:
+        return number(metric.value)
+    if metric.name in SHARE_METRICS:
+        return percent(metric.value).replace("-", "−")
+    if metric.name == "welch_p":
+        return "<0.0001" if metric.value < 0.0001 else f"{metric.value:.4f}"
+    return number(metric.value, 3)
 
 
-def between(figure: Metric) -> str:
+def between(metric: Metric) -> str:
     """Its interval in the same units, empty if there is none."""
-    if figure.low is None or figure.high is None:
+    if metric.low is None or metric.high is None:
         return ""
-    scale, decimals = (100, 1) if figure.metric in SHARE_METRICS else (1, 3)
-    return f"{number(figure.low * scale, decimals)} to {number(figure.high * scale, decimals)}"
+    scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, 3)
+    return f"{number(metric.low * scale, decimals)} to {number(metric.high * scale, decimals)}"
 
 
-def basis(figure: Metric) -> str:
+def basis(metric: Metric) -> str:
     """What it rests on, as a tooltip: coverage, the method of the interval, and the reason or remark."""
-    coverage = "" if figure.coverage is None else f"coverage {percent(figure.coverage)}"
-    return "; ".join(filter(None, (coverage, figure.interval_method, figure.reason)))
+    coverage = "" if metric.coverage is None else f"coverage {percent(metric.coverage)}"
+    return "; ".join(filter(None, (coverage, metric.interval_method, metric.reason)))
 
 
 def link(url: str | None) -> str | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import config, help_text, signals
+from jobs.runtime import config, extras, help_text, signals
 from jobs.runtime.console import say
 from jobs.store import faults
 
@@ -67,6 +67,11 @@ def main(name: str, arguments: list[str] | None = None) -> int:
         signals.settle()
         say("interrupted; what is done stays done, the same command goes on from there", err=True)
         return signals.exit_code(error)
+    except ModuleNotFoundError as error:
+        if (hint := extras.hint(error)) is None:
+            raise
+        say(f"error: {name}: {hint}", err=True)
+        return InputError.exit_code
     except Exception as error:
         if (told := faults.sentence(error)) is None:
             raise

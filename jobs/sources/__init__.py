@@ -1,1 +1,1 @@
-"""Where pictures come from: each module turns its part of `source.*` into units and the rows of `images`."""
+"""Where `fetch` gets pictures from: `plan` of each module says which units there are and how they are fetched."""

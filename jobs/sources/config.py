@@ -1,48 +1,77 @@
-"""Keys of `source.*`; each option in conf/source/ says which of them it uses."""
+"""Keys of `fetch`; each option in conf/source/ says which of `source.*` it uses."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from actors.folder_fetcher import DEFAULT_MAX_BYTES
+from actors.fetching.image_rows import DEFAULT_MAX_BYTES
+from jobs.errors import InputError
+from jobs.runtime.config import Common
 
 
 @dataclass
 class TestingConfig:
-    """For tests against a server on this machine, and for nothing else."""
+    """For tests against a server on this machine; never set these for real hosts."""
 
     allow_addresses: list[str] = field(default_factory=list)  # IP addresses that count as public, e.g. [127.0.0.1]
-    resolve: list[str] = field(default_factory=list)  # name:address:port, where a name is to be found instead
+    resolve: list[str] = field(default_factory=list)  # name:address:port: connect there instead of to the name's host
 
 
 @dataclass
 class SourceConfig:
-    """Of all sources; `name` says which one it is."""
+    """Keys of all sources; `name` selects one."""
 
     name: str = "folder"
-    path: str | None = None  # folder, tar, parquet: where; a folder, a glob or an s3:// prefix
+    path: str | None = None  # of all but urls: a folder, a glob or an s3:// prefix
     max_bytes: int = DEFAULT_MAX_BYTES  # of one picture; a larger one becomes an error row
     # parquet
-    bytes_column: str | None = None  # null: `image` or `bytes`, whichever is there (a struct's field `bytes`)
-    key_column: str | None = None  # names a picture; null: its file and row do
+    bytes_column: str | None = None  # null: `image` or `bytes`, whichever exists (also a struct with a field `bytes`)
+    key_column: str | None = None  # identifies a picture; null: its file and row do
     # urls
-    contact: str | None = None  # an e-mail address or page at which whoever is asked can reach you; required
+    contact: str | None = None  # your e-mail address or web page, for the operators of the hosts; required
     allow_hosts: list[str] = field(default_factory=list)  # `name`, `*.name`, `*`; with `:port` for another than 443
-    connections: int = 2  # at once to a host, all workers together; Wikimedia's hosts count as one
-    mbit_s: float | None = 25.0  # from a host, all workers together; null: no bound
+    connections: int = 2  # concurrent, per host, all workers together; Wikimedia's hosts count as one
+    mbit_s: float | None = 25.0  # per host, all workers together; null: not limited
     form: str = "served"  # of Wikimedia's thumbnail URLs: served (in 2026), or paper (Century's, any width)
     opt_out: list[str] = field(default_factory=lambda: ["noai", "noimageai"])  # words of X-Robots-Tag
-    attempts: int = 5  # requests for a picture, until 429, 503, lost connections and the like become an error
-    backoff_s: float = 1.0  # the first pause of a host that does not say how long; doubles each time
-    max_wait_s: float = 900.0  # a host that asks for a longer pause than this gives error rows instead
-    connect_s: float = 10.0  # to a host
-    read_s: float = 30.0  # between two pieces of an answer
-    total_s: float = 180.0  # of an answer
+    attempts: int = 5  # requests for a picture before 429, 503, lost connections and the like become an error
+    backoff_s: float = 1.0  # first pause of a host that does not specify one; doubles each time
+    max_wait_s: float = 900.0  # a host that demands a longer pause gives error rows instead
+    connect_s: float = 10.0  # timeout of connecting to a host
+    read_s: float = 30.0  # timeout between two pieces of a reply
+    total_s: float = 180.0  # timeout of a whole reply
     credits: bool = True  # author and licence from the files' pages (Wikimedia)
-    api: str = "https://{host}/w/api.php"  # where they are asked
-    ca_file: str | None = None  # PEM file of an authority to trust besides the system's
+    api: str = "https://{host}/w/api.php"  # where author and licence are requested
+    ca_file: str | None = None  # PEM file of a certificate authority to trust in addition to the system's
     testing: TestingConfig = field(default_factory=TestingConfig)
 
 
-def identity_of(source: SourceConfig, **more: Any) -> dict[str, Any]:
-    """What the rows of every source depend on."""
-    return {"name": source.name, "max_bytes": source.max_bytes, **more}
+@dataclass
+class FetchConfig(Common):
+    """Keys of `fetch`."""
+
+    source: SourceConfig = field(default_factory=SourceConfig)
+    input: str | None = None  # a table of records; null: all pictures of the folder or shards
+    width: int | None = None  # pixels; null: not resized
+    verify_only: bool = False  # only check that the picture exists, without its bytes (source=urls)
+    unit_rows: int | None = None  # pictures of a unit, refetched after a kill; null: 256 of records, 64 of a folder
+
+
+def required_path(cfg: FetchConfig) -> str:
+    """The key source.path.
+
+    Raises:
+        InputError: it is not set.
+    """
+    if cfg.source.path is None:
+        raise InputError(f"source={cfg.source.name}: source.path= is required")
+    return cfg.source.path
+
+
+def required_input(cfg: FetchConfig) -> str:
+    """The key input.
+
+    Raises:
+        InputError: it is not set.
+    """
+    if cfg.input is None:
+        raise InputError(f"source={cfg.source.name}: input= is required, a table of records (jobs.curate writes one)")
+    return cfg.input

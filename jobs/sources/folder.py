@@ -1,83 +1,140 @@
-"""Pictures in a folder or below an `s3://` prefix: by themselves, or looked up for the records of a table."""
+"""source=folder: pictures in a folder or below an `s3://` prefix, all of them or those of the records."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
 from jobs.errors import InputError
-from jobs.sources import repeats
+from jobs.sources.config import FetchConfig, required_path
+from jobs.sources.records import RecordsInput, open_records, read_records
+from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.reading import TableSource
+from jobs.store.run import TableRun
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
+UNIT_FILES = 64  # a unit is one block in memory: originals of several MB each
 
-def files_of(folder: str) -> list[Object]:
-    """The files below `folder` whose names do not begin with a dot, those that cannot be read among them."""
+
+def plan(cfg: FetchConfig) -> SourcePlan:
+    """The units of the folder's files, or of the records, streamed through `FolderFetcher`.
+
+    Raises:
+        InputError: no folder, or one that contains none of the records' pictures.
+    """
+    path = required_path(cfg)
+    if cfg.input and not locations.is_s3(path) and Path(path).expanduser().is_file():
+        raise InputError(f"source.path={path}: is a file; with input=, name the folder of the records' pictures")
+    folder = locations.absolute(path)
+    files = list_files(folder)
+    note = f"{len(files):,} files in the folder"
+    if cfg.input is None:
+        unit_rows = cfg.unit_rows or UNIT_FILES
+        return SourcePlan(
+            units=list(folder_units(files, unit_rows)),
+            identity={"path": folder, "unit_rows": unit_rows},
+            note=note,
+            streamed=True,
+            fetch=partial(_fetch, cfg, folder, None),
+        )
+    records = open_records(cfg.input, cfg.unit_rows)
+    check_names(folder, files, records.table)
+    return SourcePlan(
+        units=records.units,
+        identity={"path": folder, "unit_rows": records.unit_rows},
+        note=note,
+        streamed=True,
+        fetch=partial(_fetch, cfg, folder, records),
+        records=records.table,
+    )
+
+
+def _fetch(cfg: FetchConfig, folder: str, records: RecordsInput | None, run: TableRun, excluded: str | None) -> None:
+    from jobs.runtime import stages
+
+    rows: Callable[[UnitTask], pa.Table] = partial(requests_of_files, folder=folder)
+    if records is not None:
+        rows = partial(requests_of_records, folder=folder, repeated=records.keep_repeats(run))
+    kwargs = {
+        "open_filesystem": filesystem_opener(folder),
+        "max_bytes": cfg.source.max_bytes,
+        "width": cfg.width,
+        "processes": cfg.resources.fetch.threads,
+    }
+    read = stages.Read(rows, item="image_id", output_item="image_id", excluded=excluded)
+    chain = [stages.Stage("fetch", FolderFetcher, kwargs)]
+    stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
+
+
+def list_files(folder: str) -> list[Object]:
+    """The files below `folder`, including unreadable ones, except those whose names begin with a dot."""
     return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
 
 
 def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
-    """Refuse a folder that has not one of the records' pictures: it is another one, or its names are of another kind.
+    """Refuse a folder that contains none of the records' pictures.
 
     Raises:
-        InputError: with the name that was looked for.
+        InputError: with the first name that was looked for.
     """
-    there = {o.uri.removeprefix(folder).lstrip("/") for o in files}
+    names_in_folder = {o.uri.removeprefix(folder).lstrip("/") for o in files}
     looked_for = ""
     for batch in records.batches(["image_url"]):
         names = [file_name(url or "") for url in batch["image_url"].to_pylist()]
-        if any(name in there for name in names):
+        if any(name in names_in_folder for name in names):
             return
         looked_for = looked_for or next(filter(None, names), "")
     if looked_for:
         raise InputError(
-            f"source.path={folder}: none of the records' pictures is among its {len(files):,} files; looked for is the "
-            f"last part of image_url, as {looked_for!r}"
+            f"source.path={folder}: none of the records' pictures is among its {len(files):,} files; a picture's name "
+            f"is the last part of its image_url, for example {looked_for!r}"
         )
 
 
 def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
-    """The files, sorted by place, in units of `unit_rows`."""
+    """The files, sorted by path, in units of `unit_rows`."""
     for first in range(0, len(files), unit_rows):
         inputs = tuple(files[first : first + unit_rows])
         name = content_id(*(part for o in inputs for part in (o.uri, str(o.size), o.etag)))
         yield Unit(name, inputs, rows=len(inputs))
 
 
-def of_folder(task: UnitTask, *, folder: str) -> pa.Table:
-    """What to read for a unit of files: image_id (hash of the path inside the folder), source_url, path."""
+def requests_of_files(task: UnitTask, *, folder: str) -> pa.Table:
+    """The inputs of `FolderFetcher` for a unit of files; an image_id is the hash of the path inside the folder."""
     uris = [o.uri for o in task.unit.inputs]
-    inside = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
-    paths: list[str | None] = [locations.filesystem(uri)[1] for uri in uris]
-    return _asked([content_id(name) for name in inside], uris, paths)
+    names = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
+    return _requests([content_id(name) for name in names], uris, [locations.filesystem(uri)[1] for uri in uris])
 
 
-def of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:
-    """What to read for a unit of records: path is null where the folder has no file of that name."""
-    rows = read_unit(task.unit.inputs[0].uri, columns=["image_id", "image_url"])
-    rows = repeats.without(rows, repeated, task.unit.name)
+def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:
+    """The inputs of `FolderFetcher` for a unit of records; path is null where the folder has no file of that name."""
+    rows = read_records(task.unit, ["image_id", "image_url"], repeated)
     names = [file_name(url or "") for url in rows["image_url"].to_pylist()]
     fs, base = locations.filesystem(folder)
     paths = [f"{base}/{name}" for name in names]
-    there = [name != "" and info.is_file for name, info in zip(names, fs.get_file_info(paths), strict=True)]
-    found = [path if here else None for path, here in zip(paths, there, strict=True)]
-    return _asked(rows["image_id"].to_pylist(), rows["image_url"].to_pylist(), found)
+    infos = fs.get_file_info(paths)
+    existing = [
+        path if name != "" and info.is_file else None for path, name, info in zip(paths, names, infos, strict=True)
+    ]
+    return _requests(rows["image_id"].to_pylist(), rows["image_url"].to_pylist(), existing)
 
 
 def file_name(url: str) -> str:
-    """The file name that a URL's path ends in, percent-decoded; empty if it has none or would leave the folder."""
+    """The last part of a URL's path, percent-decoded; empty if there is none or it would leave the folder."""
     name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
     return "" if "/" in name or name in (".", "..") else name
 
 
-def opener(folder: str) -> "partial[pafs.FileSystem]":
-    """What opens the folder's file system where it is called."""
+def filesystem_opener(folder: str) -> "partial[pafs.FileSystem]":
+    """A function without arguments that returns the file system of `folder`; it can be pickled."""
     return partial(_filesystem, folder)
 
 
@@ -85,6 +142,5 @@ def _filesystem(folder: str) -> pafs.FileSystem:
     return locations.filesystem(folder)[0]
 
 
-def _asked(ids: list[str], urls: list[str], paths: list[str | None]) -> pa.Table:
-    columns = {"image_id": ids, "source_url": urls, "path": paths}
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+def _requests(ids: Sequence[str], urls: Sequence[str], paths: Sequence[str | None]) -> pa.Table:
+    return pa.table([pa.array(values, pa.string()) for values in (ids, urls, paths)], schema=FolderFetcher.INPUTS)

@@ -44,6 +44,12 @@ class Unit:
     def version(self) -> str:
         return content_id(*(f"{o.etag}:{o.size}" for o in self.inputs), self.piece)
 
+    @property
+    def parent(self) -> str:
+        """The unit of the parent table whose rows this one covers: its own name unless it covers only some of them."""
+        name: str = self.extra.get("parent", self.name)
+        return name
+
     def to_json(self) -> dict[str, Any]:
         inputs = [source._asdict() for source in self.inputs]
         return {"name": self.name, "inputs": inputs, "piece": self.piece, "rows": self.rows, "extra": self.extra}

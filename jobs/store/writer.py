@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -43,6 +44,7 @@ FOOTER_JSON = {  # what is kept under FOOTER_KEY
     "versions": {str: str},
 }
 REJECTS_HELD = 5000  # before they are spooled: a file of nothing but damage must not fill the memory
+RAW_KEPT = 200  # characters of a rejected row that are kept
 ROW_GROUP_BYTES = 64 << 20  # a reader of one row group needs about this much memory
 REJECTS = pa.schema([
     pa.field("file", pa.string(), metadata={"description": "the input file"}),
@@ -62,6 +64,9 @@ class Reject:
     reason: str
     message: str
     raw: str = ""
+
+
+Rejects = Callable[[Reject], None]  # takes what a reader could not make a row of
 
 
 def rejects_uri(table: str, unit: str, generation: int) -> str:

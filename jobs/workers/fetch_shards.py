@@ -1,4 +1,4 @@
-"""Pictures inside larger files: WebDataset tar shards, and Parquet with a column of bytes."""
+"""Pictures inside larger files: WebDataset tar shards, and Parquet files with a column of bytes."""
 
 import asyncio
 import tarfile
@@ -7,43 +7,49 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from tarfile import EOFHeaderError, HeaderError, ReadError  # type: ignore[attr-defined]
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
+from actors.fetching.image_rows import ImageRow
 from actors.ids import content_id
 from actors.pictures import PictureError
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
-from jobs.sources import row_log
-from jobs.sources.config import SourceConfig
 from jobs.store import locations
-from jobs.store.locations import Object
-from jobs.store.units import WHOLE, Unit, unit_of_file
+from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
+from jobs.workers.image_writer import ImageWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
 BYTES_COLUMNS = ("image", "bytes", "jpg", "png")
-PARQUET_ROWS = 32  # read at a time
-WRITE_BYTES = 16 << 20
+BATCH_ROWS = 32  # of a Parquet file, read at a time
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """A picture in a file: its name there, and its bytes or why there are none (status, error_kind, message)."""
+    """A picture in a file: its name there, and its bytes or the columns that say why there are none."""
 
     name: str
     data: bytes | None
-    fault: tuple[Status, str, str] | None = None
+    failure: ImageRow | None = None
 
 
 @dataclass(frozen=True)
 class Shards:
-    """What a worker must know: `root` is taken off the names of files, so that a moved corpus keeps its ids."""
+    """How workers read the files.
+
+    Attributes:
+        kind: webdataset or parquet.
+        root: removed from the files' URIs before they become ids, so that a corpus that was moved keeps its ids.
+        max_bytes: of a picture; a larger one becomes an error row.
+        bytes_column, key_column: of Parquet files, as the keys `source.*`.
+    """
 
     kind: str
     root: str
@@ -52,56 +58,31 @@ class Shards:
     key_column: str | None
 
 
-def tar_units(path: str) -> list[Unit]:
-    """A unit a shard."""
-    files = [o for o in locations.find(path) if ".tar" in PurePosixPath(o.uri).suffixes or o.uri.endswith(".tgz")]
-    if not files:
-        raise InputError(f"source.path={path}: no .tar file there")
-    return [unit_of_file(file) for file in files]
-
-
-def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
-    """A unit a row group.
-
-    Raises:
-        InputError: no Parquet, or no column of bytes; the sentence names the columns there are.
-    """
-    files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
-    if not files:
-        raise InputError(f"source.path={path}: no .parquet file there")
-    return [unit for file in files for unit in _row_groups(source, file)]
-
-
-def _row_groups(source: SourceConfig, file: Object) -> Iterator[Unit]:
-    fs, path = locations.filesystem(file.uri)
-    try:
-        with fs.open_input_file(path) as stream:
-            meta = pq.read_metadata(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{file.uri}: not a readable Parquet file") from error
-    schema = meta.schema.to_arrow_schema()
-    bytes_column(schema, source.bytes_column, file.uri)
-    if source.key_column is not None and source.key_column not in schema.names:
-        raise InputError(f"source.key_column={source.key_column}: {file.uri} has {', '.join(schema.names)}")
-    for group in range(meta.num_row_groups):
-        yield unit_of_file(file, piece=f"row group {group}", rows=meta.row_group(group).num_rows)
-
-
-def bytes_column(schema: pa.Schema, named: str | None, uri: str) -> str:
+def bytes_column(schema: pa.Schema, configured: str | None, uri: str) -> str:
     """The column that holds the pictures: bytes, or a struct with a field `bytes`.
 
+    Args:
+        schema: of the file.
+        configured: the key source.bytes_column.
+        uri: of the file, for the message.
+
     Raises:
-        InputError: there is none, or not one of that name and kind.
+        InputError: there is none, or `configured` is not one.
     """
-    fitting = [field.name for field in schema if _holds_bytes(field.type)]
-    chosen = named or next((name for name in BYTES_COLUMNS if name in fitting), None)
-    if chosen is None and len(fitting) == 1:
-        chosen = fitting[0]
-    if chosen is None or chosen not in fitting:
-        said = f"source.bytes_column={named}" if named else "source.bytes_column= is needed"
-        there = f"{', '.join(fitting) or 'no column'} (of {', '.join(schema.names)})"
-        raise InputError(f"{said}: {uri} has bytes in {there}")
-    return chosen
+    candidates = [field.name for field in schema if _holds_bytes(field.type)]
+    column = configured or next((name for name in BYTES_COLUMNS if name in candidates), None)
+    if column is None and len(candidates) == 1:
+        column = candidates[0]
+    if column is None or column not in candidates:
+        problem = (
+            f"source.bytes_column={configured}: not a column of bytes"
+            if configured
+            else "source.bytes_column= is required"
+        )
+        raise InputError(
+            f"{problem}; {uri} has bytes in {', '.join(candidates) or 'no column'} (of {', '.join(schema.names)})"
+        )
+    return column
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
@@ -111,84 +92,80 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose damaged header is an error: tarfile takes any but the first for the end of the archive."""
+    """A member that raises if its header is damaged; `tarfile` takes any but the first for the end of the archive."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(tarfile)
-        except EOFHeaderError:  # the end as it should be
+        except EOFHeaderError:  # the regular end of the archive
             raise
         except HeaderError as error:
             raise ReadError(f"{error} where a member or the end should be") from error
 
 
 class ShardUnit:
-    """Decodes the pictures of one shard or row group and writes their rows in the file's order."""
+    """Decodes the pictures of one shard or row group and writes their rows in the order of the file.
 
-    def __init__(
-        self, *, shards: Shards, rendition: str, width: int | None, processes: int | None, excluded: str | None
-    ) -> None:
-        self._shards, self._rendition = shards, rendition
+    Args:
+        shards: how the files are read.
+        width: pixels, as in `actors.pictures.render`; None: bytes are kept.
+        processes: number of decoding processes; None: one per CPU.
+        excluded: where the list of exclusions is stored.
+    """
+
+    def __init__(self, *, shards: Shards, width: int | None, processes: int | None, excluded: str | None) -> None:
+        self._shards, self._rendition = shards, image_rows.rendition_name(width)
         self._excluded = exclusions.kept(excluded)
         self._decoders = Decoders(width=width, processes=processes)
         self._loop = asyncio.Runner()
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Read, decode and write one unit."""
         self._loop.run(self._write(task, writer, report))
 
     async def _write(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         uri = task.unit.inputs[0].uri
         entries = self._tar(uri, writer) if self._shards.kind == "webdataset" else self._parquet(uri, task.unit.piece)
-        held: list[dict[str, Any]] = []
-        size = 0
-        async for row in self._rows(task.unit, entries):
-            writer.counts.rows_in += 1
-            report.add(1, errors=row["status"] == Status.ERROR)
-            held.append(row)
-            size += len(row.get("bytes") or b"")
-            if size >= WRITE_BYTES or len(held) >= 1000:
-                writer.write(pa.Table.from_pylist(held, schema=row_log.SCHEMA))
-                held, size = [], 0
-        if held:
-            writer.write(pa.Table.from_pylist(held, schema=row_log.SCHEMA))
+        with ImageWriter(writer) as images:
+            async for row in self._rows(task.unit, entries):
+                writer.counts.rows_in += 1
+                report.add(1, errors=row["status"] == Status.ERROR)
+                images.add(row)
         exclusions.count(writer.counts, self._excluded.take_matched())
 
-    async def _rows(self, unit: Unit, entries: Iterator[ShardEntry]) -> AsyncIterator[dict[str, Any]]:
-        """In order, some at a time; reading goes on while children decode."""
+    async def _rows(self, unit: Unit, entries: Iterator[ShardEntry]) -> AsyncIterator[ImageRow]:
+        """The rows in the order of the file; a bounded number is read ahead while processes decode."""
         uri = unit.inputs[0].uri
-        part = () if unit.piece == WHOLE else (unit.piece,)  # a name may be used again in another row group
-        window: deque[asyncio.Task[dict[str, Any]]] = deque()
-        seen: Counter[str] = Counter()
+        part = () if unit.piece == WHOLE else (unit.piece,)  # two row groups may have pictures of one name
+        window: deque[asyncio.Task[ImageRow]] = deque()
+        occurrences: Counter[str] = Counter()
         root = self._shards.root
-        inside = uri.removeprefix(root).lstrip("/") if uri != root else PurePosixPath(uri).name
+        file = uri.removeprefix(root).lstrip("/") if uri != root else PurePosixPath(uri).name
         while (entry := await asyncio.to_thread(next, entries, None)) is not None:
-            seen[entry.name] += 1
-            again = (str(seen[entry.name]),) if seen[entry.name] > 1 else ()
-            image_id = content_id(inside, *part, entry.name, *again)
-            place = entry.name if self._shards.key_column else f"{uri}#{entry.name}"
-            window.append(asyncio.create_task(self._row(image_id, place, entry)))
+            occurrences[entry.name] += 1
+            occurrence = (str(occurrences[entry.name]),) if occurrences[entry.name] > 1 else ()
+            image_id = content_id(file, *part, entry.name, *occurrence)
+            url = entry.name if self._shards.key_column else f"{uri}#{entry.name}"
+            window.append(asyncio.create_task(self._row(image_id, url, entry)))
             if len(window) > 2 * self._decoders.processes:
                 yield await window.popleft()
         while window:
             yield await window.popleft()
 
-    async def _row(self, image_id: str, place: str, entry: ShardEntry) -> dict[str, Any]:
-        row: dict[str, Any] = {"image_id": image_id, "rendition": self._rendition}
-        row |= {"source_url": place, "final_url": place}
-        if self._excluded.hit(image_id, place):
-            fault = (Status.REPORTED, "excluded", "the picture is on the list of exclusions")
-            return row | _failed(*fault) | {"attempts": 0}
+    async def _row(self, image_id: str, url: str, entry: ShardEntry) -> ImageRow:
+        row: ImageRow = {"image_id": image_id, "rendition": self._rendition, "source_url": url, "final_url": url}
+        if self._excluded.hit(image_id, url):
+            return row | image_rows.excluded() | {"attempts": 0}
         row |= {"attempts": 1}
         if entry.data is None:
-            assert entry.fault is not None
-            return row | _failed(*entry.fault)
+            assert entry.failure is not None
+            return row | entry.failure
         try:
             rendered = await self._decoders.decode(entry.data)
         except PictureError as error:
-            return row | _failed(Status.ERROR, error.kind, str(error))
-        data = entry.data if rendered.data is None else rendered.data
-        return row | {"bytes": data, **rendered.facts._asdict(), "status": Status.OK.value}
+            return row | image_rows.undecodable(error)
+        return row | image_rows.stored_picture(entry.data if rendered.data is None else rendered.data, rendered.facts)
 
     def _tar(self, uri: str, writer: UnitWriter) -> Iterator[ShardEntry]:
         fs, path = locations.filesystem(uri)
@@ -223,25 +200,21 @@ class ShardUnit:
         with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
             column = bytes_column(file.schema_arrow, self._shards.bytes_column, uri)
             key = self._shards.key_column
+            columns = [column, *([key] if key else [])]
             number = 0
-            for batch in file.iter_batches(
-                batch_size=PARQUET_ROWS, row_groups=[group], columns=[column, *([key] if key else [])]
-            ):
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=[group], columns=columns):
                 for row in batch.to_pylist():
                     name = str(row[key]) if key and row[key] is not None else f"{group}/{number}"
-                    held = row[column]
-                    data = held.get("bytes") if isinstance(held, dict) else held
+                    cell = row[column]
+                    yield self._cell(name, cell.get("bytes") if isinstance(cell, dict) else cell)
                     number += 1
-                    if data is None:
-                        yield ShardEntry(name, None, (Status.MISSING, "no_bytes", "the row has no picture"))
-                    elif len(data) > self._shards.max_bytes:
-                        yield ShardEntry(name, None, self._too_large(len(data)))
-                    else:
-                        yield ShardEntry(name, data)
 
-    def _too_large(self, size: int) -> tuple[Status, str, str]:
-        return Status.ERROR, "too_many_bytes", f"{size} bytes, and {self._shards.max_bytes} are allowed"
+    def _cell(self, name: str, data: bytes | None) -> ShardEntry:
+        if data is None:
+            return ShardEntry(name, None, image_rows.failed(Status.MISSING, "no_bytes", "the row has no picture"))
+        if len(data) > self._shards.max_bytes:
+            return ShardEntry(name, None, self._too_large(len(data)))
+        return ShardEntry(name, data)
 
-
-def _failed(status: Status, kind: str, message: str) -> dict[str, str]:
-    return {"status": status.value, "error_kind": kind, "error_message": message}
+    def _too_large(self, size: int) -> ImageRow:
+        return image_rows.undecodable(image_rows.too_many_bytes(size, self._shards.max_bytes))

@@ -11,7 +11,7 @@ from PIL import Image
 
 from actors.folder_fetcher import FolderFetcher
 from jobs.errors import InputError
-from jobs.sources.folder import files_of, folder_units, of_folder
+from jobs.sources.folder import folder_units, list_files, requests_of_files
 from jobs.store import locations
 from jobs.store.writer import UnitTask
 from jobs.tables import conform, table
@@ -151,7 +151,7 @@ def test_pictures_are_made_as_wide_as_asked(tmp_path):
 
 
 def test_bounds_are_checked(folder):
-    with pytest.raises(ValueError, match="max_bytes is 0"):
+    with pytest.raises(ValueError, match="max_bytes=0"):
         fetcher(folder, max_bytes=0)
 
 
@@ -178,8 +178,10 @@ def test_odd_names(tmp_path):
     (tmp_path / "itself.jpg").symlink_to("itself.jpg")
     (tmp_path / "above").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.jpg")
-    (unit,) = folder_units(files_of(str(tmp_path)), 100)
-    rows = FolderFetcher(open_filesystem=pyarrow.fs.LocalFileSystem)(of_folder(UnitTask(unit), folder=str(tmp_path)))
+    (unit,) = folder_units(list_files(str(tmp_path)), 100)
+    rows = FolderFetcher(open_filesystem=pyarrow.fs.LocalFileSystem)(
+        requests_of_files(UnitTask(unit), folder=str(tmp_path))
+    )
     became = {row["source_url"].removeprefix(f"{tmp_path}/"): row["error_message"] for row in rows.to_pylist()}
     assert became == dict.fromkeys([*names, "link.jpg"]) | {r"caf\udce9.jpg": "the file's name is not UTF-8"}
     with pytest.raises(InputError, match=r"caf\\udce9.jpg has a name that is not UTF-8"):

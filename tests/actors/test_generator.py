@@ -139,12 +139,12 @@ def test_a_context_gives_way_to_the_picture_and_the_answer() -> None:
     needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
     asked = batch([[png(1)]], context_page_description=[article])
     tight = PromptPreparer(model=MODEL, instruction=prompt, answer_tokens=30)
-    assert tight.room == 32768 - 30
-    tight.room = needed + 25
+    assert tight.token_budget == 32768 - 30
+    tight.token_budget = needed + 25
     (row,) = tight(asked).to_pylist()
     assert row["status"] == "truncated"
-    assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.room
-    tight.room = needed - 1  # it is made without any, and the engine says that it is too long
+    assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget
+    tight.token_budget = needed - 1  # it is made without any, and the engine says that it is too long
     (row,) = tight(asked).to_pylist()
     assert row["error_message"].startswith("0 of ")
 

@@ -1,13 +1,23 @@
-"""Ranking the nodes of a knowledge base: the best text counts, ties are ordered, the order of input is nothing."""
+"""Ranking the nodes of a knowledge base: the best text counts, ties are ordered, the input order does not matter."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.linking import Link, LinkedText, Seen, by_frequency, by_similarity, by_text, candidates
+from actors.linking import (
+    Link,
+    LinkedText,
+    LinkSettings,
+    NearPicture,
+    by_frequency,
+    by_similarity,
+    by_text,
+    candidates,
+)
 
 
 def test_a_node_counts_by_its_best_text() -> None:
@@ -26,17 +36,30 @@ def test_equal_scores_are_ordered_by_node_and_equal_texts_by_id() -> None:
 
 
 def test_frequency_then_the_nearest_picture_then_the_id() -> None:
-    seen = [Seen(("d", "a"), 0.9), Seen(("b", "c"), 0.8), Seen(("b", "c", "a"), 0.7), Seen((), 0.6)]
-    # a stands on 0.9 and 0.7, b and c on 0.8 and 0.7, d once
-    assert [(link.node_id, link.score) for link in by_frequency(seen, 4)] == [("a", 2), ("b", 2), ("c", 2), ("d", 1)]
+    pictures = [
+        NearPicture(("d", "a"), 0.9),
+        NearPicture(("b", "c"), 0.8),
+        NearPicture(("b", "c", "a"), 0.7),
+        NearPicture((), 0.6),
+    ]
+    # a has pictures at 0.9 and 0.7, b and c at 0.8 and 0.7, d one
+    assert [(link.node_id, link.score) for link in by_frequency(pictures, 4)] == [
+        ("a", 2),
+        ("b", 2),
+        ("c", 2),
+        ("d", 1),
+    ]
 
 
 def test_a_picture_that_names_a_node_twice_counts_once() -> None:
-    assert by_frequency([Seen(("a", "a"), 0.5), Seen(("b",), 0.4), Seen(("b",), 0.3)], 1)[0].node_id == "b"
+    assert (
+        by_frequency([NearPicture(("a", "a"), 0.5), NearPicture(("b",), 0.4), NearPicture(("b",), 0.3)], 1)[0].node_id
+        == "b"
+    )
 
 
 def test_candidates_are_each_once() -> None:
-    assert candidates([Seen(("b", "a"), 0.1), Seen(("a",), 0.9)]) == ["a", "b"]
+    assert candidates([NearPicture(("b", "a"), 0.1), NearPicture(("a",), 0.9)]) == ["a", "b"]
 
 
 QUERY = np.array([1.0, 0.0], np.float16)
@@ -47,23 +70,44 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(
-    ("several", "expected"),
+    ("aggregation", "expected"),
     [
-        ("best", [("n", 1.0, "t2"), ("m", 0.8, "t3")]),
+        ("max", [("n", 1.0, "t2"), ("m", 0.8, "t3")]),
         ("mean", [("n", 0.8, "t2"), ("m", 0.8, "t3")]),
         ("first", [("m", 0.8, "t3"), ("n", 0.6, "t1")]),
     ],
 )
-def test_a_node_with_several_lemmas(several: str, expected: list[tuple[str, float, str]]) -> None:
-    found = by_similarity(QUERY, TEXTS, 5, several=several)
+def test_a_node_with_several_lemmas(aggregation: str, expected: list[tuple[str, float, str]]) -> None:
+    found = by_similarity(QUERY, TEXTS, 5, aggregation=aggregation)
     assert sorted((link.node_id, link.text_id) for link in found) == sorted((n, t) for n, _, t in expected)
     assert [link.score for link in found] == pytest.approx([score for _, score, _ in expected], abs=1e-3)
-    assert several == "mean" or [link.node_id for link in found] == [node for node, _, _ in expected]
+    assert aggregation == "mean" or [link.node_id for link in found] == [node for node, _, _ in expected]
 
 
-def test_no_such_way() -> None:
-    with pytest.raises(ValueError, match="one of best, mean, first"):
-        by_similarity(QUERY, TEXTS, 1, several="worst")
+def test_an_unknown_aggregation_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"lemma_aggregation=worst: .*max, mean, first"):
+        by_similarity(QUERY, TEXTS, 1, aggregation="worst")
+
+
+SETTINGS: dict[str, Any] = {
+    "method": "lemma_vision",
+    "k": 20,
+    "nearest": 20,
+    "lemma_aggregation": "mean",
+    "language": "en",
+}
+
+
+def test_settings_that_are_not_allowed_are_named() -> None:
+    assert LinkSettings(**SETTINGS).lemma_aggregation == "mean"
+    bad: list[dict[str, Any]] = [{"method": "magic"}, {"k": 0}, {"nearest": 0}, {"lemma_aggregation": "worst"}]
+    for values in bad:
+        ((key, value),) = values.items()
+        with pytest.raises(ValueError, match=f"^{key}={value}: "):
+            LinkSettings(**SETTINGS | values)
+    for method in ("lemma", "gloss", "article", "frequency_vision"):
+        with pytest.raises(ValueError, match=r"^lemma_aggregation=mean: "):
+            LinkSettings(**SETTINGS | {"method": method})
 
 
 @given(
@@ -72,8 +116,8 @@ def test_no_such_way() -> None:
 )
 def test_the_order_of_what_was_found_changes_nothing(rows: list[tuple[str, int]], draw: random.Random) -> None:
     hits = [LinkedText(node, f"t{number}", score / 4) for number, (node, score) in enumerate(rows)]
-    seen = [Seen((node,), score / 4) for node, score in rows]
-    expected = by_text(hits, 5), by_frequency(seen, 5)
+    pictures = [NearPicture((node,), score / 4) for node, score in rows]
+    expected = by_text(hits, 5), by_frequency(pictures, 5)
     draw.shuffle(hits)
-    draw.shuffle(seen)
-    assert (by_text(hits, 5), by_frequency(seen, 5)) == expected
+    draw.shuffle(pictures)
+    assert (by_text(hits, 5), by_frequency(pictures, 5)) == expected

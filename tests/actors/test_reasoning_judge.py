@@ -7,7 +7,7 @@ import pytest
 
 from actors.reasoning_judge import CLOSING_TOKENS, ReasoningJudge, begun
 from actors.vlm.generation import Generated
-from actors.vlm.scoring import Scores
+from actors.vlm.requests import Scores
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import MODEL, png
 
@@ -87,7 +87,7 @@ def test_the_answer_is_scored_behind_the_thought(judge: ReasoningJudge, monkeypa
     assert rows[0]["comment"] == "It is a castle."
     assert found[0].prompt.start == begun("It is a castle.") == "It is a castle.\n\nFinal answer:"
     # the same from one whole pass over the text as it stands
-    pieces = [None, found[0].prompt.after + found[0].prompt.tail]
+    pieces = [None, found[0].prompt.after + found[0].prompt.suffix]
     inputs = judge.chat.encode(pieces, [found[0].picture], start=found[0].prompt.start + " ")
     judge.engine.model.model.rope_deltas = None
     with torch.inference_mode():
@@ -137,7 +137,7 @@ def test_the_context_gives_way_to_thought_and_answer(rubric: dict[str, Any], mon
 
     monkeypatch.setattr(judge.engine, "generate", watched)
     judge(batch([[png(1)]], ["ok"]))
-    monkeypatch.setattr(judge.scorer, "room", lambda: lengths[0] + 5 + CLOSING_TOKENS + 10)
+    monkeypatch.setattr(judge.scorer, "token_budget", lambda: lengths[0] + 5 + CLOSING_TOKENS + 10)
     asked = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
     (row,) = judge(asked).to_pylist()
     assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")

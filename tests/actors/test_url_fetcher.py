@@ -1,7 +1,6 @@
 """The fetcher against a real HTTPS server on loopback that does everything wrong."""
 
 import asyncio
-import io
 import json
 import struct
 import time
@@ -10,29 +9,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from PIL import Image
 
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import Bounds, tls_context
+from actors.fetching.image_rows import ImageRow
 from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
-from actors.url_fetcher import ImageRequest, Row, Settings, UrlFetcher
+from actors.url_fetcher import ImageRequest, UrlFetcher, UrlFetcherSettings
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
+from tests.picture_site import Site, jpeg
 
 AGENT = "remine/0 (tests@remine.dev) aiohttp/0"
-
-
-@lru_cache
-def jpeg(width: int = 330, height: int = 220, **options: Any) -> bytes:
-    out = io.BytesIO()
-    Image.linear_gradient("L").resize((width, height)).convert("RGB").save(out, "JPEG", **options)
-    return out.getvalue()
 
 
 def bomb() -> bytes:
@@ -46,19 +38,6 @@ def bomb() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-class Site:
-    """Answers by path; `script` gives a path one answer after another, the last again and again."""
-
-    def __init__(self) -> None:
-        self.script: dict[str, list[Answer | Callable[[Seen], Any]]] = {}
-        self.default: Answer | Callable[[Seen], Any] = Answer(200, jpeg())
-
-    def __call__(self, seen: Seen) -> Any:
-        answers = self.script.get(seen.path)
-        answer = self.default if answers is None else answers.pop(0) if len(answers) > 1 else answers[0]
-        return answer if isinstance(answer, Answer) else answer(seen)
-
-
 @pytest.fixture
 def site() -> Site:
     return Site()
@@ -70,14 +49,14 @@ def server(tmp_path: Path, site: Site) -> Iterator[HttpsServer]:
         yield running
 
 
-def settings(server: HttpsServer, **changed: Any) -> Settings:
+def settings(server: HttpsServer, **changed: Any) -> UrlFetcherSettings:
     names = ("upload.wikimedia.org", "thumb.wikimedia.org", "commons.wikimedia.org", "pictures.example.com")
     rules = Rules(
         (f"localhost:{server.port}", *names, "127.0.0.1:*".replace("*", str(server.port)), "inside.example.com"),
         frozenset({ADDRESS}),
         tuple((name, ADDRESS, server.port) for name in names),
     )
-    base = Settings(
+    base = UrlFetcherSettings(
         agent=AGENT, rules=rules, backoff_s=0.02, attempts=4, credits=False, bounds=Bounds(200_000, 2.0, 0.6, 1.5)
     )
     return replace(base, **changed)
@@ -85,9 +64,9 @@ def settings(server: HttpsServer, **changed: Any) -> Settings:
 
 def fetch(
     server: HttpsServer, *asked: str | ImageRequest, lookup: Any = None, trusted: bool = True, **changed: Any
-) -> list[Row]:
+) -> list[ImageRow]:
     """The rows, in the order asked."""
-    rows: dict[str, Row] = {}
+    rows: dict[str, ImageRow] = {}
     wanted = [one if isinstance(one, ImageRequest) else ImageRequest(f"{n:03}", one) for n, one in enumerate(asked)]
 
     async def go() -> None:
@@ -110,7 +89,7 @@ def fetch(
     return [rows[one.image_id] for one in wanted]
 
 
-def kinds(rows: list[Row]) -> list[tuple[str, str | None]]:
+def kinds(rows: list[ImageRow]) -> list[tuple[str, str | None]]:
     return [(row["status"], row.get("error_kind")) for row in rows]
 
 
@@ -347,7 +326,9 @@ def test_bytes_a_second(server: HttpsServer, site: Site) -> None:
     rate = 600_000
     site.default = Answer(200, body)
     began = time.monotonic()
-    rows = fetch(server, *(server.url(f"/{n}") for n in range(2_000_000 // len(body))), bytes_per_s=rate, connections=2)
+    rows = fetch(
+        server, *(server.url(f"/{n}") for n in range(2_000_000 // len(body))), mbit_s=rate * 8 / 1e6, connections=2
+    )
     took = time.monotonic() - began
     assert {row["status"] for row in rows} == {"ok"}
     total = sum(count for _, count in server.sent)

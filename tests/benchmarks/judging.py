@@ -1,4 +1,4 @@
-"""The work of the judging benchmarks: one picture with an article, and labels that differ in their tails.
+"""The work of the judging benchmarks: one picture with an article, and labels that differ in their suffixes.
 
 The model is `local:qwen2.5-vl-70m`, Qwen2.5-VL's architecture with 70 M random weights: the counts of tokens are
 those of real use, the answers mean nothing. Contenders load it and warm up before they begin to measure. All run on
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
     """How many labels, and how many tokens differ by label."""
 
     labels: int
-    tail: int
+    suffix: int
 
 
 class Loaded(NamedTuple):
@@ -44,14 +44,15 @@ class Loaded(NamedTuple):
 
 
 def load(shape: Shape) -> Loaded:
-    """The model, and requests whose shared part and tails have the tokens that are asked for, to within a few."""
+    """The model, and requests whose shared part and suffixes have the tokens that are asked for, to within a few."""
     import numpy as np
     import torch
     from PIL import Image
 
     from actors.vlm.loading import load_vlm
     from actors.vlm.prompts import Prompt
-    from actors.vlm.scoring import ClosedSetScorer, ScoringRequest
+    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.scoring import ClosedSetScorer
 
     torch.set_num_threads(1)
     model, processor = load_vlm(MODEL, dtype="float32", device_map="cpu")
@@ -59,11 +60,11 @@ def load(shape: Shape) -> Loaded:
     shown = Image.fromarray(noise)
     ids = processor.tokenizer(ARTICLE * 200)["input_ids"]
 
-    def requests(article: int, tail: int) -> list[Any]:
+    def requests(article: int, suffix: int) -> list[Any]:
         after = processor.tokenizer.decode(ids[:article]) + "\n\n"
         return [
             ScoringRequest(
-                Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:tail])), shown, CODES
+                Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:suffix])), shown, CODES
             )
             for i in range(shape.labels)
         ]
@@ -73,7 +74,7 @@ def load(shape: Shape) -> Loaded:
     return Loaded(
         model,
         processor,
-        requests(100 + PREFIX - tried.shared, max(1, 40 + shape.tail - max(map(len, tried.tails)))),
+        requests(100 + PREFIX - tried.shared, max(1, 40 + shape.suffix - max(map(len, tried.suffixes)))),
     )
 
 
@@ -92,7 +93,7 @@ def one_pass_a_label(shape: Shape, *, labels: int) -> Result:
     """The first `labels` labels, each as a whole prompt; seconds of all.
 
     Raises:
-        ValueError: the likelihoods are not those of the packed tails.
+        ValueError: the likelihoods are not those of the packed suffixes.
     """
     from actors.vlm.scoring import ClosedSetScorer
 
@@ -192,7 +193,7 @@ def generate_a_label(shape: Shape, *, labels: int) -> Result:
 def floor(shape: Shape) -> Result:
     """The matrix products that the work cannot do without, each at its own size, and nothing else.
 
-    Linear layers of the text model over prefix and tails (its last feed-forward at one token a label), the vision
+    Linear layers of the text model over prefix and suffixes (its last feed-forward at one token a label), the vision
     tower's over its patches, the output layer at one token a label, all as the engine multiplies; both products of
     attention.
     """
@@ -204,8 +205,8 @@ def floor(shape: Shape) -> Result:
     from actors.vlm.scoring import ClosedSetScorer
 
     group = ClosedSetScorer(loaded.model, loaded.processor, engine="naive").prepare(loaded.requests)
-    more = shared_length(group.tails)
-    prefix, tails = group.shared + more, sum(len(t) - more for t in group.tails)
+    more = shared_length(group.suffixes)
+    prefix, suffixes = group.shared + more, sum(len(t) - more for t in group.suffixes)
     text = loaded.model.config.get_text_config()
     reader = loaded.model.model.language_model
     last = {m for m in reader.layers[-1].mlp.modules() if isinstance(m, torch.nn.Linear)}
@@ -214,13 +215,13 @@ def floor(shape: Shape) -> Result:
     patches = int(group.inputs["pixel_values"].shape[0])
     heads, size = text.num_attention_heads, text.hidden_size // text.num_attention_heads
     products: list[tuple[int, int, int, int]] = []  # batch, rows, inner, columns
-    for count in (prefix, tails):
+    for count in (prefix, suffixes):
         products += [(1, count, m.in_features, m.out_features) for m in layers]
     products += [(1, patches // (4 if m.in_features > 256 else 1), m.in_features, m.out_features) for m in seeing]
     for _ in range(text.num_hidden_layers):
-        # Half of the prefix's own square is masked; tails see all of it.
+        # Half of the prefix's own square is masked; suffixes see all of it.
         products += [(heads, prefix // 2, size, prefix), (heads, prefix // 2, prefix, size)]
-        products += [(heads, tails, size, prefix), (heads, tails, prefix, size)]
+        products += [(heads, suffixes, size, prefix), (heads, suffixes, prefix, size)]
     products += [(1, shape.labels, m.in_features, m.out_features) for m in last]
     products.append((1, shape.labels, text.hidden_size, text.vocab_size))
     by_size = {(b, n, k, m): (torch.randn(b, n, k), torch.randn(b, m, k)) for b, n, k, m in products}

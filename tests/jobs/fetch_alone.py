@@ -7,21 +7,30 @@ from typing import Any
 from actors.fetching.http_connection import Bounds
 from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
-from actors.url_fetcher import Settings
+from actors.url_fetcher import UrlFetcherSettings
 from jobs.runtime.progress import Reporter
-from jobs.store.reading import open_table
+from jobs.sources.records import open_records
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_urls import FetchUnit, RunFiles
 from tests.https_server import ADDRESS
 
 
-def fetch_alone(records: str, out: str, *, port: int, ca_file: str, threads: int = 1, **changed: Any) -> dict[str, Any]:
+def fetch_alone(
+    records: str,
+    out: str,
+    *,
+    port: int,
+    ca_file: str,
+    threads: int = 1,
+    unit_rows: int | None = None,
+    **changed: Any,
+) -> dict[str, Any]:
     """Fetch the pictures of a table of records from `https://localhost:port` and nowhere else; the manifest."""
-    table = open_table(records, "records")
-    plan = TablePlan(out, "images", {"test": "alone"}, table.units(), {}, {}, derived=True)
+    units = open_records(records, unit_rows).units
+    plan = TablePlan(out, "images", {"test": "alone"}, units, {}, {}, derived=True)
     run = open_run(plan, resume=True, overwrite=False, retry=[])
-    settings = Settings(
+    settings = UrlFetcherSettings(
         agent="remine/0 (tests@remine.dev) aiohttp/0",
         rules=Rules(("localhost", f"localhost:{port}"), frozenset({ADDRESS, "::1"}), (("localhost", ADDRESS, port),)),
         credits=False,
@@ -30,7 +39,7 @@ def fetch_alone(records: str, out: str, *, port: int, ca_file: str, threads: int
     )
     unit = FetchUnit(
         settings=settings,
-        known=RunFiles(run.target.out, None, None),
+        run_files=RunFiles(run.target.out, None, None),
         threads=threads,
         ca_file=ca_file,
         limiter=LocalLimiter(),

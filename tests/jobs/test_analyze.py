@@ -13,7 +13,7 @@ from jobs.runtime import cli
 from jobs.store.reading import open_table
 
 
-def figures_in(folder):
+def metrics_in(folder):
     rows = pa.concat_tables(open_table(f"{folder}/metrics", "metrics").batches()).to_pylist()
     return {(r["metric"], *sorted(json.loads(r["dims"]).values())): r for r in rows}
 
@@ -33,25 +33,25 @@ def test_agreement_of_a_csv(tmp_path, capsys):
     file = write(tmp_path / "it, é.csv", [*RATINGS, "012,al,"])
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     alpha = found["alpha", "file", "ordinal", "people", "value"]
     assert alpha["n"] == 12
     assert alpha["coverage"] == 36 / 37
     assert found["ratings_excluded", "file", "value"]["value"] == 1
     assert "alpha" in capsys.readouterr().out
-    with (tmp_path / "F" / "figures.csv").open(encoding="utf-8", newline="") as made:
+    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as made:
         told = [r for r in csv.DictReader(made) if r["metric"] == "alpha" and r["level"] == "ordinal"]
     assert float(told[0]["value"]) == pytest.approx(alpha["value"])
     page = (tmp_path / "F" / "index.html").read_text(encoding="utf-8")
     assert "Krippendorff’s α · ordinal" in page
 
 
-def test_figures_csv_has_no_two_columns_of_one_name(tmp_path):
-    """The ratings' status is a dim, the figure's a column: `status == "ok"` gives all defined figures."""
+def test_metrics_csv_has_no_two_columns_of_one_name(tmp_path):
+    """The ratings' status is a dim, the metric's a column: `status == "ok"` gives all defined metrics."""
     file = write(tmp_path / "r.csv", RATINGS)
     columns = ["columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [f"input={file}", *columns, f"out={tmp_path}/F"])
-    with (tmp_path / "F" / "figures.csv").open(encoding="utf-8", newline="") as made:
+    with (tmp_path / "F" / "metrics.csv").open(encoding="utf-8", newline="") as made:
         header, *rows = csv.reader(made)
     assert len(set(header)) == len(header)
     lines = [dict(zip(header, row, strict=True)) for row in rows]
@@ -69,7 +69,7 @@ def test_words_are_categories_and_parquet_and_tsv_are_read(tmp_path):
     for name in ("w.tsv", "w.csv", "w.parquet"):
         columns = ["columns.item=i", "columns.rater=r", "columns.value=v"]
         cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, f"out={tmp_path}/{name}-F"])
-        results.append({k: r["value"] for k, r in figures_in(tmp_path / f"{name}-F").items()})
+        results.append({k: r["value"] for k, r in metrics_in(tmp_path / f"{name}-F").items()})
     assert results[0] == results[1] == results[2]
     assert results[0]["percent_agreement", "file", "people", "value"] == 1 / 2
     assert results[0]["majority_share", "(no majority)", "file", "people", "value"] == 1 / 2
@@ -92,7 +92,7 @@ def test_what_spreadsheets_write(tmp_path):
         (tmp_path / name).write_bytes(data)
         more = ["encoding=latin-1"] if name == "latin.csv" else []
         cli.execute("analyze", [f"input={tmp_path}/{name}", *columns, *more, f"out={tmp_path}/{name}-F"])
-        found = figures_in(tmp_path / f"{name}-F")
+        found = metrics_in(tmp_path / f"{name}-F")
         results.append([r["value"] for key, r in sorted(found.items()) if key[0] in ("alpha", "icc1", "mean_score")])
     assert len(results[0]) == 5
     assert all(found == pytest.approx(results[0]) for found in results)
@@ -104,7 +104,7 @@ def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
     cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
     assert "1 of 38 answers are no numbers, as 'n/a', so that all are categories" in capsys.readouterr().out
     cli.execute("analyze", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
-    found = figures_in(tmp_path / "G")
+    found = metrics_in(tmp_path / "G")
     assert found["alpha", "file", "ordinal", "people", "value"]["n"] == 12
     assert found["ratings_excluded", "file", "value"]["value"] == 1
     assert found["ratings_repeated", "file", "value"]["value"] == 2
@@ -118,9 +118,9 @@ def test_columns_make_parts_groups_and_gold(tmp_path):
         lines.append(f"{i:03},expert,{1 + i % 5},,")
     file = write(tmp_path / "r.csv", lines)
     keys = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
-    more = ["figures.disaggregate=[scene]", "figures.groups=[country]", "figures.gold=[expert]"]
+    more = ["metrics.disaggregate=[scene]", "metrics.groups=[country]", "metrics.gold=[expert]"]
     cli.execute("analyze", [*keys, *more, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     # of even images (outdoors) all three give the same
     by_part = {key: row["value"] for key, row in found.items() if key[0] == "percent_agreement"}
     assert by_part["percent_agreement", *sorted(["scene", "outdoors", "people", "file", "value"])] == 1
@@ -138,7 +138,7 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
     file = write(tmp_path / "r.csv", ["i,r,q,v", *rows])
     keys = [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"]
     cli.execute("analyze", [*keys, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert found["percent_agreement", "file", "people", "s"]["value"] == 2 / 3
     assert found["alpha", "file", "ordinal", "people", "s"]["value"] > 0.9
     assert found["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
@@ -152,7 +152,7 @@ def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
     cli.execute(
         "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
-    for key, row in figures_in(tmp_path / "F").items():
+    for key, row in metrics_in(tmp_path / "F").items():
         if key[0] in ("alpha", "percent_agreement", "icc1", "icc2k", "pairwise_pearson"):
             assert (row["value"], row["reason"]) == (None, "one rater")
 
@@ -183,7 +183,7 @@ def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
     file = write(tmp_path / "t.csv", rows)
     more = ["columns.value=Answer.tags", "empty=none of these", f"out={tmp_path}/F"]
     cli.execute("analyze", ["task=crowdtruth", f"input={file}", *more])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert found["unit_annotation_score", "h2", "none of these"]["value"] == 1 or (
         found["unit_annotation_score", "none of these", "h2"]["value"] == 1
     )
@@ -200,7 +200,7 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
     file = write(tmp_path / "a.csv", lines)
     keys = ["columns.item=pic", "columns.question=qid", "columns.parents=par", "columns.value=ans"]
     cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert found["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
     assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
     assert (found["dsg_unclear",]["value"], found["dsg_unclear",]["n"]) == (1, 11)
@@ -219,7 +219,7 @@ def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path)
     keys = ["columns.item=pic", "columns.question=q", "columns.parents=par", "columns.value=ans", "columns.valid=ok",
             f"people={people}", "people_columns.item=pic", "people_columns.value=v"]  # fmt: skip
     cli.execute("analyze", ["task=dsg", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert found["dsg_invalid",]["value"] == 4
     assert found["dsg_invalid",]["coverage"] == 1
     score = found["dsg_score", "answered", "with dependencies"]
@@ -235,7 +235,7 @@ def test_crowdtruth_of_the_released_file(data, tmp_path):
         ["task=crowdtruth", f"input={folder}/relex-binary-choice.csv", "columns.value=top_member_employee",
          f"out={tmp_path}/F"],
     )  # fmt: skip
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     with (folder / "binary-relex-units.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             assert found["unit_quality", row["unit"]]["value"] == pytest.approx(float(row["uqs"]), abs=1e-6)
@@ -252,7 +252,7 @@ def test_columns_of_released_files_are_found_by_their_names(tmp_path, task, metr
     lines += [f"a{unit}{worker}\tw{worker}\t{unit}\t{unit % 2}\t1" for unit in range(4) for worker in range(3)]
     file = write(tmp_path / "rte.standardized.tsv", lines)
     cli.execute("analyze", [f"task={task}", f"input={file}", f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert [row["value"] for key, row in found.items() if key[0] == metric] == [1]
 
 
@@ -261,7 +261,7 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     file = write(tmp_path / "t.csv", lines)
     keys = ["columns.item=unit", "columns.rater=worker", "columns.value=tags", "separator=|"]
     cli.execute("analyze", ["task=crowdtruth", f"input={file}", *keys, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     assert found["unit_quality", "2"]["value"] == pytest.approx(1)
     # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
     assert 0.7 < found["unit_quality", "1"]["value"] < 1
@@ -277,7 +277,7 @@ def test_scene_graphs_of_the_released_files(data, tmp_path):
     folder = data / "dsg"
     files = [f"input={folder}/mplug_dsg.csv", f"people={folder}/tifa160-likert-anns.csv"]
     cli.execute("analyze", ["task=dsg", *files, f"out={tmp_path}/F"])
-    found = figures_in(tmp_path / "F")
+    found = metrics_in(tmp_path / "F")
     published = {"with": (0.463, 0.380), "without": (0.464, 0.378)}
     for reading, (spearman, kendall) in published.items():
         for metric, value in (("dsg_spearman", spearman), ("dsg_kendall", kendall)):
@@ -294,7 +294,7 @@ WRONG = {
         "columns.item= is needed, columns.rater= is needed, columns.value= is needed; there are image, who, score",
     ),
     "several wrong columns": (
-        ["input={f}/r.csv", "columns.item=img", "columns.rater=whom", "where.place=x", "figures.groups=[country]"],
+        ["input={f}/r.csv", "columns.item=img", "columns.rater=whom", "keep_rows.place=x", "metrics.groups=[country]"],
         "'img' .columns.item=img., .*'whom' .*, columns.value= is needed, .*'place' .*'country' .*; there are image",
     ),
     "a wrong column": (
@@ -302,7 +302,7 @@ WRONG = {
         "no column 'img' .columns.item=img.; there are image, who, score",
     ),
     "nothing left": (
-        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score", "where.who=z"],
+        ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score", "keep_rows.who=z"],
         "no row to rate .where= leaves none",
     ),
     "no item": (
@@ -313,7 +313,10 @@ WRONG = {
         ["input={f}/gap.csv", "columns.item=i", "columns.rater=r", "columns.value=v", "columns.question=q"],
         "1 rows without question",
     ),
-    "not a table": (["input={f}/ragged.csv", "columns.item=a"], "not a readable file"),
+    "not a table": (
+        ["input={f}/ragged.csv", "columns.item=a", "columns.rater=a", "columns.value=b"],
+        r"ragged\.csv: line 3: 3 fields",
+    ),
     "people of another data set": (
         ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
          "columns.item=i", "columns.question=q", "columns.value=v"],
@@ -324,9 +327,12 @@ WRONG = {
          "annotations=['1','2']"],
         "annotation '3' is not in annotations",
     ),
-    "a column that stands twice": (["input={f}/twice.csv", "columns.item=a"], "more than one column 'b'"),
-    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], "say what it is, for instance encoding="),
-    "an empty file": (["input={f}/empty.csv"], "empty, a header is needed"),
+    "a duplicate column": (
+        ["input={f}/twice.csv", "columns.item=a", "columns.rater=a", "columns.value=b"],
+        "column b ",
+    ),
+    "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], r"byte 4 .*encoding="),
+    "an empty file": (["input={f}/empty.csv"], r"empty\.csv: empty"),
     "a key of another task": (["input={f}/r.csv", "empty=none"], "empty= goes with task=crowdtruth"),
     "two models in one file": (
         ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],
@@ -334,18 +340,18 @@ WRONG = {
     ),
     "a part that differs within an item": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
-         "figures.disaggregate=[who]"],
+         "metrics.disaggregate=[who]"],
         "column 'who' says 'al' and 'bea' of item '000'; it tells no items apart",
     ),
     "a part that is no column": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
-         "figures.disaggregate=[sceen]"],
+         "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",
     ),
-    "a setting for tables": (["input={f}/r.csv", "figures.by=[condition]"], "figures.by: changes nothing"),
+    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[condition]"], "metrics.group_by: changes nothing"),
     "a setting for agreement": (
-        ["input={f}/r.csv", "task=crowdtruth", "figures.disaggregate=[who]"],
-        "figures.disaggregate: changes nothing in task=crowdtruth",
+        ["input={f}/r.csv", "task=crowdtruth", "metrics.disaggregate=[who]"],
+        "metrics.disaggregate: changes nothing in task=crowdtruth",
     ),
     "a word that says neither valid nor invalid": (
         ["input={f}/v.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v", "columns.valid=k"],
@@ -356,7 +362,7 @@ WRONG = {
          "columns.item=i", "columns.question=q", "columns.value=v"],
         "people_columns.value is no number, as 'good'",
     ),
-    "weights that are none": (["input={f}/r.csv", "figures.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
+    "weights that are none": (["input={f}/r.csv", "metrics.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
 }  # fmt: skip
 
 

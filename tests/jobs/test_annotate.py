@@ -159,7 +159,7 @@ def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
         (["per_item=1", "marks=mistakes_omissions"], "marked in a text of role 'generated'; the items have none"),
         (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),
         (["per_item=1", "tool=excel"], "tool=excel: there are label_studio, prodigy"),
-        (["per_item=1", "about=[colour]"], "'colour' is no column of records"),
+        (["per_item=1", "show_columns=[colour]"], "no column 'colour'"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(study: Path, tmp_path: Path, more: list[str], sentence: str) -> None:

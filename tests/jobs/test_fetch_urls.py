@@ -18,11 +18,11 @@ import pytest
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.actors.test_url_fetcher import Site, jpeg
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.jobs.fetch_alone import fetch_alone
 from tests.jobs.records import record, write_records
 from tests.jobs.test_resume import Running
+from tests.picture_site import Site, jpeg
 
 ROOT = Path(__file__).parents[2]
 FEW_PROCESSES = ["resources.fetch.threads=1"]
@@ -77,7 +77,7 @@ def test_records_become_pictures(
     exclusions.write_text(f"{urls[9].replace('https:', 'HTTP:')}?withdrawn\n{'0' * 32}\n")
     out = tmp_path / "images"
     arguments = [*keys(server, attempts=2), f"input={tmp_path}/records", f"out={out}", "width=300"]
-    arguments += [f"exclusions={exclusions}", "resources.fetch.actors=2", "resources.fetch.num_cpus=0.3"]
+    arguments += [f"exclusions={exclusions}", "resources.fetch.actors=2", "resources.fetch.num_cpus=0.3", "unit_rows=5"]
     assert cli.main("fetch", arguments) == 0
     said = capsys.readouterr().out
     assert f"1 missing (gone), for example {urls[0]}: HTTP 404" in said
@@ -99,7 +99,8 @@ def test_records_become_pictures(
     assert "/9.jpg" not in server.counted()
     assert server.most_connections <= 4  # two hosts, two connections each, both workers together
     assert cli.main("verify", [f"input={out}"]) == 0
-    assert not (out / "_run" / "parts").exists()
+    names = [footer.unit.name for footer in open_table(str(out)).footers]
+    assert names == [*(f"unit0-{first:09}" for first in (0, 5, 10)), "unit1", "unit2"]
 
     # once more: nothing is asked; then the one error, and nothing else
     before = len(server.seen)
@@ -152,15 +153,19 @@ def flaky(fails: set[str]) -> Callable[[Seen], Answer]:
 
 
 @pytest.mark.parametrize("pictures", [120, pytest.param(5000, marks=pytest.mark.torture)])
-def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsServer, site: Site, pictures: int) -> None:
+def test_a_killed_worker_refetches_one_unit_at_most(
+    tmp_path: Path, server: HttpsServer, site: Site, pictures: int
+) -> None:
     site.default = flaky(set())
     urls = [server.url(f"/{number}.jpg") for number in range(pictures)]
     records, out = str(tmp_path / "records"), tmp_path / "images"
     units = [urls[first : first + 100] for first in range(0, pictures, 100)]
     write_records(records, [[record(url, image=url) for url in unit] for unit in units])
     arguments = {"records": records, "out": str(out), "port": server.port, "ca_file": str(server.ca_file)}
-    arguments |= {"connections": 3, "backoff_s": 0.01}
-    for share in (0.3, 0.6) if pictures > 1000 else (0.4,):  # in the midst of a unit
+    unit_rows = 20  # a fifth of a unit of the records
+    arguments |= {"connections": 3, "backoff_s": 0.01, "unit_rows": unit_rows}
+    kills = (0.3, 0.6) if pictures > 1000 else (0.42,)  # in the midst of a unit
+    for share in kills:
         child = start_alone(arguments, tmp_path / "log")
         until = time.monotonic() + 120
         while len(server.seen) < share * pictures:
@@ -179,8 +184,7 @@ def test_a_killed_worker_asks_for_nothing_twice(tmp_path: Path, server: HttpsSer
     counted = server.counted()
     expected = {f"/{number}.jpg": 2 if number % 3 == 0 else 1 for number in range(pictures)}
     again = {path: (times, expected[path]) for path, times in counted.items() if times > expected[path]}
-    # Only what was on its way to a worker, or before its decoder, when it was killed.
-    assert len(again) <= 2 * (3 + 3), again
+    assert len(again) <= len(kills) * unit_rows, again
     assert all(times <= expected[path] + 2 for path, times in counted.items())
 
 
@@ -196,10 +200,16 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, 
     urls = [server.url(f"/{number}.jpg") for number in range(pictures)]
     records, out = str(tmp_path / "records"), tmp_path / "images"
     write_records(records, [[record(url, image=url) for url in urls[first : first + 40]] for first in (0, 40, 80)])
-    arguments = [*keys(server, connections=2), f"input={records}", f"out={out}", "resources.fetch.num_cpus=0.3"]
+    arguments = [
+        *keys(server, connections=2),
+        f"input={records}",
+        f"out={out}",
+        "resources.fetch.num_cpus=0.3",
+        "unit_rows=10",
+    ]
     first = Running("fetch", arguments, tmp_path / "first.log")
     try:
-        first.wait_for(lambda: len(server.seen) > 55)  # one unit is written, one half fetched
+        first.wait_for(lambda: len(server.seen) > 55)  # some units are written, one half fetched
         first.family |= set(psutil.Process(first.process.pid).children(recursive=True))
         os.killpg(first.process.pid, signal.SIGINT)  # as a terminal does
         assert first.process.wait(60) == 130, first.log.read_text()
@@ -212,7 +222,7 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, 
     assert cli.main("fetch", arguments) == 0
     assert {row["source_url"]: row["status"] for row in rows_of(out)} == dict.fromkeys(urls, "ok")
     again = [path for path, times in server.counted().items() if times > 1]
-    assert len(again) <= 2 + 3, again  # on their way, or before the decoder
+    assert len(again) <= 10, again  # one unit
     assert set(server.counted().values()) <= {1, 2}
 
 
@@ -226,7 +236,7 @@ def test_workers_and_drivers_killed_in_a_real_run(tmp_path: Path, server: HttpsS
     units = [urls[first : first + 250] for first in range(0, pictures, 250)]
     write_records(records, [[record(url, image=url) for url in unit] for unit in units])
     arguments = [*keys(server, connections=4, backoff_s=0.02), f"input={records}", f"out={out}"]
-    arguments += ["resources.fetch.actors=2", "resources.fetch.num_cpus=0.3"]
+    arguments += ["resources.fetch.actors=2", "resources.fetch.num_cpus=0.3", "unit_rows=50"]
 
     first = Running("fetch", arguments, tmp_path / "first.log")
     try:
@@ -255,6 +265,5 @@ def test_workers_and_drivers_killed_in_a_real_run(tmp_path: Path, server: HttpsS
     assert server.most_connections <= 4
     counted = server.counted()
     again = [path for number in range(pictures) if counted[path := f"/{number}.jpg"] > 1 + (number % 3 == 0)]
-    # What was on its way, or before a decoder, of one worker and then of both.
-    assert len(again) <= 3 * (4 + 4), again
+    assert len(again) <= 3 * 50, again  # the unit of one worker, then those of both
     assert cli.main("verify", [f"input={out}"]) == 0

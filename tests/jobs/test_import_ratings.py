@@ -210,7 +210,7 @@ def test_excluded_pictures_and_urls_as_items(tmp_path: Path, entry: str) -> None
 @pytest.mark.parametrize(
     ("text", "more", "sentence"),
     [
-        ("", [], "empty, a header is needed"),
+        ("", [], "empty"),
         ("picture,rater,value\n", [], r"no column item_id \(columns.item_id=\); there are picture, rater, value"),
         ("item_id,value\ni,1\n", [], r"no column rater \(columns.rater=\); there are item_id, value"),
         ("a,b\n1,2\n", ["columns.value=c"], r"no column c \(.*value=c\), item_id \(.*\), rater \(.*\); there are a, b"),
@@ -222,9 +222,9 @@ def test_excluded_pictures_and_urls_as_items(tmp_path: Path, entry: str) -> None
         ("item_id,rater,value\ni,r,1\n", ["columns.value=answer"], r"no column answer \(columns.value=answer\)"),
         ("item_id,rater,value\ni,r,1\n", ["format=xls"], "format=xls: there are csv, parquet, label_studio, prodigy"),
         ("item_id,rater,value\ni,r,1\n", ["question=beauty"], "question=beauty: rubric century_labels has image_type"),
-        ("item_id,rater,value\ni,r,1\n", ["encoding=latin-9000"], "no such encoding"),
+        ("item_id,rater,value\ni,r,1\n", ["encoding=latin-9000"], "encoding=latin-9000"),
         ("item_id,rater,value\ni,r,1\n", ["delimiter=;;"], "one character is needed"),
-        ("item_id,rater,value,value\ni,r,1,2\n", [], "more than one column value"),
+        ("item_id,rater,value,value\ni,r,1,2\n", [], "duplicate column value"),
         ("item_id,rater,value,time\ni,r,1,noon\n", [], "'noon', neither ISO 8601 nor seconds"),
     ],
 )
@@ -255,7 +255,7 @@ def test_files_of_another_shape(tmp_path: Path, name: str, data: str, sentence: 
 
 def test_an_encoding_that_nothing_tells_is_asked_for(tmp_path: Path) -> None:
     source = write(tmp_path / "p.csv", "item_id,rater,value\ni1,José,1\n", encoding="cp1252")
-    refused(r"byte 26 is not UTF-8; say what it is, for instance encoding=cp1252", source, *LIKERT, f"out={tmp_path}/R")
+    refused(r"byte 26 is not UTF-8.*encoding=cp1252", source, *LIKERT, f"out={tmp_path}/R")
     ratings(source, *LIKERT, "encoding=cp1252", f"out={tmp_path}/R")
     assert rows(tmp_path / "R")[0]["rater"] == "José"
 

@@ -164,7 +164,7 @@ def test_pictures_of_the_knowledge_base_are_told_by_their_bytes(world: dict[str,
     made = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
     assert sorted({row["image_id"] for row in made}) == ["q2", "q3", "q4"]  # of q4 nothing is known
     assert open_table(f"{world['folder']}/bytes").counts().filtered["bytes_in_knowledge_base"] == 1
-    assert "1 pictures look like one of the knowledge base" in capsys.readouterr().out
+    assert "1 pictures resemble one of the knowledge base" in capsys.readouterr().out
 
 
 def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Path) -> None:
@@ -181,11 +181,11 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        (["method=lemma"], "no neighbor is a text of {kb}/lemmas: method=lemma needs a search there"),
+        (["method=lemma"], "no neighbor is a text of {kb}/lemmas"),
         (["method=frequency_vision"], "no neighbor is a picture of a node of {kb}"),
         (
             ["method=lemma_vision", "pictures={p}", "kb.vectors={v}"],
-            "a node of {kb}, or {v} has no vector of their lemmas",
+            "a node of {kb}, or {v} has no vectors of the nodes' lemmas",
         ),
     ],
 )
@@ -197,7 +197,7 @@ def test_neighbours_of_another_table_are_no_result(
     common = [f"neighbors={strange}", f"kb.path={places['kb']}", f"out={tmp_path}/out"]
     assert cli.main("link", [*common, *(key.format(**places) for key in keys)]) == 1
     told = " ".join(capsys.readouterr().err.split())
-    assert "not one link was made" in told
+    assert f"out={tmp_path}/out: " in told
     assert said.format(**places) in told
 
 
@@ -214,86 +214,31 @@ def test_neighbours_that_the_knowledge_base_lacks_are_counted(
     near, out = write(tmp_path / "near", "neighbors", [rows]), tmp_path / "out"
     keys = [f"neighbors={near}", f"kb.path={world['folder']}/kb", f"out={out}", f"method={method}"]
     assert cli.main("link", keys) == 0
-    assert "2 of the neighbors are not in the knowledge base" in capsys.readouterr().out
+    assert "2 neighbors are not in the knowledge base" in capsys.readouterr().out
     assert {row["node_id"] for row in rows_of(str(out))} == ({"a"} if method == "lemma" else {"a", "b"})
 
 
-@pytest.mark.parametrize(
-    ("gold", "said"),
-    [
-        ("q1\nq2,b,x\n", "line 2: node_id is empty"),
-        ("q1,a,x\n ,b,x\n", "line 3: image_id is empty"),
-        ('q1,"a,x\n', "unexpected end of data"),
-        ("q1,a,x\nq1,b\n", "q1 is in two groups of kind, x and "),
-    ],
-)
-def test_gold_that_is_broken_is_told_by_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture, gold: str, said: str
-) -> None:
-    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
-    (tmp_path / "gold.csv").write_text("image_id,node_id,kind\n" + gold)
-    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", "by=kind", f"out={tmp_path}/figures"]
-    assert cli.main("evaluate", keys) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_gold_in_other_names_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    ranked = write(tmp_path / "links", "links", [[listed("q1", 1, "a"), listed("q2", 1, "b")]])
-    keys = [f"ranked={ranked}", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/figures"]
-    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
-    assert cli.main("evaluate", keys) == 0
-    assert "the lists name 'a', " in (said := capsys.readouterr().out)
-    assert "'bn:a'; is that alike?" in said
-    (tmp_path / "gold.csv").write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
-    assert cli.main("evaluate", keys) == 0
-    assert "alike" not in capsys.readouterr().out
-
-
-def listed(image: str, rank: int, node: str) -> dict[str, Any]:
-    return {"image_id": image, "method": "lemma", "rank": rank, "node_id": node, "lemma": node, "score": 1 / rank}
-
-
-def test_score_tells_accuracy_by_group(world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    link(world, "s", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2")
-    gold = tmp_path / "gold.csv"
-    other = world["queries"][1]
-    gold.write_text(f"image_id,node_id,kind\nq1,c,food\n{other},a,food\n{other},z,food\nnobody,a,none\n")
-    out = tmp_path / "figures"
-    assert (
-        cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", "by=kind", "at=[1,2]", f"out={out}"]) == 0
-    )
-    found = {(row["metric"], row["dims"]): row for row in rows_of(str(out))}
-    # q1: b, c, a: c stands second. The other one: c and b stand before a (one picture only: c 2, b 1), a is not there.
-    assert found["accuracy@2", "{}"]["value"] == 0.5
-    assert found["mrr", "{}"]["value"] == 0.25
-    assert found["mrr", "{}"]["coverage"] == pytest.approx(2 / 3)
-    assert found["mrr", '{"kind":"none"}']["value"] is None
-    assert found["recall@2", "{}"]["value"] == 0.5
-    assert "2 of 3 queries" in capsys.readouterr().out
-    for wrong, said in (("seed=-1", "seed=-1: at least 0"), ("at=[1,1]", "a number stands twice")):
-        assert cli.main("evaluate", [f"ranked={world['folder']}/s", f"gold={gold}", wrong, f"out={out}"]) == 2
-        assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        (["method=magic"], "method=magic: one of lemma, gloss"),
-        (["method=lemma_vision"], "pictures= is required"),
-        (["method=lemma", "pictures=x"], "pictures=x: method=lemma reads no vectors"),
-        (["method=lemma", "several=mean"], "several=mean: for lemma_vision"),
-        (["method=lemma", "k=0"], "k=0: at least 1"),
-        (["method=lemma", "kb.hold_gb=-1"], "kb.hold_gb=-1: at least 0"),
-        (["method=lemma", "images=x"], "images= and kb.images= go together"),
-        (["method=lemma", "images=x", "kb.images=y"], "are read for contaminated=skip alone"),
-    ],
-)
-def test_wrong_keys_are_named(
-    world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], said: str
-) -> None:
+def test_wrong_keys_are_named(world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     common = [f"neighbors={world['near']}", f"kb.path={world['folder']}/kb", f"out={tmp_path}/out"]
-    assert cli.main("link", [*common, *keys]) == 2
-    assert said in capsys.readouterr().err
+    cases = [
+        ("method=magic", ["method=magic"]),
+        ("pictures= is required", ["method=lemma_vision"]),
+        ("kb.vectors= is required", ["method=lemma_vision", "pictures=x"]),
+        ("pictures=x", ["method=lemma", "pictures=x"]),
+        ("kb.vectors=x", ["method=frequency_vision", "kb.vectors=x"]),
+        ("lemma_aggregation=mean", ["method=lemma", "lemma_aggregation=mean"]),
+        ("k=0", ["method=lemma", "k=0"]),
+        ("contaminated=drop", ["method=lemma", "contaminated=drop"]),
+        ("kb.memory_budget_gb=-1", ["method=lemma", "kb.memory_budget_gb=-1"]),
+        ("images= and kb.images=", ["method=lemma", "images=x"]),
+        ("contaminated=skip", ["method=lemma", "images=x", "kb.images=y"]),
+    ]
+    missed = []
+    for expected, keys in cases:
+        code, error = cli.main("link", [*common, *keys]), capsys.readouterr().err
+        if code != 2 or expected not in error:
+            missed.append((keys, code, error))
+    assert not missed
     assert not (tmp_path / "out").exists()
 
 

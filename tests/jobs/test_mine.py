@@ -12,12 +12,14 @@ from jobs import mine
 from jobs.corpora.terms import pack
 from jobs.corpora.wit import index_compiled, reader
 from jobs.errors import InputError
-from jobs.mine import MineConfig, MineUnit
+from jobs.mine import MineConfig
 from jobs.runtime import exclusions
 from jobs.runtime.config import load
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import unit_of_file
 from jobs.store.writer import Counts, UnitWriter
+from jobs.workers import mine as worker
+from jobs.workers.mine import MineUnit
 
 HEADER = "language\tpage_url\timage_url\tpage_title\tis_main_image\n"
 TERMS = {"pain": ("manual",), "war": ("graph", "manual"), "world war": ("graph",)}
@@ -107,7 +109,7 @@ def test_the_fold_is_applied_to_both_sides(tmp_path: Path) -> None:
 def test_terms_that_mostly_hit_inside_words_are_named(tmp_path: Path) -> None:
     _, counts, _ = mined(tmp_path, "Spain", "Pain", "Spanish painter", "World War", "warpath")
     assert counts.tallies["inside_word"] == {"pain": 2, "war": 1}
-    assert mine._suspects(counts.tallies) == {"pain": 2}
+    assert mine.suspects(counts.tallies) == {"pain": 2}
     assert "inside_word" not in mined_words(tmp_path)
 
 
@@ -118,7 +120,7 @@ def mined_words(tmp_path: Path) -> dict[str, dict[str, int]]:
 
 
 def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mine, "TERMS_COUNTED", 2)
+    monkeypatch.setattr(worker, "TERMS_COUNTED", 2)
     _, counts, _ = mined(tmp_path, "war", "war", "world war", "Spain", "Spain")
     assert (counts.tallies["term"], counts.tallies["inside_word"]) == ({"war": 3, "pain": 2}, {"pain": 2})
 
@@ -130,19 +132,26 @@ def test_a_unit_says_how_it_was_scanned(tmp_path: Path, monkeypatch: pytest.Monk
     assert mined(tmp_path)[1].tallies["scanned_by"] == {said: 1}
 
 
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        ("match=prefix", "match=prefix: there are substring, word, exact"),
-        ("fold.case=upper", "fold.case=upper: there are lower, casefold"),
-        ("fold.compose=NFD", "fold.compose=NFD: there are NFC, NFKC"),
-        ("corpus.name=laion", "corpus.name=laion: there are wit, wit_base"),
-    ],
-)
-def test_wrong_keys_are_refused_before_anything_is_read(tmp_path: Path, key: str, said: str) -> None:
-    cfg = load(
-        "mine", MineConfig, [f"corpus.path={tmp_path}/none", f"terms.path={tmp_path}/x", f"out={tmp_path}/o", key]
-    )
-    with pytest.raises(InputError, match=said):
-        mine.execute(cfg)
+def test_wrong_keys_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    paths = [f"corpus.path={tmp_path}/none", f"terms.path={tmp_path}/x", f"out={tmp_path}/o"]
+    cases = {
+        "match=prefix": "substring, word, exact",
+        "fold.case=upper": "lower, casefold",
+        "fold.compose=NFD": "NFC, NFKC",
+        "corpus.name=laion": "wit, wit_base",
+    }
+    for key, allowed in cases.items():
+        with pytest.raises(InputError) as raised:
+            mine.execute(load("mine", MineConfig, [*paths, key]))
+        assert key in str(raised.value)
+        assert allowed in str(raised.value)
     assert not (tmp_path / "o").exists()
+
+
+def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "wit.tsv").write_text(HEADER)
+    keys = [f"corpus.path={tmp_path}/*/wit.tsv", f"terms.path={tmp_path}/x", f"out={tmp_path}/o"]
+    with pytest.raises(InputError, match=r"a/wit\.tsv and .*b/wit\.tsv have the same name"):
+        mine.execute(load("mine", MineConfig, keys))

@@ -73,9 +73,9 @@ FILLED = "query_id,prompt,values,rank,item_id,score,url,chosen\n"
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("q1,p,{},1,a,0.5,,x\nq1,p\n", "line 3: item_id is empty"),
-        ("q1,p,{},1,a,0.5,,x\n,p,{},1,a,0.5,,x\n", "line 3: query_id is empty"),
-        ('q1,p,{},1,a,0.5,,"x\n', "unexpected end of data"),
+        ("q1,p,{},1,a,0.5,,x\nq1,p,{},1,,0.5,,\n", "line 3: column item_id is empty"),
+        ("q1,p,{},1,a,0.5,,x\n,p,{},1,a,0.5,,x\n", "line 3: column query_id is empty"),
+        ('q1,p,{},1,a,0.5,,"x\n', "line 2: column chosen"),
     ],
 )
 def test_a_table_that_a_person_broke_is_told_by_its_line(
@@ -134,7 +134,7 @@ def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: py
     ]
     (tmp_path / "saved.csv").write_bytes(filled.read_bytes().replace(b"Peru", "Perú".encode("latin-1")))
     assert cli.main("choose", [f"chosen={tmp_path}/saved.csv", f"out={tmp_path}/never"]) == 2
-    assert "not UTF-8 (byte " in capsys.readouterr().err
+    assert "is not UTF-8" in capsys.readouterr().err
     excluded = tmp_path / "excluded.txt"
     excluded.write_text(content_id("1"))
     assert cli.main("choose", [f"chosen={filled}", f"out={tmp_path}/fewer", f"exclusions={excluded}"]) == 0

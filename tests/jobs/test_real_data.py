@@ -177,6 +177,7 @@ def test_vectors_are_those_of_plain_open_clip(pictures: Path) -> None:
         assert np.abs(np.array(row["embedding"], np.float32) - plain).max() < 2**-10
 
 
+@pytest.mark.torture  # tests/jobs/test_judge.py has two models, on generated pictures
 def test_a_second_judge_leaves_the_first_ones_table_alone(pictures: Path, tmp_path: Path) -> None:
     few = tmp_path / "few"  # one picture of each mode is enough for a judge, and a file that is none
     few.mkdir()

@@ -1,4 +1,4 @@
-"""The report's figures from tables: groups, ensembles, parts, gold, spans, scene graphs, and their page."""
+"""The report's metrics from tables: groups, ensembles, parts, gold, spans, scene graphs, and their page."""
 
 import json
 
@@ -62,15 +62,15 @@ def report(tables, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     lists = {key: f"[{tables[key]}]" for key in ("ratings", "raters", "spans")}
     keys = [f"{key}={lists.get(key, place)}" for key, place in tables.items()]
-    more = ["figures.ensembles.two=[qwen3-vl,gemma-3]", "figures.disaggregate=[region]", "figures.compare=[region]",
-            "figures.contrast=['prompt:a-b']", "figures.crowdtruth=true"]  # fmt: skip
+    more = ["metrics.ensembles.two=[qwen3-vl,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
+            "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={out}"])
     rows = pa.concat_tables(open_table(f"{out}/metrics", "metrics").batches()).to_pylist()
     return [r | {"dims": json.loads(r["dims"])} for r in rows], (out / "index.html").read_text(encoding="utf-8")
 
 
 def one(report, metric, **dims):
-    """The figure of these dims; one of a part only if the part's attribute is named."""
+    """The metric of these dims; one of a part only if the part's attribute is named."""
     fitting = [r for r in report[0] if r["metric"] == metric and dims.items() <= r["dims"].items()]
     (found,) = [r for r in fitting if ("attribute" in r["dims"]) == ("attribute" in dims)]
     return found
@@ -90,7 +90,7 @@ def test_agreement_of_people_models_ensembles_and_countries(report):
 
 
 def test_agreement_of_parts_is_that_of_their_items_alone(report, tables, tmp_path):
-    """CAIRE, table 14. A report of the ratings of those items has the same figures."""
+    """CAIRE, table 14. A report of the ratings of those items has the same metrics."""
     rows = ds.dataset(tables["ratings"]).to_table()
     west = rows.filter(pc.is_in(rows["item_id"], pa.array([f"i{i}" for i in range(30, 40)])))
     keys = [f"ratings=[{write(tmp_path / 'west', 'ratings', west.to_pylist())}]", f"raters=[{tables['raters']}]"]
@@ -114,7 +114,7 @@ def test_what_an_item_was_judged_against_makes_parts_too(tmp_path):
     rows = [rating(f"i{i}", p, "q", str(1 + (i * (1 + n * k)) % 5), target=t)
             for i in range(9) for n, p in enumerate(("p1", "p2")) for k, t in enumerate(("China", "Mali"))]  # fmt: skip
     place = write(tmp_path / "R", "ratings", rows)
-    cli.execute("report", [f"ratings=[{place}]", "figures.disaggregate=[target]", f"out={tmp_path}/out"])
+    cli.execute("report", [f"ratings=[{place}]", "metrics.disaggregate=[target]", f"out={tmp_path}/out"])
     found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     found = ([r | {"dims": json.loads(r["dims"])} for r in found],)
     assert one(found, "percent_agreement", attribute="target", part="China", group="people")["value"] == 1
@@ -227,7 +227,7 @@ def test_spans_and_crowdtruth(report):
     assert units == {f"i{i}" for i in range(40)}
 
 
-def test_every_figure_says_what_it_rests_on(report):
+def test_every_metric_says_what_it_rests_on(report):
     for row in report[0]:
         assert (row["value"] is None) == (row["status"] != "ok"), row
         assert row["reason"] or row["interval_method"], row
@@ -240,7 +240,7 @@ def test_the_page_shows_them(report):
     page = report[1]
     for words in ("Agreement among raters", "Krippendorff’s α · ordinal", "Answers by majority", "Against gold",
                   "few</span>",
-                  "Marked spans", "CrowdTruth", "What the figures are"):  # fmt: skip
+                  "Marked spans", "CrowdTruth", "What the metrics are"):  # fmt: skip
         assert words in page, words
     assert "i39" not in page  # single units are left to the table
 
@@ -283,13 +283,13 @@ def test_scene_graphs_from_tables(tmp_path):
 @pytest.mark.parametrize(
     ("key", "sentence"),
     [
-        ("figures.by=[target]", "no target; there are condition, method, order"),
-        ("figures.contrast=[prompt]", "is not attribute:first-second"),
-        ("figures.stop=0", "out of range"),
-        ("figures.ensembles.people=[p1]", "that group is there already"),
-        ("figures.groups=[planet]", "no column planet"),
-        ("figures.disaggregate=[regoin]", "no item has an attribute 'regoin'; there are region, and target"),
-        ("figures.compare=[region+x]", "no item has an attribute 'x'"),
+        ("metrics.group_by=[target]", "no target; there are condition, method, order"),
+        ("metrics.contrast=[prompt]", "is not attribute:first-second"),
+        ("metrics.stop=0", "out of range"),
+        ("metrics.ensembles.people=[p1]", "that group is there already"),
+        ("metrics.groups=[planet]", "no column planet"),
+        ("metrics.disaggregate=[regoin]", "no item has an attribute 'regoin'; there are region, and target"),
+        ("metrics.compare=[region+x]", "no item has an attribute 'x'"),
     ],
 )
 def test_wrong_settings(tables, tmp_path, key, sentence):
@@ -306,7 +306,7 @@ def test_families():
     ]  # fmt: skip
 
 
-def test_refusals_are_figures_of_the_responses(tables, tmp_path):
+def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     """Five of gemma's responses decline; two of the five are about pictures that a second report excludes."""
     rows = ds.dataset(tables["responses"]).to_table().to_pylist()
     gemma = [row for row in rows if row["model"] == "gemma-3@1" and row["prompt"] == "a"]

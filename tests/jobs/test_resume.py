@@ -108,7 +108,23 @@ def kill_midway(job: str, arguments: list[str], out: Path, *, units: int, log: P
     return done
 
 
-def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
+def interrupt_midway(arguments: list[str], out: Path, *, done: int, log: Path) -> None:
+    """Start `mine` again and interrupt it as soon as it has written more than the `done` units."""
+    second = Running("mine", [*arguments, f"out={out}"], log)
+    try:
+        second.wait_for(lambda: written(out) > done)
+        assert second.send(signal.SIGINT) == 130
+        assert second.left_over() == []
+    finally:
+        second.end()
+    lines = second.log.read_text().splitlines()
+    assert lines[-1] == "interrupted; what is done stays done, the same command goes on from there"
+    assert not [line for line in lines if "Traceback" in line]
+    assert written(out) < FILES
+
+
+@pytest.mark.parametrize("interrupted", [False, pytest.param(True, marks=pytest.mark.torture)])
+def test_mine_killed_then_finished(tmp_path: Path, interrupted: bool) -> None:
     corpus = tmp_path / "corpus"
     facts = write_corpus(corpus, rows=2000, pictures=20)
     parts = sorted(corpus.glob("*.tsv.gz"))
@@ -125,18 +141,8 @@ def test_mine_killed_then_interrupted_then_finished(tmp_path: Path) -> None:
 
     after_kill = kill_midway("mine", arguments, out, units=FILES, log=tmp_path / "killed.log")
 
-    interrupted = Running("mine", [*arguments, f"out={out}"], tmp_path / "interrupted.log")
-    try:
-        interrupted.wait_for(lambda: written(out) > len(after_kill))
-        assert interrupted.send(signal.SIGINT) == 130
-        assert interrupted.left_over() == []
-    finally:
-        interrupted.end()
-    said = interrupted.log.read_text().splitlines()
-    assert said[-1] == "interrupted; what is done stays done, the same command goes on from there"
-    assert not [line for line in said if "Traceback" in line]
-    assert written(out) < FILES
-
+    if interrupted:
+        interrupt_midway(arguments, out, done=len(after_kill), log=tmp_path / "interrupted.log")
     assert cli.main("mine", [*arguments, f"out={out}"]) == 0
     assert cli.main("mine", [*arguments, f"out={calm}"]) == 0
     assert {name: (out / name).stat().st_mtime_ns for name in after_kill} == after_kill  # done once
@@ -253,7 +259,11 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
         ),
     }
     arguments = [f"{key}={place}" for key, place in tables.items()]
-    arguments += [f"kb.path={tmp_path}/kb", "kb.hold_gb=0", *FEW_PROCESSES]  # read anew at each unit: it takes a while
+    arguments += [
+        f"kb.path={tmp_path}/kb",
+        "kb.memory_budget_gb=0",
+        *FEW_PROCESSES,
+    ]  # read anew at each unit: it takes a while
     out, calm = tmp_path / "out", tmp_path / "calm"
 
     done = kill_midway("link", arguments, out, units=units, log=tmp_path / "killed.log")

@@ -1,4 +1,4 @@
-"""People's verdict on links, the whole round: links, items, tasks, an export, ratings, figures; counted by hand."""
+"""People's verdict on links, the whole round: links, items, tasks, an export, ratings, metrics; counted by hand."""
 
 import json
 import re
@@ -91,11 +91,11 @@ def test_the_whole_round(world: Path) -> None:
     assert cli.main("import_ratings", read) == 0
     assert {row["status"] for row in rows_of(world / "people")} == {"ok"}
 
-    shown = [f"ratings=[{world}/people]", f"items={made}/items", "figures.disaggregate=[lemma,lemma_vision]"]
+    shown = [f"ratings=[{world}/people]", f"items={made}/items", "metrics.disaggregate=[lemma,lemma_vision]"]
     assert cli.main("report", [*shown, f"out={world}/report"]) == 0
-    figures = rows_of(world / "report" / "metrics")
+    metrics = rows_of(world / "report" / "metrics")
     shares: dict[tuple[str, str], dict[str, float]] = {}
-    for row in figures:
+    for row in metrics:
         dims = json.loads(row["dims"])
         if row["metric"] == "majority_share" and dims["group"] == "people":
             shares.setdefault((dims.get("attribute", ""), dims.get("part", "")), {})[dims["answer"]] = row["value"]
@@ -106,7 +106,7 @@ def test_the_whole_round(world: Path) -> None:
         ("lemma", "rank 1"): pytest.approx({"exact": 1 / 4, "similar": 1 / 4, "wrong": 1 / 4, no: 1 / 4}),
         ("lemma_vision", "rank 1"): pytest.approx({"exact": 3 / 4, "similar": 0, "wrong": 1 / 4, no: 0}),
     }
-    (alpha,) = [r for r in figures if r["metric"] == "alpha" and "attribute" not in json.loads(r["dims"])]
+    (alpha,) = [r for r in metrics if r["metric"] == "alpha" and "attribute" not in json.loads(r["dims"])]
     assert json.loads(alpha["dims"]) == {"group": "people", "level": "nominal"} | {
         "rubric": "link_verdict", "question": "verdict"
     }  # fmt: skip

@@ -22,11 +22,11 @@ RUBRIC, QUESTION = "file", "value"
 def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
     """Through the same codes as the table `ratings`: memory does not grow with the file."""
     scales = _scales(cfg, uri, columns)
-    parts = sorted({part for name in compute.told_apart(cfg.figures) for part in name.split("+")})
-    of_items, of_raters = Attributes("item", parts), Attributes("rater", cfg.figures.groups)
+    parts = sorted({part for name in compute.told_apart(cfg.metrics) for part in name.split("+")})
+    of_items, of_raters = Attributes("item", parts), Attributes("rater", cfg.metrics.groups)
     more = {each.column(name): [name] for each in (of_items, of_raters) for name in each.names}
     place = 0
-    with Reduction(keep_ids=cfg.figures.crowdtruth) as reduction:
+    with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
         for batch in read_rows(cfg, uri, columns | more):
             check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
             ratings = _as_ratings(batch, scales, first=place)
@@ -36,13 +36,13 @@ def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> It
             of_raters.add(uri, batch)
             place += batch.num_rows
         if not place:
-            raise InputError(f"{uri}: no row to rate" + (" (where= leaves none)" if cfg.where else ""))
-        raters = raters_of(reduction.methods, of_raters.found, gold=cfg.figures.gold)
+            raise InputError(f"{uri}: no row to rate" + (" (keep_rows= leaves none)" if cfg.keep_rows else ""))
+        raters = raters_of(reduction.methods, of_raters.found, gold=cfg.metrics.gold)
         items = items_of(of_items.found)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
         reason = "the scale is not known: give scale=[lowest,highest]"
         yield from compute.question_metrics(
-            reduction, raters, items, cfg.figures, orders={}, scale=lambda rubric, question: (scale, reason)
+            reduction, raters, items, cfg.metrics, orders={}, scale=lambda rubric, question: (scale, reason)
         )
 
 
@@ -56,7 +56,7 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
         question, score = strange["question"][0].as_py(), strange["score"][0].as_py()
         raise InputError(
             f"scale=[{low:g},{high:g}]: {uri} has the answer {score:g} to {question!r}; a question with another scale "
-            "is left out by where.COLUMN=TEXT"
+            "is left out by keep_rows.COLUMN=TEXT"
         )
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from jobs.analysis import compute
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
-from jobs.corpora.ratings_file import batches, chosen
+from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 
 # Names of columns in released files. CrowdTruth: its two platforms (Figure Eight, Mechanical Turk) and the tasks of
@@ -61,12 +61,12 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
         missing += [f"no column {name!r} (columns.{each.name}={given})" for name in names if name not in there]
         if names:
             found[each.name] = names
-    missing += [f"no column {name!r} (where.{name}=)" for name in cfg.where if name not in there]
+    missing += [f"no column {name!r} (keep_rows.{name}=)" for name in cfg.keep_rows if name not in there]
     if cfg.task == "agreement":
-        told = {"disaggregate": sorted(compute.told_apart(cfg.figures)), "groups": cfg.figures.groups}
+        told = {"disaggregate": sorted(compute.told_apart(cfg.metrics)), "groups": cfg.metrics.groups}
         for key, parts in told.items():
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
-            missing += [f"no column {name!r} (figures.{key}=)" for name in names if name not in there]
+            missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in there]
     if missing:
         raise InputError(f"{uri}: {', '.join(missing)}; there are {', '.join(there) or 'none'}")
     return found
@@ -80,9 +80,9 @@ def named_columns(given: str | None, there: Sequence[str]) -> list[str]:
 
 
 def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
-    """The file's rows that where= leaves, a batch at a time: a string column a field; what missing= names is null."""
+    """Yield the rows that keep_rows= keeps, in batches: a string column per field; values named by missing= null."""
     for batch in batches(uri, encoding=cfg.encoding):
-        rows = chosen(uri, batch, columns, cfg.where)
+        rows = select_columns(uri, batch, columns, cfg.keep_rows)
         if cfg.missing:
             none = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
             place = rows.column_names.index("value")

@@ -52,4 +52,4 @@ def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> I
         asked_of_unit=np.array([asked_of_unit[u] for u in units], np.int64),
         asked_of_worker=np.array([asked_of_worker[w] for w in workers], np.int64),
     )
-    yield from task.figures(stop=cfg.figures.stop)
+    yield from task.metrics(stop=cfg.metrics.stop)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
-from jobs.corpora.ratings_file import batches, chosen
+from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
 from jobs.metrics.metric import Metric
@@ -25,7 +25,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
             if name in pictures[line["item"]]:
                 raise InputError(
                     f"{uri}: picture {line['item']!r} has question {name!r} twice; "
-                    "name one model's rows with where.COLUMN=, or more columns with columns.item="
+                    "name one model's rows with keep_rows.COLUMN=, or more columns with columns.item="
                 )
             pictures[line["item"]][name] = dsg.DsgQuestion(
                 question=name,
@@ -34,7 +34,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
                 answer=line["value"],
             )
     if not pictures:
-        raise InputError(f"{uri}: no question" + (" (where= leaves none)" if cfg.where else ""))
+        raise InputError(f"{uri}: no question" + (" (keep_rows= leaves none)" if cfg.keep_rows else ""))
     strange = sorted({p for own in pictures.values() for q in own.values() for p in q.parents if p not in own})
     if strange:
         say(f"{len(strange)} parents are no question of their picture and ask for nothing, as {strange[0]!r}")
@@ -62,7 +62,7 @@ def _people(cfg: AnalyzeConfig) -> dict[str, float]:
     given: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):
         names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
-        rows = chosen(uri, batch, names, {})
+        rows = select_columns(uri, batch, names, {})
         scores = as_numbers(rows["value"])
         strange = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
         if len(strange):

@@ -16,6 +16,7 @@ from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.titles import TitleMatcher
+from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.wit import index_compiled
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.csv_rows import RowReader, open_rows
@@ -36,14 +37,6 @@ class WitConfig:
     name: str = "wit"
     path: str = MISSING  # file, folder or glob; local or s3://
     language: str | None = "en"  # null: every language
-
-
-@dataclass(frozen=True)
-class MatchedRow:
-    """A row whose title matches: its fields by WIT column (None for a column that the file lacks), and its terms."""
-
-    fields: dict[str, str | None]
-    terms: list[str]
 
 
 def split_of(uri: str) -> str:

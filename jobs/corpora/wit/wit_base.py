@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 
 from actors.errors import first_line
 from actors.titles import TitleMatcher
-from jobs.corpora.wit.reader import MatchedRow
+from jobs.corpora.corpus import MatchedRow
 from jobs.errors import InputError
-from jobs.sources import repeats
+from jobs.sources.records import read_records
 from jobs.store import locations
 from jobs.store.locations import Object
-from jobs.store.reading import read_unit
 from jobs.store.writer import Counts, Reject, UnitTask
 from jobs.tables import WIT_COLUMNS
 
@@ -284,8 +283,7 @@ def picture_places(files: Sequence[Object], urls: pa.Array) -> pa.Table:
 
 def of_records(task: UnitTask, *, places: str, repeated: str | None) -> pa.Table:
     """What to read for a unit of records: image_id, source_url, path, row_group, row; null where no file has it."""
-    records = read_unit(task.unit.inputs[0].uri, columns=["image_id", "image_url"])
-    records = repeats.without(records, repeated, task.unit.name)
+    records = read_records(task.unit, ["image_id", "image_url"], repeated)
     known, place_of = _kept_places(places)
     places_of = pa.array([place_of.get(url) for url in records["image_url"].to_pylist()], pa.int64())
     columns = {name: known[name].take(places_of) for name in ("path", "row_group", "row")}

@@ -3,7 +3,14 @@ import json
 import pytest
 
 from actors.fetching.wikimedia import parse
-from actors.fetching.wikimedia_credits import AT_ONCE, UNKNOWN, Unanswered, answers, question, text_of
+from actors.fetching.wikimedia_credits import (
+    TITLES_PER_REQUEST,
+    UNKNOWN,
+    NoAnswerError,
+    parse_answer,
+    query_form,
+    text_of,
+)
 
 FILES = [parse(f"https://upload.wikimedia.org/wikipedia/commons/a/ab/{name}") for name in ("A_b.jpg", "Ü.png")]
 
@@ -12,10 +19,10 @@ def page(title: str, **fields: str) -> dict[str, object]:
     return {"title": title, "imageinfo": [{"extmetadata": {name: {"value": value} for name, value in fields.items()}}]}
 
 
-def test_the_question_names_the_titles() -> None:
-    asked = dict(question(FILES))
+def test_the_form_names_the_titles() -> None:
+    asked = dict(query_form(FILES))
     assert asked["titles"] == "File:A b.jpg|File:Ü.png"
-    assert (asked["prop"], asked["iiprop"], AT_ONCE) == ("imageinfo", "extmetadata", 50)
+    assert (asked["prop"], asked["iiprop"], TITLES_PER_REQUEST) == ("imageinfo", "extmetadata", 50)
 
 
 def test_answers_in_the_order_of_the_files() -> None:
@@ -23,7 +30,7 @@ def test_answers_in_the_order_of_the_files() -> None:
         page("File:Ü.png", Credit="<i>Own</i> work", UsageTerms="Public domain"),
         page("File:A b.jpg", Artist="Ada"),
     ]
-    assert answers(FILES, json.dumps({"query": {"pages": pages}}).encode()) == [
+    assert parse_answer(FILES, json.dumps({"query": {"pages": pages}}).encode()) == [
         ("Ada", UNKNOWN),
         ("Own work", "Public domain"),
     ]
@@ -38,17 +45,17 @@ def test_what_is_missing_is_unknown_and_what_moved_is_found() -> None:
         **moved,
         "pages": [page("File:C", Artist="Ada", LicenseShortName="CC0"), {"title": "File:Ü.png", "missing": True}],
     }
-    assert answers(FILES, json.dumps({"query": query}).encode()) == [("Ada", "CC0"), (UNKNOWN, UNKNOWN)]
+    assert parse_answer(FILES, json.dumps({"query": query}).encode()) == [("Ada", "CC0"), (UNKNOWN, UNKNOWN)]
     circle = {"redirects": [{"from": "File:A b.jpg", "to": "File:X"}, {"from": "File:X", "to": "File:A b.jpg"}]}
-    assert answers(FILES, json.dumps({"query": circle}).encode())[0] == (UNKNOWN, UNKNOWN)
+    assert parse_answer(FILES, json.dumps({"query": circle}).encode())[0] == (UNKNOWN, UNKNOWN)
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b'{"error": {"code": "maxlag"}}', b'{"query": {"pages": [1]}}']
 )
 def test_no_answer(body: bytes) -> None:
-    with pytest.raises(Unanswered):
-        answers(FILES, body)
+    with pytest.raises(NoAnswerError):
+        parse_answer(FILES, body)
 
 
 def test_text_of() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from actors.vlm.chat import Chat
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.conftest import picture
 from tests.actors.vlm.test_families import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, apart, logprobs
 
@@ -17,33 +18,37 @@ WIDE, HIGH, SMALL = (
     picture(2, width=90, height=200),
     picture(3, width=64, height=64),
 )
-TAILS = ("Melanesia?", "Northern Africa, is it so?")
+SUFFIXES = ("Melanesia?", "Northern Africa, is it so?")
 
 
 def asked(
-    *tails: str, about: Any = WIDE, codes: tuple[str, ...] = DIGITS, after: str = ARTICLE, start: str = ""
+    *suffixes: str, about: Any = WIDE, codes: tuple[str, ...] = DIGITS, after: str = ARTICLE, start: str = ""
 ) -> list[ScoringRequest]:
-    return [ScoringRequest(Prompt("", after, tail, start), about, codes) for tail in tails]
+    return [ScoringRequest(Prompt("", after, suffix, start), about, codes) for suffix in suffixes]
 
 
 ATTACKS = {
     "several pictures, in either order, and one": [
-        *asked(*TAILS, about=(WIDE, HIGH, SMALL)),
-        *asked(TAILS[0], about=(SMALL, HIGH, WIDE)),
-        *asked(TAILS[0], about=(HIGH,)),
+        *asked(*SUFFIXES, about=(WIDE, HIGH, SMALL)),
+        *asked(SUFFIXES[0], about=(SMALL, HIGH, WIDE)),
+        *asked(SUFFIXES[0], about=(HIGH,)),
     ],
-    "pictures of unlike sizes": [*asked(*TAILS), *asked(*TAILS, about=HIGH), *asked(*TAILS, about=SMALL)],
-    "no picture, after one": [*asked(*TAILS), *asked(*TAILS, about=None), *asked(*TAILS, about=None, after="")],
-    "an empty tail": asked("", "Is it?"),
-    "an empty tail alone": asked(""),
-    "white space around tails": asked("Is it? \n", " Was it?", "\nWill it be?\n\n"),
-    "tails of one word and of many": asked("a", "word and " * 60 + "b?", "Is it so?"),
-    "answers that begin others": asked(*TAILS, codes=("1", "10", "agree", "agree strongly")),
-    "one allowed answer": asked(*TAILS, codes=("agree strongly",)),
-    "a turn begun with a space at its end": asked(*TAILS, start="Final score: "),
-    "a turn begun with a line": asked(*TAILS, start="Let me think.\n\n"),
-    "nothing but a tail": asked(*TAILS, after=""),
-    "a single label": asked(TAILS[0]),
+    "pictures of unlike sizes": [*asked(*SUFFIXES), *asked(*SUFFIXES, about=HIGH), *asked(*SUFFIXES, about=SMALL)],
+    "no picture, after one": [
+        *asked(*SUFFIXES),
+        *asked(*SUFFIXES, about=None),
+        *asked(*SUFFIXES, about=None, after=""),
+    ],
+    "an empty suffix": asked("", "Is it?"),
+    "an empty suffix alone": asked(""),
+    "white space around suffixes": asked("Is it? \n", " Was it?", "\nWill it be?\n\n"),
+    "suffixes of one word and of many": asked("a", "word and " * 60 + "b?", "Is it so?"),
+    "answers that begin others": asked(*SUFFIXES, codes=("1", "10", "agree", "agree strongly")),
+    "one allowed answer": asked(*SUFFIXES, codes=("agree strongly",)),
+    "a turn begun with a space at its end": asked(*SUFFIXES, start="Final score: "),
+    "a turn begun with a line": asked(*SUFFIXES, start="Let me think.\n\n"),
+    "nothing but a suffix": asked(*SUFFIXES, after=""),
+    "a single label": asked(SUFFIXES[0]),
 }
 
 
@@ -61,7 +66,7 @@ def test_several_pictures_are_all_seen(load: Load) -> None:
     """And in their order."""
     for name in set(MODELS.values()) - {"llama-tiny"}:
         both, turned, one = (
-            logprobs(ClosedSetScorer(*load(name)).score(asked(TAILS[0], about=about)))
+            logprobs(ClosedSetScorer(*load(name)).score(asked(SUFFIXES[0], about=about)))
             for about in ((WIDE, SMALL), (SMALL, WIDE), WIDE)
         )
         assert apart(both, turned) > 1e-3, name
@@ -83,7 +88,7 @@ def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
 def test_a_window_shorter_than_the_prefix(load: Load) -> None:
     """What the other tests of Gemma rest on: its windowed layers do not see the beginning of these prompts."""
     model, processor = load("gemma3-tiny")
-    group = ClosedSetScorer(model, processor).prepare(asked(*TAILS))
+    group = ClosedSetScorer(model, processor).prepare(asked(*SUFFIXES))
     assert model.config.get_text_config().sliding_window < group.shared / 2
 
 
@@ -91,7 +96,7 @@ def test_a_space_before_an_answer_is_written_once(load: Load) -> None:
     """ "Final score: " and "Final score:" are the same beginning, not one with two spaces."""
     chat = Chat(load("qwen2.5-vl-tiny")[1], name="tiny")
     assert chat.answers(DIGITS, start="Final score: ") == chat.answers(DIGITS, start="Final score:")
-    one, other = (asked(TAILS[0], start=start)[0].prompt for start in ("Final score: ", "Final score:"))
+    one, other = (asked(SUFFIXES[0], start=start)[0].prompt for start in ("Final score: ", "Final score:"))
     assert chat.rendered(one, WIDE) == chat.rendered(other, WIDE)
 
 
@@ -100,7 +105,7 @@ def test_a_template_that_knows_no_system_role(load: Load, monkeypatch: pytest.Mo
     refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     monkeypatch.setattr(processor, "chat_template", refuses + processor.chat_template)
     naive, cascade = (
-        logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked(*TAILS)))
+        logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked(*SUFFIXES)))
         for engine in ("naive", "cascade")
     )
     assert apart(cascade, naive) < TOLERANCE

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.vlm import attention, forward, memory, scoring
+from actors.vlm import attention, families, forward, memory
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat import Chat
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import language_model
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.conftest import picture
 
 Load = Callable[[str], tuple[Any, Any]]
@@ -24,8 +25,8 @@ SHOWN = picture(1)
 
 
 def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[ScoringRequest]:
-    tails = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
-    return [ScoringRequest(Prompt("", "An article.\n\n", tail, start), SHOWN, codes) for tail in tails]
+    suffixes = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
+    return [ScoringRequest(Prompt("", "An article.\n\n", suffix, start), SHOWN, codes) for suffix in suffixes]
 
 
 def good(found: list[Scores | ScoringError]) -> list[Scores]:
@@ -40,7 +41,7 @@ def far(one: list[Scores], other: list[Scores]) -> float:
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"])
 def test_answers_of_several_tokens(load: Load, name: str) -> None:
-    """A trie behind each tail gives what teacher forcing of each whole answer gives."""
+    """A trie behind each suffix gives what teacher forcing of each whole answer gives."""
     naive, cascade, batched = (
         good(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
         for engine in ("naive", "cascade", "batched")
@@ -152,21 +153,23 @@ def test_the_last_feed_forward_sees_the_answers_tokens_alone(load: Load, name: s
 def test_a_label_before_several_questions_passes_once(load: Load) -> None:
     """Two levels: picture and article for all, then each label for its questions."""
     long = "The culture is one of many that live by the sea and have been there for a long time: "
-    tails = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
-    asked = [ScoringRequest(Prompt("", "An article.\n\n", tail), SHOWN, DIGITS) for tail in tails]
-    tails_apart = [ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(tails)]
+    suffixes = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
+    asked = [ScoringRequest(Prompt("", "An article.\n\n", suffix), SHOWN, DIGITS) for suffix in suffixes]
+    suffixes_apart = [
+        ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(suffixes)
+    ]
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     assert (
         far(good(scorer.score(asked)), good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)))
         < 1e-4
     )
-    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, tails_apart))
+    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, suffixes_apart))
     assert together < apart - 50
     assert together < sum(s.prompt_tokens for s in good(scorer.score(asked))) / 2
 
 
 def test_a_group_without_its_first_request(load: Load) -> None:
-    """What the processor returned ends in the first request's tail; the others' prefix must not."""
+    """What the processor returned ends in the first request's suffix; the others' prefix must not."""
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     group = scorer.prepare(requests(n=3))
     whole = scorer.run(group)
@@ -183,11 +186,13 @@ def test_auto_gives_up_an_engine_that_is_wrong(
     monkeypatch.setattr(
         attention.AttentionPlan, "prefix_mask", lambda *_, **__: None
     )  # a kernel that forgets the window
-    long = [ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.tail), SHOWN, DIGITS) for r in requests()]
+    long = [
+        ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.suffix), SHOWN, DIGITS) for r in requests()
+    ]
     wrong = ClosedSetScorer(*load("gemma3-tiny"))
     good(wrong.score(long))
     assert wrong.engine == "batched"
-    assert "engine cascade is not used (its log-likelihoods are" in caplog.text
+    assert "engine cascade is not used" in caplog.text
     monkeypatch.setattr(forward, "_cascade", lambda *_: 1 / 0)
     monkeypatch.setattr(forward, "_batched", lambda *_: 1 / 0)
     broken = ClosedSetScorer(*load("gemma3-tiny"))
@@ -200,16 +205,16 @@ def test_an_unknown_family_passes_whole_with_one_warning(
     load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = good(ClosedSetScorer(*load("smolvlm-tiny"), engine="naive").score(requests()))
-    monkeypatch.delitem(scoring.families.FAMILIES, "smolvlm")
+    monkeypatch.delitem(families.FAMILIES, "smolvlm")
     with caplog.at_level(logging.WARNING):
         scorer = ClosedSetScorer(*load("smolvlm-tiny"))
         for _ in range(2):
             assert far(good(scorer.score(requests())), expected) == 0
-    told = [record for record in caplog.records if "not known" in record.getMessage()]
-    assert (scorer.engine, len(told)) == ("naive", 1)
-    with pytest.raises(ValueError, match="family 'smolvlm', which engine=cascade does not know"):
+    warnings = [record for record in caplog.records if "unknown family" in record.getMessage()]
+    assert (scorer.engine, len(warnings)) == ("naive", 1)
+    with pytest.raises(ValueError, match=r"engine=cascade.*smolvlm"):
         ClosedSetScorer(*load("smolvlm-tiny"), engine="cascade")
-    with pytest.raises(ValueError, match="engine 'fast' is not one of auto"):
+    with pytest.raises(ValueError, match="engine=fast"):
         ClosedSetScorer(*load("smolvlm-tiny"), engine="fast")
 
 
@@ -239,14 +244,15 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer, expected = ClosedSetScorer(*load("qwen2.5-vl-tiny")), None
-    budget, whole, failures = scorer.budget, scorer._whole, iter([True, False])
+    reference = scorer.engines.reference
+    budget, compute, failures = scorer.budget, reference.log_likelihoods, iter([True, False])
 
-    def scarce(*given: Any) -> Any:
+    def scarce(*given: Any, **options: Any) -> Any:
         if next(failures, False):
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
-        return whole(*given)
+        return compute(*given, **options)
 
-    monkeypatch.setattr(scorer, "_whole", scarce)
+    monkeypatch.setattr(reference, "log_likelihoods", scarce)
     expected = good(scorer.score(requests()))
     assert scorer.budget == budget // 2
     assert far(good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade").score(requests())), expected) < 1e-5
@@ -255,17 +261,17 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
     with monkeypatch.context() as patch:
         patch.setattr(forward, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         assert {each.kind for each in fresh.score(requests()) if isinstance(each, ScoringError)} == {"out_of_memory"}
-    assert not fresh._proven
+    assert not fresh.engines.is_settled
     good(fresh.score(requests()))
-    assert fresh._proven
+    assert fresh.engines.is_settled
 
 
 def test_answers_behind_ever_new_thoughts_are_not_kept_for_ever(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.vlm.scoring.MOST_ANSWERS", 3)
+    monkeypatch.setattr("actors.vlm.scoring.MAX_CACHED_CODES", 3)
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
     for thought in range(7):
         scorer.answers(("1", "2"), start=f"Thought {thought}. Final answer:")
-        assert len(scorer._answers) <= 3
+        assert len(scorer._codes) <= 3
 
 
 def test_the_kernels_agree() -> None:
@@ -292,10 +298,10 @@ def test_a_kernel_that_does_not_take_a_size_is_replaced(load: Load, monkeypatch:
 
 def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:
     model, _ = load("qwen2.5-vl-tiny")
-    few = memory.tokens_per_pass(model, budget=10**7, prefix=1200, width=20, engine="cascade")
+    few = memory.tokens_per_pass(model, budget=10**7, prefix=1200, width=20, kind="cascade")
     assert memory.LEAST_TOKENS <= few < memory.MOST_TOKENS["cpu"]
-    assert memory.tokens_per_pass(model, budget=10**12, prefix=1200, width=20, engine="cascade") == 4096
-    assert memory.tokens_per_pass(model, budget=10**8, prefix=12000, width=20, engine="batched") < few * 10
+    assert memory.tokens_per_pass(model, budget=10**12, prefix=1200, width=20, kind="cascade") == 4096
+    assert memory.tokens_per_pass(model, budget=10**8, prefix=12000, width=20, kind="batched") < few * 10
     # 4 layers x 2 (keys, values) x 2 heads x 64 x 4 bytes
     assert memory.key_bytes(model.config.get_text_config(), 4) == 4096
     assert memory.free_bytes(model.device) > 1 << 20

@@ -10,8 +10,10 @@ from actors.vlm import forward, prefix
 from actors.vlm.chat import Chat
 from actors.vlm.errors import ScoringError
 from actors.vlm.families import FAMILIES, cut, extended, family_of
+from actors.vlm.forward import PassKind
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of
 from tests.actors.vlm.conftest import picture
 
@@ -32,12 +34,14 @@ TOLERANCE = 1e-4  # of log-likelihoods, float32
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
-    """Tails of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
-    tails = [f"How relevant is this culture to the picture: {label}?" for label in labels]
-    tails += [tails[0] + " Say so.", "word and " * 45 + "Melanesia?"]
+    """Suffixes of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
+    suffixes = [f"How relevant is this culture to the picture: {label}?" for label in labels]
+    suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
     fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
-    return [ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in tails]
+    return [
+        ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes
+    ]
 
 
 def logprobs(found: list[Scores | ScoringError]) -> list[float]:
@@ -92,7 +96,7 @@ def test_equals_one_whole_pass(load: Load, name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
 @pytest.mark.parametrize("engine", ["cascade", "batched"])
-def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: str) -> None:
+def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: PassKind) -> None:
     import torch
     import transformers
 
@@ -109,7 +113,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: st
     with torch.no_grad():
         expected = model.model(**inputs).last_hidden_state[0, -1]
     found = forward.hidden_states(
-        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], engine=engine
+        model, family, prefix.encode(model, family, cut(inputs, 6)), rows_of([[89, 3, 4]], [()])[0], kind=engine
     )
     assert float((found[0, -1] - expected).abs().max()) < TOLERANCE
 
@@ -121,13 +125,13 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     chat = Chat(processor, name=name)
     shown = picture(1)
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
-        prompts = [Prompt("", after, tail) for tail in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
+        prompts = [Prompt("", after, suffix) for suffix in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
         for _ in range(2):  # the first group of a chat is checked against whole prompts, the following are not
             made = chat.tokens(prompts, shown)
             shared = made.inputs["input_ids"][0, : made.shared].tolist()
-            for prompt, tail in zip(prompts, made.tails, strict=True):
+            for prompt, suffix in zip(prompts, made.suffixes, strict=True):
                 whole = chat.encode(chat.rendered(prompt, shown), shown if chat.sees_pictures else None)
-                assert shared + tail == whole["input_ids"][0].tolist()
+                assert shared + suffix == whole["input_ids"][0].tolist()
     if name == "smolvlm-tiny":
         tokens = chat.ids
         assert tokens("Yes.\n\n") + tokens("Is it?") != tokens("Yes.\n\nIs it?")
@@ -181,7 +185,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
     assert apart(mixed, expected) > 1e-2
 
 
-def test_trap_tails_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model has room for
     expected = scored(load, "mllama-tiny", "cascade", asked)
     monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
@@ -204,8 +208,8 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     inputs = Chat(processor, name="llama").encode("An article.\n\n", None)
     made = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    hidden = forward.hidden_states(model, family, made, rows, engine="cascade")
-    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], engine="cascade")
+    hidden = forward.hidden_states(model, family, made, rows, kind="cascade")
+    alone = forward.hidden_states(model, family, made, rows_of([[11]], [()])[0], kind="cascade")
     assert float((hidden[places[1].row, places[1].last] - alone[0, 0]).abs().max()) < TOLERANCE
     assert float((hidden[places[1].row, -1] - alone[0, 0]).abs().max()) > 1e-2
 
@@ -220,8 +224,8 @@ def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
     made = prefix.encode(model, family, inputs)
     before = [tensor.clone() for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     rows, _ = rows_of([[7, 8, 9, 10], [11]], [(), ()])
-    first = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
-    again = [forward.hidden_states(model, family, made, rows, engine=engine) for engine in ("cascade", "batched")]
+    first = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
+    again = [forward.hidden_states(model, family, made, rows, kind=engine) for engine in ("cascade", "batched")]
     after = [tensor for pairs in (made.layers, made.cross) for pair in pairs.values() for tensor in pair]
     assert all(one.equal(other) for one, other in zip(before, after, strict=True))
     assert all(one[0].equal(other[0]) for one, other in zip(first, again, strict=True))

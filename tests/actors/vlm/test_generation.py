@@ -10,8 +10,10 @@ import pytest
 from actors.vlm import generation
 from actors.vlm.encoding import ChatEncoder, collate, from_bytes, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.generation import Generated, Sampling, TextGenerator, draw
+from actors.vlm.families import PER_TOKEN
+from actors.vlm.generation import Generated, TextGenerator
 from actors.vlm.prefix import forget_positions
+from actors.vlm.sampling import Sampling, draw
 from tests.actors.vlm.conftest import picture
 from tests.actors.vlm.real_configs import QWEN_TEXT_GENERATION
 
@@ -57,7 +59,7 @@ def whole_passes(model: Any, prompt: dict[str, Any], seed: int, sampling: Sampli
         token = draw(logits, [stream.random()], sampling)
         made.append(int(token))
         for name, tensor in inputs.items():
-            if name in generation.PER_TOKEN:
+            if name in PER_TOKEN:
                 more = token if name == "input_ids" else tensor[:, -1]
                 inputs[name] = torch.cat([tensor, more[:, None]], dim=1)
     return made

@@ -213,8 +213,8 @@ def test_a_model_of_text_judges_what_is_said(one_thread: None, small: dict[str, 
 def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     article = "word" + " word" * 400
     whole = judge.scorer.prepare
-    room = 600
-    monkeypatch.setattr(judge.scorer, "room", lambda: room)
+    token_budget = 600
+    monkeypatch.setattr(judge.scorer, "token_budget", lambda: token_budget)
     lengths: list[int] = []
 
     def watched(asked: list[Any]) -> Any:
@@ -225,7 +225,7 @@ def test_a_context_longer_than_the_model_is_cut(judge: Judge, monkeypatch: pytes
     monkeypatch.setattr(judge.scorer, "prepare", watched)
     rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
     assert {row["status"] for row in rows} == {"truncated"}
-    assert lengths[0] > room >= lengths[-1]
+    assert lengths[0] > token_budget >= lengths[-1]
     assert rows[0]["error_message"].endswith(f" of {len(judge.scorer.token_starts(article))} tokens of context kept")
 
 
@@ -246,7 +246,7 @@ def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
     from actors.vlm.ratings import scored
-    from actors.vlm.scoring import Scores
+    from actors.vlm.requests import Scores
 
     (question,) = Rubric.from_dict(small).questions
     row = scored(question, Scores((0.2, 0.4, 0.4), (-3.0, -2.0, -2.0), 0.5, 9))
@@ -261,7 +261,7 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
         ({"max_context_tokens": 0}, "max_context_tokens=0: at least 1"),
         ({"empty_context": "guess"}, "empty_context=guess: one of answer, skip"),
         ({"rescore_fraction": 2}, "rescore_fraction=2"),
-        ({"engine": "fast"}, "engine 'fast' is not one of auto"),
+        ({"engine": "fast"}, "engine=fast"),
     ],
 )
 def test_refused(small: dict[str, Any], changes: dict[str, Any], message: str) -> None:

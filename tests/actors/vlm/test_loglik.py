@@ -11,9 +11,10 @@ import yaml
 from actors.generator import PromptPreparer
 from actors.loglik_rater import LoglikRater
 from actors.vlm import loglik, memory, shared_prefix
+from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
-from actors.vlm.loglik import CompletionScorer, Moments, Setting, check_settings, debias
+from actors.vlm.loglik import CompletionScorer
 from actors.vlm.prefix import forget_positions
 from jobs.tables import conform, table
 from tests.actors.vlm.conftest import CONF, MODEL, picture, png
@@ -30,7 +31,7 @@ def scorer_of(model: Any, *, is_packed: bool) -> CompletionScorer:
     """One whose way of passing labels is settled."""
     scorer = CompletionScorer(model, pad_id=0)
     assert scorer.family is not None
-    scorer._is_packed, scorer._is_proven = is_packed, True
+    scorer._is_packed, scorer._is_settled = is_packed, True
     return scorer
 
 
@@ -91,7 +92,7 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
     inputs = chat.encode(["x"], [])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     scorer, sizes = scorer_of(vlm[0], is_packed=False), []
-    expected, some = scorer.score(inputs, completions), scorer._some
+    expected, some = scorer.score(inputs, completions), scorer._group
     length, longest = int(inputs["input_ids"].shape[1]), max(map(len, completions))
     assert scorer._rows(length, longest) == loglik.LABELS_AT_ONCE  # however much there is
     needed = (length + longest) * scorer._token_bytes + longest * scorer._logit_bytes
@@ -102,11 +103,11 @@ def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return some(input_ids, logits, state, chosen)
 
-    monkeypatch.setattr(scorer, "_some", scarce)
+    monkeypatch.setattr(scorer, "_group", scarce)
     scorer.budget = 4 * needed
     assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
     assert sizes == [4, 2, 2]
-    monkeypatch.setattr(scorer, "_some", lambda *_: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(scorer, "_group", lambda *_: (_ for _ in ()).throw(MemoryError()))
     failed = scorer.score(inputs, completions)
     assert isinstance(failed, ScoringError)
     assert failed.kind == "out_of_memory"
@@ -144,7 +145,7 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
     expected = scorer_of(vlm[0], is_packed=False).score(inputs, completions)
     right = shared_prefix.log_likelihoods
 
-    def wrong(*given: Any, **options: Any) -> shared_prefix.Found:
+    def wrong(*given: Any, **options: Any) -> shared_prefix.SuffixLikelihoods:
         if isinstance(fault, Exception):
             raise fault
         found = right(*given, **options)
@@ -152,11 +153,11 @@ def test_a_packed_way_that_gives_something_else_is_given_up(
 
     monkeypatch.setattr(shared_prefix, "log_likelihoods", wrong)
     assert scorer.score(inputs, completions) == expected
-    assert "which is slower" in caplog.text
+    assert "engine cascade is not used" in caplog.text
     assert not scorer._is_packed
 
 
-def test_the_packed_way_is_taken_once_it_is_proven(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_packed_way_is_taken_once_it_is_settled(vlm: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     chat, scorer = ChatEncoder(vlm[1]), CompletionScorer(vlm[0], pad_id=0)
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     scorer.score(chat.encode(["x"], []), completions)
@@ -186,28 +187,28 @@ def test_a_prompt_too_long_is_a_row(vlm: tuple[Any, Any]) -> None:
 def test_higher_is_more_relevant_and_unlikely_labels_are_not_favoured() -> None:
     # Two labels that the text makes e times likelier than they are by themselves: debiased in full, they are equal.
     base = np.array([-2.0, -10.0])
-    assert debias(base + 1, base, Setting(1.0)).tolist() == [1.0, 1.0]
+    assert debias(base + 1, base, DebiasSetting(1.0)).tolist() == [1.0, 1.0]
     # More likely with the context is always a higher score.
-    assert debias(base + 2, base, Setting(1.0))[0] > debias(base + 1, base, Setting(1.0))[0]
+    assert debias(base + 2, base, DebiasSetting(1.0))[0] > debias(base + 1, base, DebiasSetting(1.0))[0]
     # Half of the base rate: -1 + 1 and -9 + 5
-    assert debias(base + 1, base, Setting(0.5)).tolist() == [0.0, -4.0]
+    assert debias(base + 1, base, DebiasSetting(0.5)).tolist() == [0.0, -4.0]
     # T = -4 caps the correction of the unlikely label: -9 + 4, where all of its base rate would have given 1.
-    assert debias(base + 1, base, Setting(1.0, -4.0)).tolist() == [1.0, -5.0]
-    assert debias(base, np.array([-np.inf, -1.0]), Setting(0.0)).tolist() == base.tolist()
+    assert debias(base + 1, base, DebiasSetting(1.0, -4.0)).tolist() == [1.0, -5.0]
+    assert debias(base, np.array([-np.inf, -1.0]), DebiasSetting(0.0)).tolist() == base.tolist()
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ([], "no lambda or no threshold"),
-        ([Setting(-1)], "lambda is -1"),
-        ([Setting(float("nan"))], "lambda is nan"),
-        ([Setting(1, 0.5)], "threshold is 0.5"),
-        ([Setting(1, float("nan"))], "threshold is nan"),
-        ([Setting(1), Setting(1.0)], "are the same number"),
+        ([], "at least one of each"),
+        ([DebiasSetting(-1)], "lambda=-1"),
+        ([DebiasSetting(float("nan"))], "lambda=nan"),
+        ([DebiasSetting(1, 0.5)], "threshold=0.5"),
+        ([DebiasSetting(1, float("nan"))], "threshold=nan"),
+        ([DebiasSetting(1), DebiasSetting(1.0)], "duplicate"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: list[Setting], message: str) -> None:
+def test_settings_that_mean_nothing_are_refused(settings: list[DebiasSetting], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_settings(settings)
 

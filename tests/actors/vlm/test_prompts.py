@@ -18,9 +18,9 @@ def test_order_of_the_two_layouts(small: dict[str, Any]) -> None:
     paper = PromptBuilder(rubric, layout="paper").prompts(context, targets=rubric.targets)
     fast = PromptBuilder(rubric).prompts(context, targets=rubric.targets)
     assert [each.target for each in fast] == ["Melanesia", "Northern Africa"]
-    assert (paper[0].prompt.after, paper[0].prompt.tail) == ("Title: Kula\nRings.\n\n", f"{question}\n\n{scale}")
-    assert (fast[0].prompt.after, fast[0].prompt.tail) == (f"Title: Kula\nRings.\n\n{scale}\n\n", question)
-    assert fast[1].prompt.tail.endswith("The culture is Northern Africa.")
+    assert (paper[0].prompt.after, paper[0].prompt.suffix) == ("Title: Kula\nRings.\n\n", f"{question}\n\n{scale}")
+    assert (fast[0].prompt.after, fast[0].prompt.suffix) == (f"Title: Kula\nRings.\n\n{scale}\n\n", question)
+    assert fast[1].prompt.suffix.endswith("The culture is Northern Africa.")
     assert fast[0].prompt.messages("P") == [
         {
             "role": "user",
@@ -44,9 +44,9 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
     for each in fast:
         assert each.prompt.before == ""
         assert "Caption: A statue" in each.prompt.after
-    assert [each.prompt.tail for each in fast] == [each.prompt.tail for each in paper]
-    assert "Note:" not in fast[0].prompt.tail
-    assert "Note:" in fast[5].prompt.tail
+    assert [each.prompt.suffix for each in fast] == [each.prompt.suffix for each in paper]
+    assert "Note:" not in fast[0].prompt.suffix
+    assert "Note:" in fast[5].prompt.suffix
 
 
 def test_no_context_leaves_its_parts_out(century: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def test_no_context_leaves_its_parts_out(century: dict[str, Any]) -> None:
         assert asked.prompt.after.startswith("You label pictures")
         assert "# The article" not in asked.prompt.after
         assert "# What is said" not in asked.prompt.after
-        assert "\n\n\n" not in asked.prompt.after + asked.prompt.tail
+        assert "\n\n\n" not in asked.prompt.after + asked.prompt.suffix
 
 
 def test_context_is_data(small: dict[str, Any]) -> None:
@@ -63,16 +63,16 @@ def test_context_is_data(small: dict[str, Any]) -> None:
         assert attack in asked.prompt.after
 
 
-def test_shared_and_tail_are_cut_between_tokens(century: dict[str, Any], vlm: tuple[Any, Any]) -> None:
+def test_shared_and_suffix_are_cut_between_tokens(century: dict[str, Any], vlm: tuple[Any, Any]) -> None:
     tokenizer = vlm[1].tokenizer
     context = {"page_title": "War...", "context_section_description": "It ended.\n\nThen (", "section_title": "\n"}
     for layout in ("paper", "fast"):
         for asked in PromptBuilder(Rubric.from_dict(century), layout=layout).prompts(context):
-            after, tail = asked.prompt.after, asked.prompt.tail
+            after, suffix = asked.prompt.after, asked.prompt.suffix
             assert not after or after.endswith("\n")
-            assert tail == tail.strip()
-            apart = tokenizer(after)["input_ids"] + tokenizer(tail)["input_ids"]
-            assert tokenizer(after + tail)["input_ids"] == apart
+            assert suffix == suffix.strip()
+            apart = tokenizer(after)["input_ids"] + tokenizer(suffix)["input_ids"]
+            assert tokenizer(after + suffix)["input_ids"] == apart
 
 
 class Letters:
@@ -86,26 +86,31 @@ class Letters:
 
 
 @settings(deadline=None, max_examples=60)
-@given(article=st.text("ab", max_size=40), limit=st.integers(1, 30), others=st.integers(0, 30), room=st.integers(1, 40))
-def test_a_context_is_cut_until_the_whole_fits(article: str, limit: int, others: int, room: int) -> None:
+@given(
+    article=st.text("ab", max_size=40),
+    limit=st.integers(1, 30),
+    others=st.integers(0, 30),
+    token_budget=st.integers(1, 40),
+)
+def test_a_context_is_cut_until_the_whole_fits(article: str, limit: int, others: int, token_budget: int) -> None:
     made, reason = context.fitted(
         {"article": article},
-        lambda said: (said["article"], others + len(said["article"]) - room),
+        lambda said: (said["article"], others + len(said["article"]) - token_budget),
         fields=("article",),
         first=("article",),
         limit=limit,
         by=Letters(),
     )
-    kept = min(len(article), limit, max(0, room - others))
+    kept = min(len(article), limit, max(0, token_budget - others))
     assert made == article[:kept]
     assert (reason is None) == (kept == len(article))
     assert reason is None or reason.message == f"{kept} of {len(article)} tokens of context kept"
 
 
-def test_room_for_an_answer_is_a_quarter_at_the_most() -> None:
-    assert context.room(None, 10) is None
-    assert context.room(1000, 10) == 990
-    assert context.room(1000, 1024) == 750
+def test_the_answer_is_reserved_is_a_quarter_at_the_most() -> None:
+    assert context.token_budget(None, 10) is None
+    assert context.token_budget(1000, 10) == 990
+    assert context.token_budget(1000, 1024) == 750
 
 
 @settings(deadline=None, max_examples=60)

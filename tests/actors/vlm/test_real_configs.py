@@ -15,10 +15,12 @@ from actors.local_models import resolve, tiny
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.encoding import ChatEncoder, load_processor
 from actors.vlm.families import family_of
-from actors.vlm.generation import Generated, Sampling
+from actors.vlm.generation import Generated
 from actors.vlm.loading import check_vlm, load_vlm
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.sampling import Sampling
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm import real_configs
 from tests.actors.vlm.conftest import picture
 
@@ -175,7 +177,9 @@ def test_pangeas_own_files(pangea: Path, load: Load) -> None:
     prepared = ChatEncoder(load_processor(str(pangea))).encode([None, "Is it?"], [shown])
     assert torch.equal(inputs["input_ids"], prepared["input_ids"])
     assert picture_tokens(processor, 200, 100) == picture_tokens(load("llava-next-tiny")[1], 200, 100)
-    asked = [ScoringRequest(Prompt("Look.\n\n", "", tail, ""), shown, ("1", "2")) for tail in ("Is it?", "Is it so?")]
+    asked = [
+        ScoringRequest(Prompt("Look.\n\n", "", suffix, ""), shown, ("1", "2")) for suffix in ("Is it?", "Is it so?")
+    ]
     naive, cascade = (ClosedSetScorer(model, processor, engine=e).score(asked) for e in ("naive", "cascade"))
     for one, other in zip(naive, cascade, strict=True):
         assert isinstance(one, Scores)

@@ -6,7 +6,8 @@ import pytest
 
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
-from actors.vlm.scoring import ClosedSetScorer, Scores, ScoringRequest
+from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm.conftest import picture
 
 DIGITS = ("1", "2", "3", "4", "5")
@@ -14,7 +15,7 @@ QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")
 
 
 def request(seed: int, *, text: str = QUESTIONS[0], codes: tuple[str, ...] = DIGITS, **size: int) -> ScoringRequest:
-    prompt = Prompt(before="Look.\n\n", after="An article about a war.\n\n", tail=text)
+    prompt = Prompt(before="Look.\n\n", after="An article about a war.\n\n", suffix=text)
     return ScoringRequest(prompt, picture(seed, **size), codes)
 
 
@@ -40,7 +41,7 @@ def plain(vlm: tuple[Any, Any], asked: ScoringRequest, **changes: Any) -> Any:
     content = [
         {"type": "text", "text": asked.prompt.before},
         {"type": "image", "image": asked.picture},
-        {"type": "text", "text": asked.prompt.after + asked.prompt.tail},
+        {"type": "text", "text": asked.prompt.after + asked.prompt.suffix},
     ]
     inputs = processor.apply_chat_template(
         [{"role": "user", "content": content}],
@@ -104,7 +105,7 @@ def test_positions_of_the_picture_matter(vlm: tuple[Any, Any]) -> None:
 def test_depends_on_picture_and_context(scorer: ClosedSetScorer) -> None:
     base = request(1)
     other = ScoringRequest(
-        Prompt(base.prompt.before, "An article about a garden.\n\n", base.prompt.tail), base.picture, DIGITS
+        Prompt(base.prompt.before, "An article about a garden.\n\n", base.prompt.suffix), base.picture, DIGITS
     )
     first, second, third = scores_of(scorer, [base, request(2), other])
     for changed in (second, third):
@@ -197,12 +198,12 @@ def test_the_longest_of_a_group_is_its_longest_prompt_with_the_longest_answer(sc
     assert group.length(1) > group.length(0)
 
 
-def test_the_room_for_a_prompt_is_the_lesser_of_positions_and_memory(vlm: tuple[Any, Any]) -> None:
+def test_the_token_budget_is_the_lesser_of_positions_and_memory(vlm: tuple[Any, Any]) -> None:
     from actors.vlm import memory
 
     scorer = ClosedSetScorer(*vlm)
     scorer.budget = 10_000_000
     fits = memory.prefix_tokens(scorer.model, budget=scorer.budget)
-    for max_tokens, room in ((fits + 1, fits), (fits - 1, fits - 1), (None, fits)):
+    for max_tokens, token_budget in ((fits + 1, fits), (fits - 1, fits - 1), (None, fits)):
         scorer.max_tokens = max_tokens
-        assert scorer.room() == room
+        assert scorer.token_budget() == token_budget

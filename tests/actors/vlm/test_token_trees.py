@@ -1,11 +1,11 @@
-"""Tails as trees: nothing is lost, what is shared stands once, groups stay inside their limit."""
+"""Suffixes as trees: nothing is lost, what is shared stands once, groups stay inside their limit."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.vlm.token_trees import ROOT, SHARED, TokenTree, block, common, groups, rows_of, shared_length
+from actors.vlm.token_trees import MIN_SHARED, ROOT, TokenTree, block, common, groups, rows_of, shared_length
 
-TAILS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=12)
+SUFFIXES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=12)
 
 
 def path(row: TokenTree, node: int) -> list[int]:
@@ -18,37 +18,37 @@ def path(row: TokenTree, node: int) -> list[int]:
 
 
 @settings(deadline=None, max_examples=150)
-@given(tails=TAILS, answers=st.lists(st.lists(st.integers(3, 5), min_size=1, max_size=3).map(tuple), max_size=3))
-def test_every_tail_and_answer_is_a_path(tails: list[list[int]], answers: list[tuple[int, ...]]) -> None:
-    rows, places = rows_of(tails, [answers] * len(tails))
-    for tail, place in zip(tails, places, strict=True):
+@given(suffixes=SUFFIXES, answers=st.lists(st.lists(st.integers(3, 5), min_size=1, max_size=3).map(tuple), max_size=3))
+def test_every_suffix_and_answer_is_a_path(suffixes: list[list[int]], answers: list[tuple[int, ...]]) -> None:
+    rows, places = rows_of(suffixes, [answers] * len(suffixes))
+    for suffix, place in zip(suffixes, places, strict=True):
         row = rows[place.row]
-        assert path(row, place.last) == tail
-        assert [path(row, node) for node in place.inner] == [[*tail, *answer] for answer in answers]
-        assert row.depths[place.last] == len(tail) - 1
+        assert path(row, place.last) == suffix
+        assert [path(row, node) for node in place.inner] == [[*suffix, *answer] for answer in answers]
+        assert row.depths[place.last] == len(suffix) - 1
     for row in rows:
         assert all(parent < node for node, parent in enumerate(row.parents))
-    assert sum(len(row.tokens) for row in rows) <= sum(len(t) + sum(map(len, answers)) for t in tails)
+    assert sum(len(row.tokens) for row in rows) <= sum(len(t) + sum(map(len, answers)) for t in suffixes)
 
 
 def test_long_common_beginnings_are_computed_once() -> None:
-    label = list(range(100, 100 + 2 * SHARED))
-    tails = [[*label, 1, 2], [7, 8], [*label, 3], [9]]
-    rows, places = rows_of(tails, [()] * 4)
+    label = list(range(100, 100 + 2 * MIN_SHARED))
+    suffixes = [[*label, 1, 2], [7, 8], [*label, 3], [9]]
+    rows, places = rows_of(suffixes, [()] * 4)
     # 16 of the label + 2 + 1, and the two others apart
-    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * SHARED + 3]
+    assert sorted(len(row.tokens) for row in rows) == [1, 2, 2 * MIN_SHARED + 3]
     assert places[0].row == places[2].row
     assert rows[places[1].row].is_chain
     assert not rows[places[0].row].is_chain
 
 
 @settings(deadline=None, max_examples=100)
-@given(tails=TAILS)
-def test_shared_length_leaves_each_a_token(tails: list[list[int]]) -> None:
-    length = shared_length(tails)
-    assert 0 <= length < min(map(len, tails))
-    assert all(common(tails[0], tail) >= length for tail in tails)
-    at_least = min(*(common(tails[0], t) for t in tails), min(map(len, tails)) - 1)
+@given(suffixes=SUFFIXES)
+def test_shared_length_leaves_each_a_token(suffixes: list[list[int]]) -> None:
+    length = shared_length(suffixes)
+    assert 0 <= length < min(map(len, suffixes))
+    assert all(common(suffixes[0], suffix) >= length for suffix in suffixes)
+    at_least = min(*(common(suffixes[0], t) for t in suffixes), min(map(len, suffixes)) - 1)
     assert length == at_least
 
 

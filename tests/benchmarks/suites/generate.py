@@ -54,7 +54,8 @@ def _write_model(folder: Path) -> None:
 
 def remine(workdir: Path, size: Size) -> Result:
     """The project's generator: a prompt is encoded once for its samples."""
-    from actors.vlm.generation import Sampling, TextGenerator
+    from actors.vlm.generation import TextGenerator
+    from actors.vlm.sampling import Sampling
 
     model, chat, prompts = _loaded(workdir)
     engine = TextGenerator(model, pad_id=chat.tokenizer.pad_token_id, ends=[])

@@ -1,4 +1,4 @@
-"""Fifty labels with tails of 20 tokens behind a prefix of 1,200: packed against one pass a label."""
+"""Fifty labels with suffixes of 20 tokens behind a prefix of 1,200: packed against one pass a label."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from tests.benchmarks import judging
 from tests.benchmarks.child import Result
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 
-SHAPE = judging.Shape(labels=50, tail=20)
+SHAPE = judging.Shape(labels=50, suffix=20)
 WHOLE = {"smoke": 1, "default": 4, "full": 50}  # labels that are passed whole; the seconds are scaled to all
-SMOKE = judging.Shape(labels=4, tail=20)
+SMOKE = judging.Shape(labels=4, suffix=20)
 
 
 def prepare(workdir: Path, size: Size) -> None:
@@ -68,8 +68,8 @@ BENCHMARK = Benchmark(
     about=__doc__,
     prepare=prepare,
     contenders=(
-        Contender(name="cascade", function=f"{__name__}:cascade", about="packed tails"),
-        Contender(name="batched", function=f"{__name__}:batched", about="a row a tail"),
+        Contender(name="cascade", function=f"{__name__}:cascade", about="packed suffixes"),
+        Contender(name="batched", function=f"{__name__}:batched", about="a row a suffix"),
         Contender(name="naive", function=f"{__name__}:naive", compared=False, about="one pass a label"),
         Contender(name="vllm", function=f"{__name__}:vllm", compared=False, about="its CPU build, prefix caching"),
         Contender(name="vllm_32", function=f"{__name__}:vllm_32", compared=False, about="in blocks of 32 tokens"),

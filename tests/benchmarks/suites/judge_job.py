@@ -91,8 +91,8 @@ def _requests(workdir: Path) -> list[list[Any]]:
     """What the job asks about each picture, in the pictures' order."""
     from actors.pictures import decode_rgb
     from actors.vlm.prompts import PromptBuilder
+    from actors.vlm.requests import ScoringRequest
     from actors.vlm.rubric import Rubric
-    from actors.vlm.scoring import ScoringRequest
     from jobs.judge import JudgeConfig
     from jobs.runtime import config
     from jobs.store.reading import open_table

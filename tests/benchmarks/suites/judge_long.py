@@ -1,4 +1,4 @@
-"""Ten labels with tails of 250 tokens behind a prefix of 1,200: packed against one pass, and 64 tokens, a label."""
+"""Ten labels with suffixes of 250 tokens behind a prefix of 1,200: packed against one pass, and 64 tokens, a label."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ from tests.benchmarks.child import Result
 from tests.benchmarks.harness import Benchmark, Contender, Size, Target
 from tests.benchmarks.suites.judge import prepare
 
-SHAPE = judging.Shape(labels=10, tail=250)
-SMOKE = judging.Shape(labels=2, tail=250)
+SHAPE = judging.Shape(labels=10, suffix=250)
+SMOKE = judging.Shape(labels=2, suffix=250)
 WHOLE = {"smoke": 1, "default": 3, "full": 10}
 
 
@@ -57,8 +57,8 @@ BENCHMARK = Benchmark(
     about=__doc__,
     prepare=prepare,
     contenders=(
-        Contender(name="cascade", function=f"{__name__}:cascade", about="packed tails"),
-        Contender(name="batched", function=f"{__name__}:batched", about="a row a tail"),
+        Contender(name="cascade", function=f"{__name__}:cascade", about="packed suffixes"),
+        Contender(name="batched", function=f"{__name__}:batched", about="a row a suffix"),
         Contender(name="naive", function=f"{__name__}:naive", compared=False, about="one pass a label"),
         Contender(name="generate", function=f"{__name__}:generate", compared=False, about="64 tokens a label"),
         Contender(name="vllm", function=f"{__name__}:vllm", compared=False, about="its CPU build, prefix caching"),

@@ -64,7 +64,7 @@ def _rows(schema, number, question, rater, score):
 
 
 def remine(workdir: Path, size: Size) -> Result:
-    """The report's way: codes on disk, a question at a time, and every figure the report makes of them."""
+    """The report's way: codes on disk, a question at a time, and every metric the report makes of them."""
     from jobs import report
     from jobs.analysis import compute
     from jobs.analysis.attributes import Items, read_raters
@@ -83,7 +83,7 @@ def remine(workdir: Path, size: Size) -> Result:
                 reduction, raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")
             )
         )
-    return _result({f.dims["question"]: (f.value, f.n) for f in made if f.metric == "percent_agreement"})
+    return _result({f.dims["question"]: (f.value, f.n) for f in made if f.name == "percent_agreement"})
 
 
 def duckdb(workdir: Path, size: Size) -> Result:
@@ -136,7 +136,7 @@ BENCHMARK = Benchmark(
     about=__doc__,
     prepare=prepare,
     contenders=(
-        Contender(name="remine", function=f"{__name__}:remine", about="distributions and 40 figures a question"),
+        Contender(name="remine", function=f"{__name__}:remine", about="distributions and 40 metrics a question"),
         Contender(name="duckdb", function=f"{__name__}:duckdb", about="percent agreement only, SQL"),
         Contender(name="pandas", function=f"{__name__}:pandas", about="percent agreement only, in memory"),
     ),

@@ -184,12 +184,12 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     """What `mine` counts in `files`, one after the other in this process, and the wall and CPU seconds it took."""
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
-    from jobs.mine import MineUnit
     from jobs.runtime.progress import Reporter
     from jobs.store import locations
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file
     from jobs.store.writer import UnitWriter
+    from jobs.workers.mine import MineUnit
 
     with tempfile.TemporaryDirectory() as folder:
         units = [unit_of_file(found) for file in files for found in locations.find(file)]

@@ -68,7 +68,7 @@ def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
     matrix[-1] = np.nan
     one = RatingTable.of(matrix)
     whole = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
-    whole_pairs = [figure.value for figure in pairwise_correlations(one)]
+    whole_pairs = [metric.value for metric in pairwise_correlations(one)]
     monkeypatch.setattr(answers, "ROWS_AT_A_TIME", rows_at_a_time)
     parts = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
     for mine, theirs in zip(parts, whole, strict=True):
@@ -76,7 +76,7 @@ def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
     assert np.array_equal(whole[0], (~np.isnan(matrix)).sum(1))
     by_hand = [np.mean(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in matrix]
     assert whole[6].tolist() == pytest.approx(by_hand, nan_ok=True)
-    assert [figure.value for figure in pairwise_correlations(one)] == pytest.approx(whole_pairs, abs=1e-12)
+    assert [metric.value for metric in pairwise_correlations(one)] == pytest.approx(whole_pairs, abs=1e-12)
 
 
 def test_what_is_not_ok_is_asked_and_not_answered():

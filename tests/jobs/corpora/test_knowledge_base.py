@@ -120,7 +120,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no column names, gloss, article, images; there are id, lang"):
         find_files(config(path))
     path.write_text("id,lang,names,gloss,article,images,lang\n1,en,x,,,,de\n")
-    with pytest.raises(InputError, match="more than one column lang"):
+    with pytest.raises(InputError, match="duplicate column lang"):
         find_files(config(path))
     with pytest.raises(InputError, match="fewer that overlap"):
         find_files(config(path, window_words=3, overlap_words=3))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.curation import near
-from jobs.curation.near import Pairs, near_pairs, settle
+from jobs.curation.near import Pairs, choose_keepers, has_near, near_pairs, parse_hashes
 
 BIT = st.integers(0, 63)
 # Hashes in clusters: a few seeds, each with some bits turned, so that there are near ones at every distance.
@@ -74,33 +74,47 @@ def test_alike_beyond_reason_is_an_error_not_a_full_memory(monkeypatch: pytest.M
 def test_nothing_to_compare() -> None:
     for n in (0, 1):
         assert len(near_pairs(np.arange(n, dtype=np.uint64), 4).left) == 0
-    assert settle(near_pairs(np.empty(0, np.uint64), 4), np.empty(0, np.int64)).keeper.tolist() == []
+    assert choose_keepers(near_pairs(np.empty(0, np.uint64), 4), np.empty(0, np.int64)).keeper.tolist() == []
 
 
 def test_a_chain_keeps_what_is_near_to_none_that_stays() -> None:
     # 0 - 1 - 2 - 3: 0 stays, so 1 goes; 2 is near 1 only, which goes: it stays, and 3 goes in its favour.
     chain = Pairs(np.array([0, 2, 2], np.int32), np.array([1, 1, 3], np.int32), np.array([4, 2, 3], np.uint8))
-    settled = settle(chain, np.arange(4))
-    assert settled.keeper.tolist() == [0, 0, 2, 2]
-    assert settled.distance.tolist() == [0, 4, 0, 3]
+    keepers = choose_keepers(chain, np.arange(4))
+    assert keepers.keeper.tolist() == [0, 0, 2, 2]
+    assert keepers.distance.tolist() == [0, 4, 0, 3]
     # with 1 in front, its neighbours go; 3 stays
-    assert settle(chain, np.array([1, 0, 2, 3])).keeper.tolist() == [1, 1, 1, 3]
+    assert choose_keepers(chain, np.array([1, 0, 2, 3])).keeper.tolist() == [1, 1, 1, 3]
 
 
 def test_who_goes_goes_in_favour_of_the_nearest() -> None:
     pairs = Pairs(np.array([0, 1], np.int32), np.array([2, 2], np.int32), np.array([4, 1], np.uint8))
-    assert settle(pairs, np.arange(3)).keeper.tolist() == [0, 1, 1]
+    assert choose_keepers(pairs, np.arange(3)).keeper.tolist() == [0, 1, 1]
 
 
 @settings(max_examples=50, deadline=None)
 @given(HASHES, st.integers(0, 8), st.randoms(use_true_random=False))
 def test_no_two_that_stay_are_near_and_all_others_are_near_one(hashes: list[int], distance: int, rng) -> None:
     rank = np.array(rng.sample(range(len(hashes)), len(hashes)), np.int64)
-    settled = settle(near_pairs(np.array(hashes, np.uint64), distance), rank)
-    stays = set(np.flatnonzero(settled.keeper == np.arange(len(hashes))).tolist())
+    keepers = choose_keepers(near_pairs(np.array(hashes, np.uint64), distance), rank)
+    stays = set(np.flatnonzero(keepers.keeper == np.arange(len(hashes))).tolist())
     near_each_other = brute_force(hashes, distance)
     assert not any(i in stays and j in stays for i, j in near_each_other)
-    for one, keeper in enumerate(settled.keeper.tolist()):
+    for one, keeper in enumerate(keepers.keeper.tolist()):
         assert keeper in stays
-        assert (hashes[one] ^ hashes[keeper]).bit_count() == settled.distance[one] <= distance
+        assert (hashes[one] ^ hashes[keeper]).bit_count() == keepers.distance[one] <= distance
         assert rank[keeper] <= rank[one]
+
+
+@settings(max_examples=50, deadline=None)
+@given(HASHES, HASHES, st.integers(0, 8), st.integers(1, 64))
+def test_whether_another_set_has_a_near_hash(hashes: list[int], others: list[int], distance: int, at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near, "PAIRS_AT_A_TIME", at_once)
+        result = has_near(np.array(hashes, np.uint64), np.array(others, np.uint64), distance)
+    assert result.tolist() == [any((a ^ b).bit_count() <= distance for b in others) for a in hashes]
+
+
+def test_hashes_are_read_from_hexadecimal_digits() -> None:
+    assert parse_hashes(["00000000000000ff", "f" * 16]).tolist() == [255, 2**64 - 1]
+    assert parse_hashes([]).dtype == np.uint64

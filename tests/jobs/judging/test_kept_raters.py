@@ -10,7 +10,7 @@ import pytest
 from jobs.analysis.attributes import read_raters
 from jobs.errors import InputError
 from jobs.judging import kept_raters
-from jobs.judging.settings import ModelConfig
+from jobs.models.vlm import ModelConfig
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from jobs.tables import table

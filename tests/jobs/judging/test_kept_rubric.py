@@ -149,8 +149,8 @@ def test_without_a_rubric_what_rests_on_the_scale_is_undefined(tmp_path: Path) -
     rows = [rating(f"i{n}", p, q, str(2 + (n + k) % 4)) for n in range(12) for k, p in enumerate(("p1", "p2", "m@1"))
             for q in ("eerie", "factual_errors")]  # fmt: skip
     items = [{"item_id": f"i{n}", "kind": "image", "attributes": [("region", "EW"[n % 2])]} for n in range(12)]
-    keys = [f"items={write(tmp_path / 'items', 'items', items)}", "figures.disaggregate=[region]"]
-    keys += ["figures.contrast=['region:E-W']", "figures.crowdtruth=true"]
+    keys = [f"items={write(tmp_path / 'items', 'items', items)}", "metrics.disaggregate=[region]"]
+    keys += ["metrics.contrast=['region:E-W']", "metrics.crowdtruth=true"]
     found = metrics(tmp_path, [write(tmp_path / "R", "ratings", rows)], *keys)
     for metric in ("share_lowest", "share_at_least", "share_difference", "average_of_shares", "unit_quality_mean"):
         assert found[metric], metric

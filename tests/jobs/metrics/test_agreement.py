@@ -36,13 +36,13 @@ ratings = arrays(
 )
 
 
-def width(figure):
-    return figure.high - figure.low
+def width(metric):
+    return metric.high - metric.low
 
 
-def inside(figure):
+def inside(metric):
     """Whether the value lies inside its interval."""
-    return figure.low < figure.value < figure.high
+    return metric.low < metric.value < metric.high
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_percent_agreement_by_hand():
     answers = RatingTable.of(np.array([[1, 1, 2], [1, 3, NAN], [5, NAN, NAN]]))
     exact, near = percent_agreement(answers), percent_agreement(answers, tolerance=1)
     assert (exact.value, exact.n) == (1 / 4, 2)
-    assert (near.value, near.metric, near.dims) == (3 / 4, "percent_agreement_within", {"tolerance": "1"})
+    assert (near.value, near.name, near.dims) == (3 / 4, "percent_agreement_within", {"tolerance": "1"})
     assert exact.coverage == 6 / 9
 
 
@@ -160,7 +160,7 @@ def test_names_and_order_of_raters_and_items_change_nothing(matrix, random):
         [*agreement(RatingTable.of(matrix[rows][:, columns], raters=names))[:6]],
         strict=True,
     ):
-        assert (before.metric, before.n, before.reason) == (after.metric, after.n, after.reason)
+        assert (before.name, before.n, before.reason) == (after.name, after.n, after.reason)
         for name in ("value", "low", "high", "coverage"):
             assert getattr(before, name) == pytest.approx(getattr(after, name), abs=1e-9)
 
@@ -221,5 +221,5 @@ def test_scores_of_any_number_of_levels_have_an_interval_alpha(seed):
 
 def test_more_answers_than_a_closed_set_has_are_told_as_such():
     free = replace(RatingTable.of([[1, 1], [2, 1]]), value=np.full(4, -1), score=np.full(4, np.nan), values=())
-    reasons = {figure.metric: figure.reason for figure in agreement(free)}
+    reasons = {metric.name: metric.reason for metric in agreement(free)}
     assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")

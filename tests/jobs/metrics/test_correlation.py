@@ -9,21 +9,21 @@ from jobs.metrics.correlation import against_each, concept_average, correlations
 NAN = np.nan
 
 
-def inside(figure):
+def inside(metric):
     """Whether the value lies inside its interval."""
-    return figure.low < figure.value < figure.high
+    return metric.low < metric.value < metric.high
 
 
 def test_correlations_are_scipys():
     draw = np.random.default_rng(0)
     x = draw.integers(1, 6, 60).astype(float)
     y = x + draw.normal(size=60)
-    found = {f.metric: f for f in correlations(x, y, asked=80)}
+    found = {f.name: f for f in correlations(x, y, asked=80)}
     for kind, function in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
-        figure = found[f"{kind}_with_people"]
-        assert figure.value == pytest.approx(function(x, y).statistic)
-        assert (figure.n, figure.coverage) == (60, 0.75)
-        assert inside(figure)
+        metric = found[f"{kind}_with_people"]
+        assert metric.value == pytest.approx(function(x, y).statistic)
+        assert (metric.n, metric.coverage) == (60, 0.75)
+        assert inside(metric)
 
 
 def test_perfect_reversed_and_undefined():
@@ -66,7 +66,7 @@ def test_averages_first_then_correlates():
 def test_one_by_one_statistics():
     model = np.array([1.0, 2, 3, 4, NAN])
     ratings = np.array([[1, 4, NAN], [2, 3, NAN], [3, 2, 1], [4, 1, 1], [5, 5, 5]], float)
-    found = {f.metric: f for f in against_each(model, ratings)}
+    found = {f.name: f for f in against_each(model, ratings)}
     # the first goes along, the second against, the third has too few
     assert found["rater_correlation_mean"].value == pytest.approx(0)
     assert found["rater_correlation_max"].value == pytest.approx(1)
@@ -78,5 +78,5 @@ def test_one_by_one_statistics():
     expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
     assert found["correlation_with_average"].value == pytest.approx(expected)
     assert (found["correlation_with_average"].n, found["correlation_with_average"].coverage) == (4, 4 / 5)
-    empty = {f.metric: f for f in against_each(np.full(3, NAN), np.full((3, 1), NAN))}
+    empty = {f.name: f for f in against_each(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())

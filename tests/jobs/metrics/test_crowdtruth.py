@@ -1,4 +1,4 @@
-"""CrowdTruth 2.0: the published figures of a real task, a task by hand, and what binning does."""
+"""CrowdTruth 2.0: the published metrics of a real task, a task by hand, and what binning does."""
 
 import ast
 import csv
@@ -38,7 +38,7 @@ def published(data):
     }
 
 
-def test_the_published_figures(published):
+def test_the_published_metrics(published):
     found = crowdtruth(published["unit"], published["worker"], published["vectors"])
     for place, name in enumerate(published["units"]):
         row = published["of_unit"][name]
@@ -182,22 +182,22 @@ def test_five_points_become_three():
 def test_three_different_bins_make_quality_zero():
     # Century, appendix N: disagree, neutral and agree on one item; the other items agree after binning
     answers = RatingTable.of([[1, 3, 5], [1, 2, 1], [4, 5, 5], [2, 1, 2]])
-    figures = list(task_of(answers, ["a", "b", "c", "d"], bins=(1, 5)).figures())
-    quality = {f.dims["unit"]: f.value for f in figures if f.metric == "unit_quality"}
+    metrics = list(task_of(answers, ["a", "b", "c", "d"], bins=(1, 5)).metrics())
+    quality = {f.dims["unit"]: f.value for f in metrics if f.name == "unit_quality"}
     assert quality == pytest.approx({"a": 0, "b": 1, "c": 1, "d": 1})
-    (zero,) = [f for f in figures if f.metric == "unit_quality_zero"]
+    (zero,) = [f for f in metrics if f.name == "unit_quality_zero"]
     assert (zero.value, zero.n) == (1 / 4, 4)
 
 
 def test_units_with_one_rating_are_left_out_and_told():
     task = task_of(RatingTable.of(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
-    figures = list(task.figures())
-    assert {f.dims["unit"] for f in figures if "unit" in f.dims} == {"a", "c"}
-    (mean,) = [f for f in figures if f.metric == "unit_quality_mean"]
+    metrics = list(task.metrics())
+    assert {f.dims["unit"] for f in metrics if "unit" in f.dims} == {"a", "c"}
+    (mean,) = [f for f in metrics if f.name == "unit_quality_mean"]
     assert (mean.n, mean.coverage) == (2, 4 / 6)
-    share = {f.dims["rater"]: (f.n, f.coverage) for f in figures if f.metric == "worker_quality"}
+    share = {f.dims["rater"]: (f.n, f.coverage) for f in metrics if f.name == "worker_quality"}
     assert share == {"r0": (2, 2 / 3), "r1": (2, 2 / 3)}
-    (nothing,) = task_of(RatingTable.of([[1, np.nan]]), ["a"]).figures()
+    (nothing,) = task_of(RatingTable.of([[1, np.nan]]), ["a"]).metrics()
     assert nothing.reason == "no unit was rated by two raters"
 
 
@@ -218,6 +218,6 @@ def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
     """Random answers of raters who share little swing between two states for ever, in the reference too."""
     monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)
     task = task_of(RatingTable.of([[1, 2, 3], [1, 1, 2]]), ["a", "b"])
-    (figure,) = task.figures()
-    assert (figure.value, figure.n, figure.status) == (None, 2, "skipped")
-    assert str(figure.reason).startswith("no end within 1 rounds: the largest change is still")
+    (metric,) = task.metrics()
+    assert (metric.value, metric.n, metric.status) == (None, 2, "skipped")
+    assert str(metric.reason).startswith("no end within 1 rounds: the largest change is still")

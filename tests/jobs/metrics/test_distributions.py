@@ -19,7 +19,7 @@ SCHEMA = pa.schema([f for f in table("ratings").schema() if f.name in Distributi
 
 
 def table_of(distributions):
-    return metrics_table(figure for distribution in distributions for figure in metrics_of(distribution))
+    return metrics_table(metric for distribution in distributions for metric in metrics_of(distribution))
 
 
 def row(**changes):

@@ -8,8 +8,8 @@ import pytest
 from jobs.metrics.dsg import DsgQuestion, dsg_metrics, is_unclear, is_yes, parents_of, score
 
 
-def named(figures):
-    return {(f.metric, f.dims.get("reading"), f.dims.get("convention")): f for f in figures}
+def named(metrics):
+    return {(f.name, f.dims.get("reading"), f.dims.get("convention")): f for f in metrics}
 
 
 def test_a_child_of_a_no_is_a_no_and_its_own_child_is_not():
@@ -83,8 +83,8 @@ def test_the_published_correlations(data):
         ("dsg_spearman", "without dependencies"): 0.464,
         ("dsg_kendall", "without dependencies"): 0.378,
     }
-    for (metric, reading), value in published.items():
-        figure = found[metric, reading, "published"]
-        assert round(figure.value, 3) == value
-        assert (figure.n, figure.coverage) == (800, 795 / 800)
-        assert found[metric, reading, "answered"].n == 795
+    for (name, reading), value in published.items():
+        metric = found[name, reading, "published"]
+        assert round(metric.value, 3) == value
+        assert (metric.n, metric.coverage) == (800, 795 / 800)
+        assert found[name, reading, "answered"].n == 795

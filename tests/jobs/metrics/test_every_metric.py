@@ -1,7 +1,7 @@
-"""Every figure says what it rests on: n, coverage, an interval and its method, or why there is none.
+"""Every metric says what it rests on: n, coverage, an interval and its method, or why there is none.
 
 Ratings of every kind at once, with countries, concepts, gold, responses, spans and scene graphs, and the jobs that
-write figures of their own; each row of their tables is looked at, and each metric that jobs/metrics can make is met.
+write metrics of their own; each row of their tables is looked at, and each metric that jobs/metrics can make is met.
 """
 
 import re
@@ -61,9 +61,9 @@ def rows(tmp_path_factory):
     several = {"ratings": ratings, "raters": [*raters, {"rater": "expert", "kind": "gold"}], "spans": marks}
     keys = [f"{key}={write(folder / key, key, of)}" for key, of in made.items()]
     keys += [f"{key}=[{write(folder / key, key, of)}]" for key, of in several.items()]
-    more = ["figures.ensembles.two=[qwen3,gemma-3]", "figures.disaggregate=[region]", "figures.compare=[region]",
-            "figures.contrast=['prompt:a-b']", "figures.crowdtruth=true", "likert=r/relevant",
-            "figures.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
+    more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
+            "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",
+            "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={folder}/out"])
     return pa.concat_tables(open_table(f"{folder}/out/metrics", "metrics").batches()).to_pylist()
 
@@ -89,6 +89,6 @@ def test_all_metrics_are_met(rows):
     named = set()
     for file in Path(jobs.metrics.__file__).parent.glob("*.py"):
         text = file.read_text("utf-8")
-        named |= set(re.findall(r'(?:metric=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
+        named |= set(re.findall(r'(?:\bname=|undefined\(\n? *|estimated\(\n? *)"(\w+)"', text))
     assert len(named) > 20
     assert named - {row["metric"] for row in rows} == set()

@@ -24,8 +24,8 @@ from jobs.metrics.intervals import wilson
 NAN = np.nan
 
 
-def by_average(figures):
-    return {(f.metric, f.dims["average"]): f for f in figures}
+def by_average(metrics):
+    return {(f.name, f.dims["average"]): f for f in metrics}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -91,7 +91,7 @@ def drawn(told, n, seed):
     [((3.46, 1.12), (3.31, 1.14), 0.18), ((4.09, 0.70), (3.68, 0.82), 0.0000002), ((3.91, 0.46), (3.81, 0.52), 0.052)],
 )
 def test_welch_on_the_rome_papers_statistics(triumph, lupercalia, published):
-    found = {(f.metric, f.dims.get("part")): f for f in welch(drawn(triumph, 404, 0), drawn(lupercalia, 140, 1))}
+    found = {(f.name, f.dims.get("part")): f for f in welch(drawn(triumph, 404, 0), drawn(lupercalia, 140, 1))}
     p = found["welch_p", None].value
     assert p is not None
     assert p == pytest.approx(ttest_ind_from_stats(*triumph, 404, *lupercalia, 140, equal_var=False).pvalue)
@@ -105,9 +105,9 @@ def test_welch_on_the_rome_papers_statistics(triumph, lupercalia, published):
 
 
 def test_welch_undefined():
-    found = {f.metric: f for f in welch([1.0], [2.0, 3.0])}
+    found = {f.name: f for f in welch([1.0], [2.0, 3.0])}
     assert found["welch_p"].reason == "fewer than two items in a part"
-    assert {f.metric: f for f in welch([1.0, 1.0], [1.0, 1.0])}["welch_p"].reason == "no variance in either part"
+    assert {f.name: f for f in welch([1.0, 1.0], [1.0, 1.0])}["welch_p"].reason == "no variance in either part"
 
 
 def test_preferences_and_deviations_by_hand():
@@ -127,7 +127,7 @@ def test_preferences_and_deviations_by_hand():
 
 
 def test_rome_table_1():
-    found = {f.metric: f.value for f in accounting(Counter({"ok": 1505, "missing_input": 64}), 103)}
+    found = {f.name: f.value for f in accounting(Counter({"ok": 1505, "missing_input": 64}), 103)}
     assert found == {
         "ratings_total": 1569,
         "ratings_double": 103,

@@ -14,6 +14,7 @@ from jobs.metrics.intervals import (
     BLOCKS,
     FISHER,
     MIN_UNITS,
+    OVER_QUERIES,
     WILSON,
     Interval,
     block_sums,
@@ -24,6 +25,7 @@ from jobs.metrics.intervals import (
     ratio,
     wilson,
 )
+from jobs.metrics.metric import Metric
 
 NAN = np.nan
 SCORE_INTERVALS = {WILSON, model_scores.NEWCOMBE}  # of any n from 1 on
@@ -79,12 +81,12 @@ def test_each_correlation_has_its_own_standard_error_and_names_it(kind, error):
 @pytest.mark.parametrize("n", range(1, MIN_UNITS + 2))
 def test_one_rule_for_the_number_of_units(n):
     sample = np.arange(n, dtype=float)
-    made = [
+    made: list[Interval | Metric] = [
         bootstrap(means(sample), ratio),
         bootstrap(means(np.arange(50.0)), ratio, units=n),
-        normal(0.5, 0.1, units=n, name="raters", method="m"),
+        normal(0.5, 0.1, units=n, unit_name="raters", method="m"),
         *(fisher(0.3, n, kind=kind) for kind in FISHER),
-        ranking.bootstrap(sample),
+        ranking.mrr(np.arange(1, n + 1)),
     ]
     for interval in made:
         assert (interval.low is None) == (interval.high is None) == (interval.reason is not None) == (n < MIN_UNITS)
@@ -111,7 +113,7 @@ def test_resamples_that_are_all_equal_are_no_interval():
     assert bootstrap(block_sums(same), ratio).low is None
     same[0, 0] = 0.2
     assert bootstrap(block_sums(same), ratio).low is not None
-    assert normal(0.1, 0.0, units=50, name="items", method="m").low is None
+    assert normal(0.1, 0.0, units=50, unit_name="items", method="m").low is None
 
 
 def test_a_correlation_of_one_has_no_interval():
@@ -128,8 +130,8 @@ def test_an_interval_or_a_reason(wrong):
         Interval(**wrong)
 
 
-def figures_of(items):
-    """The figures of a question, of four raters and gold, that rest on few items."""
+def metrics_of(items):
+    """The metrics of a question, of four raters and gold, that rest on few items."""
     draw = np.random.default_rng(4)
     truth = draw.integers(1, 6, (items, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)
@@ -165,19 +167,19 @@ def figures_of(items):
 
 
 @pytest.mark.parametrize("items", range(1, MIN_UNITS))
-def test_no_figure_of_few_items_has_another_interval_than_that_of_a_proportion(items):
-    found = list(figures_of(items))
-    assert any(figure.interval_method == WILSON for figure in found)
-    for figure in found:
-        assert figure.interval_method is None or figure.interval_method in SCORE_INTERVALS, figure
-        assert figure.interval_method or figure.reason, figure
+def test_no_metric_of_few_items_has_another_interval_than_that_of_a_proportion(items):
+    found = list(metrics_of(items))
+    assert any(metric.interval_method == WILSON for metric in found)
+    for metric in found:
+        assert metric.interval_method is None or metric.interval_method in SCORE_INTERVALS, metric
+        assert metric.interval_method or metric.reason, metric
 
 
 def test_enough_items_have_every_interval():
     """So that the test above does not pass because there is nothing to refuse."""
-    methods = {figure.interval_method for figure in figures_of(40)}
+    methods = {metric.interval_method for metric in metrics_of(40)}
     assert len(methods) >= 9
-    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T, ranking.BOOTSTRAP}
+    assert methods >= {*FISHER.values(), *SCORE_INTERVALS, reliability.F_INTERVAL, gold.WELCH_T, OVER_QUERIES}
 
 
 def test_alpha_of_two_items_has_a_reason_and_no_bound_at_the_estimate():

@@ -1,4 +1,4 @@
-"""What a figure may be, and its row in the tables."""
+"""What a metric may be, and its row in the tables."""
 
 import json
 
@@ -17,7 +17,7 @@ def test_a_row_of_the_table():
     assert (row["status"], row["reason"], row["interval_method"]) == ("ok", None, "wilson 95%")
 
 
-def test_an_undefined_figure_has_a_status_and_a_reason():
+def test_an_undefined_metric_has_a_status_and_a_reason():
     (row,) = metrics_table([undefined("alpha", "d", "one rater", n=3, dims={"level": "nominal"})]).to_pylist()
     assert (row["value"], row["status"], row["reason"]) == (None, "skipped", "one rater")
     assert json.loads(row["dims"]) == {"level": "nominal"}
@@ -35,12 +35,12 @@ def test_an_undefined_figure_has_a_status_and_a_reason():
         {"value": 1.0, "low": 0.0, "high": float("inf"), "interval_method": "m"},
     ],
 )
-def test_what_no_figure_may_be(wrong):
+def test_what_no_metric_may_be(wrong):
     with pytest.raises(ValueError, match="m"):
-        Metric(metric="m", definition="d", n=1, **wrong)
+        Metric(name="m", definition="d", n=1, **wrong)
 
 
-def test_two_figures_of_one_name_are_refused():
+def test_two_metrics_of_one_name_are_refused():
     with pytest.raises(TableError, match="duplicate"):
         metrics_table([undefined("m", "d", "r"), undefined("m", "d", "r")])
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.metrics.intervals import Z95, wilson
-from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, design_effect, figures, lines
+from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates, design_effect, lines, refusal_metrics
 
 ROW = ("model", "prompt")
 
@@ -88,11 +88,11 @@ def test_an_unknown_kind_is_refused() -> None:
         rates(responses({"a": ["soft"]}))
 
 
-def test_figures() -> None:
+def test_metrics() -> None:
     counted = RefusalRates()
     counted.add(responses({"a": ["full"], "b": [None]}))
     counted.add(responses({"a": [None]}, model="other"))
-    made = list(figures(counted.rates()))
+    made = list(refusal_metrics(counted.rates()))
     assert len(made) == 2 * 5
     assert made[0].dims == {"model": "m", "prompt": "explicit", "kind": "full"}
     assert (made[0].value, made[0].n, made[0].coverage, made[0].status) == (0.5, 2, 1.0, "ok")
@@ -106,9 +106,9 @@ def test_texts_that_were_not_written_lower_the_coverage() -> None:
     table = table.set_column(4, "text", pa.array(["x", None, None, "x"], pa.string()))
     counted = RefusalRates()
     counted.add(table)
-    (full,) = [figure for figure in figures(counted.rates()) if figure.dims["kind"] == "full"]
+    (full,) = [metric for metric in refusal_metrics(counted.rates()) if metric.dims["kind"] == "full"]
     assert (full.value, full.n, full.coverage) == (1 / 2, 2, 1 / 2)
     none = table.set_column(4, "text", pa.nulls(4, pa.string())).set_column(3, "refusal_kind", pa.nulls(4, pa.string()))
     counted = RefusalRates()
     counted.add(none)
-    assert {(f.value, f.status, f.coverage) for f in figures(counted.rates())} == {(None, "missing_input", 0.0)}
+    assert {(f.value, f.status, f.coverage) for f in refusal_metrics(counted.rates())} == {(None, "missing_input", 0.0)}

@@ -14,8 +14,8 @@ NAN = np.nan
 SHROUT_FLEISS = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
 
 
-def named(figures):
-    return {f.metric: f for f in figures}
+def named(metrics):
+    return {f.name: f for f in metrics}
 
 
 def test_shrout_and_fleiss():
@@ -46,14 +46,14 @@ def test_three_of_many_raters_go_into_slots_that_names_do_not_change():
 
 
 def test_a_sparse_rater_gives_slots_with_what_they_use_and_the_others_own_icc():
-    """40 items rated by two, and 14 of them by a third: neither figure passes for one of all ratings."""
+    """40 items rated by two, and 14 of them by a third: neither metric passes for one of all ratings."""
     draw = np.random.default_rng(8)
     matrix = np.round(draw.normal(size=(40, 1)) * 2 + draw.normal(size=(40, 3)) + 5)
     whole = named(icc(RatingTable.of(matrix[:, :2], raters=["a", "b"])))
     matrix[14:, 2] = NAN
-    figures = icc(RatingTable.of(matrix, raters=["a", "b", "c"]))
-    by = {(f.metric, f.dims["columns"]): f for f in figures}
-    assert len(by) == len(figures) == 6
+    metrics = icc(RatingTable.of(matrix, raters=["a", "b", "c"]))
+    by = {(f.name, f.dims["columns"]): f for f in metrics}
+    assert len(by) == len(metrics) == 6
     slots, raters = by["icc2", "rating slots"], by["icc2", "raters"]
     assert (slots.n, slots.dims["k"], "26 of 40" in str(slots.reason)) == (26, "2", True)
     assert (raters.n, raters.dims["k"]) == (40, "2")
@@ -68,7 +68,7 @@ def test_crossed_raters_need_half_of_the_items_in_common():
     matrix = np.tile(np.arange(8.0), (4, 1)).T + np.arange(4) % 2
     matrix[4:, 1] = matrix[5:, 2] = matrix[:4, 3] = NAN  # b: the first half; c: five; d: the second half
     answers = RatingTable.of(matrix, raters=["a", "b", "c", "d"])
-    by = {f.dims["columns"]: f for f in icc(answers) if f.metric == "icc1"}
+    by = {f.dims["columns"]: f for f in icc(answers) if f.name == "icc1"}
     # a has 8, c 5, then b (by name before d) 4: items 0 to 3 are common to the three
     assert (by["raters"].dims["k"], by["raters"].n) == ("3", 4)
     crowd = np.full((30, 30), NAN)
@@ -105,9 +105,9 @@ def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     ],
 )
 def test_undefined_with_its_reason(matrix, reason):
-    for figure in icc(RatingTable.of(matrix)):
-        assert figure.value is None
-        assert reason in str(figure.reason)
+    for metric in icc(RatingTable.of(matrix)):
+        assert metric.value is None
+        assert reason in str(metric.reason)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -177,5 +177,5 @@ def test_reversed_constant_and_single_raters():
 
 def test_many_raters_of_an_item_each_are_not_one_rater():
     apart = RatingTable.of([[1, np.nan], [np.nan, 2], [3, np.nan]])
-    assert {figure.reason for figure in icc(apart)} == {"no item was rated by two raters"}
-    assert {figure.reason for figure in icc(RatingTable.of([[1], [2], [3]]))} == {"one rater"}
+    assert {metric.reason for metric in icc(apart)} == {"no item was rated by two raters"}
+    assert {metric.reason for metric in icc(RatingTable.of([[1], [2], [3]]))} == {"one rater"}

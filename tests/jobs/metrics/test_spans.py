@@ -10,8 +10,8 @@ TEXT = "A black dog, on a beach."  # tokens: A black dog , on a beach .
 spans_of = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=5)
 
 
-def cells_of(figures):
-    return {(f.metric, f.dims["unit"]): f for f in figures}
+def cells_of(metrics):
+    return {(f.name, f.dims["unit"]): f for f in metrics}
 
 
 def test_characters_tokens_and_spans_by_hand():

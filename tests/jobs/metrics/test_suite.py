@@ -1,4 +1,4 @@
-"""Which figures a question gets: thresholds of the scale, and what counts as positive against gold."""
+"""Which metrics a question gets: thresholds of the scale, and what counts as positive against gold."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def known(**more):
 
 def made(answers, of, metric, **settings):
     keys = {"disaggregate": ["region"], "contrast": ["region:East-West"], **settings}
-    return [f for f in question_metrics(answers, of, MetricSettings(**keys)) if f.metric == metric]
+    return [f for f in question_metrics(answers, of, MetricSettings(**keys)) if f.name == metric]
 
 
 def test_thresholds_are_those_asked_for_whatever_was_answered():

@@ -1,10 +1,11 @@
-"""plan=true says what a model needs and under which licence it is."""
+"""plan=true prints the memory that a model needs and its licence."""
 
 import pytest
 
 from actors.vlm import memory
-from jobs.judging.settings import AskingConfig, ModelConfig
+from jobs.judging.settings import AskingConfig
 from jobs.models import plan
+from jobs.models.vlm import ModelConfig
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Resources, StageResources
 
@@ -14,12 +15,12 @@ JUDGE = ModelConfig("seven", "me/seven", "abc", memory_gb=20, licence="Gemma Ter
 @pytest.mark.parametrize(
     ("dtype", "stage", "available", "parts"),
     [
-        ("auto", StageResources(actors=1, num_gpus=1), 24.0, ["20 GB an actor in bfloat16 x 1 = 20 GB", "24.0 GB"]),
+        ("auto", StageResources(actors=1, num_gpus=1), 24.0, ["20 GB per actor in bfloat16 x 1 = 20 GB", "24.0 GB"]),
         ("auto", StageResources(actors=2, num_gpus=1), 24.0, ["x 2 = 40 GB", "too little"]),
-        ("float32", StageResources(actors=1, num_gpus=1), 24.0, ["40 GB an actor in float32", "too little"]),
-        ("auto", StageResources(actors=1), 64.0, ["40 GB an actor in float32", "free here are 64.0 GB"]),
-        ("bfloat16", StageResources(actors=1), 15.0, ["20 GB an actor in bfloat16", "too little"]),
-        ("auto", StageResources(actors=3, num_gpus=1), None, ["x 3 = 60 GB", "not looked up"]),
+        ("float32", StageResources(actors=1, num_gpus=1), 24.0, ["40 GB per actor in float32", "too little"]),
+        ("auto", StageResources(actors=1), 64.0, ["40 GB per actor in float32", "free on this machine: 64.0 GB"]),
+        ("bfloat16", StageResources(actors=1), 15.0, ["20 GB per actor in bfloat16", "too little"]),
+        ("auto", StageResources(actors=3, num_gpus=1), None, ["x 3 = 60 GB", "not compared"]),
     ],
 )
 def test_memory_next_to_what_there_is(
@@ -36,15 +37,15 @@ def test_lines_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_cpu_bytes", lambda: 10**10)
     monkeypatch.setattr(memory, "gpu_bytes", lambda: [80 * 10**9, 80 * 10**9])
     cfg = AskingConfig(out="o", input="i", model=JUDGE, plan=True)
-    model, needs = plan.plan_lines(cfg)
+    model, needs = plan.plan_lines(cfg, cfg.model)
     assert "me/seven@abc" in model
     assert "Gemma Terms of Use" in model
     assert "10.0 GB: too little" in needs
     cfg.resources = Resources(judge=StageResources(num_gpus=1))
-    assert "160.0 GB" in plan.plan_lines(cfg)[1]
+    assert "160.0 GB" in plan.plan_lines(cfg, cfg.model)[1]
     cfg.ray = RayConfig(address="auto")  # a cluster's machines are not this one
-    assert "not looked up" in plan.plan_lines(cfg)[1]
+    assert "not compared" in plan.plan_lines(cfg, cfg.model)[1]
     cfg.model = ModelConfig("own", "/models/own")
-    assert [line.count("not stated") for line in plan.plan_lines(cfg)] == [1, 1]
+    assert [line.count("not stated") for line in plan.plan_lines(cfg, cfg.model)] == [1, 1]
     cfg.plan = False
-    assert plan.plan_lines(cfg) == []
+    assert plan.plan_lines(cfg, cfg.model) == []

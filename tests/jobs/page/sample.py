@@ -75,7 +75,7 @@ def distributions(rows: list[dict]) -> list[Distribution]:
 
 
 def told() -> list[Metric]:
-    """The figures of three people and a model on one scale, with a part of too few items."""
+    """The metrics of three people and a model on one scale, with a part of too few items."""
     draw = np.random.default_rng(3)
     truth = draw.integers(1, 6, (60, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (60, 4)), 1, 5).astype(float)
@@ -90,7 +90,7 @@ def told() -> list[Metric]:
         parts={"region": {"East": ~west, "West": west}},
     )
     made = question_metrics(answers, known, MetricSettings(disaggregate=["region"]))
-    return [figure.at(rubric="century_labels", question="sensitive") for figure in made]
+    return [metric.at(rubric="century_labels", question="sensitive") for metric in made]
 
 
 def drawn(seed: int) -> bytes:
@@ -163,7 +163,7 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             TableSummary("images", 1_500, 12, {"ok": 1_488, "missing": 9, "error": 3}),
         ],
         distributions=distributions(ratings()),
-        figures=told(),
+        metrics=told(),
         wording=wording(),
         pictures=pictures(data or [*(drawn(i) for i in range(22)), b"", b"\xff\xd8\xff broken"]),
         pictures_total=1_488,

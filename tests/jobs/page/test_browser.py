@@ -114,9 +114,9 @@ def test_a_phone_needs_no_sideways_scrolling(browse, word):
     page = sample.page()
     cards = [replace(card, title=card.title + word, caption=card.caption + word) for card in page.pictures[:2]]
     cards.append(Picture(word, ratings=[PictureRating(f"{i}{word}", word, word) for i in range(5)]))
-    figures = [replace(figure, rater=figure.rater + word) for figure in page.distributions]
+    metrics = [replace(metric, rater=metric.rater + word) for metric in page.distributions]
     words = {key: replace(w, title=w.title + word, text=w.text + word) for key, w in page.wording.items()}
-    html = render(replace(page, title=word, pictures=cards, distributions=figures, wording=words, lede=word))
+    html = render(replace(page, title=word, pictures=cards, distributions=metrics, wording=words, lede=word))
     # Measured from outside, in a frame, without the policy: at 390 px nothing may be wider than the page.
     free = escape(re.sub(r"<meta http-equiv=.*?>", "", html))
     frame = f'<body><iframe style="width:390px;height:800px" srcdoc="{free}"></iframe>'

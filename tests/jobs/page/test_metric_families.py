@@ -1,4 +1,4 @@
-"""Figures as tables: rows and columns, units, reasons, and text that stays text."""
+"""Metrics as tables: rows and columns, units, reasons, and text that stays text."""
 
 import re
 
@@ -16,7 +16,7 @@ NONE = no_interval("r")
 
 def alpha(value, *, level="nominal", group="people", question="q", **more):
     dims = {"rubric": "r", "question": question, "group": group, "level": level}
-    return Metric(metric="alpha", definition="d", value=value, n=9, dims=dims, **({"reason": "r"} | more))
+    return Metric(name="alpha", definition="d", value=value, n=9, dims=dims, **({"reason": "r"} | more))
 
 
 def test_a_family_is_a_table_and_a_group_a_column():
@@ -40,7 +40,7 @@ def test_reasons_are_told_once_and_long_tables_are_cut():
     (block,) = blocks(gone)
     assert block.tables[0].notes == ("no pairs",)
     assert (len(block.tables[0].rows), block.tables[0].more) == (MAX_ROWS, 7)
-    text = render(Page(title="t", figures=gone))
+    text = render(Page(title="t", metrics=gone))
     assert text.count("no pairs") == 1
     assert "7 more rows" in text
 
@@ -48,20 +48,20 @@ def test_reasons_are_told_once_and_long_tables_are_cut():
 def test_values_without_an_interval_are_remarked_on_once_with_their_names():
     few, small = "no interval: fewer than 5 items (2)", "fewer than 30: do not lean on it"
     dims = {"rubric": "r", "question": "q", "group": "g", "level": "nominal"}
-    figures = [
+    metrics = [
         alpha(0.1, reason=few),
         alpha(0.2, level="ordinal", reason=f"{few}; {small}"),
         alpha(0.3, level="ratio", reason=small, low=0.1, high=0.5, interval_method="m"),
-        Metric(metric="percent_agreement", definition="d", value=0.5, n=2, reason=few, dims=dims),
-        Metric(metric="icc1", definition="d", value=0.5, n=2, low=0.1, high=0.9, interval_method="m",
+        Metric(name="percent_agreement", definition="d", value=0.5, n=2, reason=few, dims=dims),
+        Metric(name="icc1", definition="d", value=0.5, n=2, low=0.1, high=0.9, interval_method="m",
                reason="26 of 40 rated items", dims=dims),
     ]  # fmt: skip
-    (block,) = blocks(figures)
+    (block,) = blocks(metrics)
     (table,) = block.tables
     assert table.remarks == (f"equal answers; Krippendorff’s α — {few}", "ICC(1) — 26 of 40 rated items")
-    text = render(Page(title="t", figures=figures))
+    text = render(Page(title="t", metrics=metrics))
     assert text.count("26 of 40 rated items") == 2  # in the cell's title and under the table
-    counts = [Metric(metric="ratings_total", definition="d", value=3, n=3, reason="a count: no interval")]
+    counts = [Metric(name="ratings_total", definition="d", value=3, n=3, reason="a count: no interval")]
     assert blocks(counts)[0].tables[0].remarks == ()
 
 
@@ -70,7 +70,7 @@ def test_groups_of_one_rater_make_no_table_of_dashes():
 
 
 @pytest.mark.parametrize(
-    ("figure", "value", "interval"),
+    ("metric", "value", "interval"),
     [
         (estimated("share_at_least", "d", 0.558, 1500, interval=Interval(0.53, 0.58, "m")), "55.8%", "53.0 to 58.0"),
         (estimated("alpha", "d", -0.044, 9, interval=Interval(-0.1, 0.02, "m")), "−0.044", "−0.100 to 0.020"),
@@ -80,23 +80,23 @@ def test_groups_of_one_rater_make_no_table_of_dashes():
         (undefined("alpha", "d", "one rater"), "—", ""),
     ],
 )
-def test_values_are_told_in_their_units(figure, value, interval):
-    assert (metric_text(figure), between(figure)) == (value, interval)
+def test_values_are_told_in_their_units(metric, value, interval):
+    assert (metric_text(metric), between(metric)) == (value, interval)
 
 
 def test_the_sample_page_shows_values_intervals_n_and_marks():
     html = render(sample.page())
     page = " ".join(re.sub("<[^>]+>", " ", html).split())
     wanted = {"group": "people", "level": "ordinal"}
-    fitting = [f for f in sample.told() if f.metric == "alpha" and wanted.items() <= f.dims.items()]
-    (figure,) = [f for f in fitting if "attribute" not in f.dims]
-    assert f"Krippendorff’s α · ordinal {metric_text(figure)} {between(figure)} · n {figure.n}" in page
+    fitting = [f for f in sample.told() if f.name == "alpha" and wanted.items() <= f.dims.items()]
+    (metric,) = [f for f in fitting if "attribute" not in f.dims]
+    assert f"Krippendorff’s α · ordinal {metric_text(metric)} {between(metric)} · n {metric.n}" in page
     assert 'title="fewer than 30: do not lean on it">few</span>' in html
-    assert "What the figures are" in page
+    assert "What the metrics are" in page
 
 
 def test_dims_from_data_stay_text():
     evil = "<script>alert(1)</script>"
-    html = render(Page(title="t", figures=[alpha(0.1, level=evil, group=evil, question=evil)]))
+    html = render(Page(title="t", metrics=[alpha(0.1, level=evil, group=evil, question=evil)]))
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 3

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.titles import SEPARATOR, TitleMatcher
+from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import csv_rows, index_compiled, reader, streams
-from jobs.corpora.wit.reader import MatchedRow, check_header, find_files, scan_file, split_of
+from jobs.corpora.wit.reader import check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
 from jobs.store.writer import Counts, Reject
 from jobs.tables import WIT_COLUMNS

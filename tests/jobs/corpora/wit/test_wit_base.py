@@ -14,8 +14,8 @@ from PIL import Image
 
 from actors.ids import content_id
 from actors.titles import TitleMatcher
+from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.wit import reader, wit_base
-from jobs.corpora.wit.reader import MatchedRow
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table

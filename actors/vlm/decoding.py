@@ -1,0 +1,95 @@
+"""Steps of decoding with a cache, inside transformers' `generate`, which prepares each family's positions and masks."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from actors.vlm import families
+from actors.vlm.families import PER_TOKEN
+from actors.vlm.prefix import forget_positions
+
+ROW_KEYS = (*PER_TOKEN, "position_ids")  # entries of the state that have a row per prompt, in addition to the cache
+
+
+def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, steps: int) -> None:
+    """Run `decode` inside the library's `generate`.
+
+    The model's own generation config is not used (Qwen2.5-VL has a repetition penalty of 1.05, Gemma 3 a top_k of 64).
+
+    Args:
+        inputs: as the processor returned them, possibly a batch padded on the left.
+        decode: as `custom_generate` of transformers.
+        steps: tokens that may follow the inputs.
+    """
+    import torch
+    from transformers import GenerationConfig
+
+    forget_positions(model)
+    length = int(inputs["input_ids"].shape[1])
+    config = GenerationConfig(
+        max_length=length + max(steps, 1), pad_token_id=pad_id, eos_token_id=None, do_sample=False, use_cache=True
+    )
+    with torch.inference_mode(), _without_own_settings(model):
+        model.generate(**families.on_device(model, inputs), generation_config=config, custom_generate=decode)
+
+
+@contextmanager
+def _without_own_settings(model: Any) -> Iterator[None]:
+    """Hide the model's generation config, from which `generate` fills in whatever the call's config leaves open.
+
+    Beams and several sequences per prompt, for instance, would multiply the rows; a static cache cannot be repeated.
+    """
+    from transformers import GenerationConfig
+
+    own = model.generation_config
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = own
+
+
+def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Run the prompts through the model; returns (logits of the last position, state to continue from)."""
+    outputs = model(
+        **model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **state), return_dict=True
+    )
+    names = (*ROW_KEYS, "use_cache", "logits_to_keep")
+    state = {name: value for name, value in state.items() if name in names and value is not None}
+    return outputs.logits[:, -1:], state | {"past_key_values": outputs.past_key_values}
+
+
+def repeated(state: dict[str, Any], repeats: int, *, copied: bool = False) -> dict[str, Any]:
+    """Return the state with each prompt's row `repeats` times in succession.
+
+    Args:
+        copied: whether to copy the cache first; otherwise the cache in `state` is changed.
+    """
+    cache = copy.deepcopy(state["past_key_values"]) if copied else state["past_key_values"]
+    if repeats > 1:
+        cache.batch_repeat_interleave(repeats)
+    result = state | {"past_key_values": cache}
+    for name in ROW_KEYS:
+        if name in state:  # Qwen's positions have an axis of their own before that of the rows
+            axis = state[name].ndim - 2 if name == "position_ids" else 0
+            result[name] = state[name].repeat_interleave(repeats, dim=axis)
+    return result
+
+
+def advance(model: Any, input_ids: Any, state: dict[str, Any], *, tokens: int) -> tuple[Any, dict[str, Any]]:
+    """Run the last `tokens` of `input_ids` after the cache; returns (logits, state after them)."""
+    state = model._update_model_kwargs_for_generation(
+        _OutputsWithoutCache(), state, is_encoder_decoder=False, num_new_tokens=tokens
+    )
+    if tokens > 1 and (mask := state.get("cross_attention_mask")) is not None:  # mllama always adds one row only
+        import torch
+
+        missing = input_ids.shape[1] - mask.shape[1]
+        state["cross_attention_mask"] = torch.cat([mask, mask[:, -1:].expand(-1, missing, -1, -1)], dim=1)
+    prepared = model.prepare_inputs_for_generation(input_ids, next_sequence_length=tokens, **state)
+    return model(**prepared, return_dict=True).logits, state
+
+
+class _OutputsWithoutCache(dict[str, Any]):
+    """Stands for a model's outputs, so that the update keeps the cache in the state."""

@@ -1,0 +1,209 @@
+"""Engines compute the likelihoods of answers; this module has their interface, and chooses one.
+
+- `naive` runs each whole prompt, with each answer of several tokens, by itself. It is the reference for the others and
+  works for every model.
+- `cascade` encodes the prefix that prompts share once and runs all suffixes in one sequence over it.
+- `batched` does the same with one row per suffix and the model's usual attention. It needs more memory than `cascade`.
+- `auto` compares the others with `naive` on the first group and takes the first that agrees.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+
+from actors.vlm import errors, families, shared_prefix
+from actors.vlm.forward import PassKind
+from actors.vlm.prefix import forget_positions
+from actors.vlm.requests import RequestGroup, ScoringRequest
+
+EngineName = Literal["auto", "cascade", "batched", "naive"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+log = logging.getLogger(__name__)
+
+
+class RequestLikelihoods(NamedTuple):
+    """Result of one request.
+
+    Attributes:
+        logprobs: natural logarithm of each answer's probability over the full vocabulary.
+        tokens: tokens that passed through the model for this request.
+    """
+
+    logprobs: list[float]
+    tokens: float
+
+
+class Engine(Protocol):
+    """One way to compute likelihoods."""
+
+    name: str
+
+    def log_likelihoods(
+        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+    ) -> list[RequestLikelihoods]:
+        """Return the likelihoods of requests of a group.
+
+        Args:
+            inputs: the group's inputs on the model's device.
+            numbers: which requests of the group.
+            budget: bytes that one forward pass may take.
+        """
+
+
+class NaiveEngine:
+    """Runs each prompt with each answer as a forward pass of its own.
+
+    Args:
+        encode: returns a request's inputs, with its picture processed anew.
+    """
+
+    name = "naive"
+
+    def __init__(self, model: Any, encode: Callable[[ScoringRequest], dict[str, Any]]) -> None:
+        self._model = model
+        self._encode = encode
+
+    def log_likelihoods(
+        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+    ) -> list[RequestLikelihoods]:
+        """See `Engine`; `inputs` and `budget` are not used."""
+        return [self._request(group, number) for number in numbers]
+
+    def _request(self, group: RequestGroup, number: int) -> RequestLikelihoods:
+        codes = group.answers[number]
+        prompt = families.on_device(self._model, self._encode(group.requests[number]))
+        prompt = families.extended(prompt, list(codes.bridge))
+        length = int(prompt["input_ids"].shape[1])
+        if codes.rule == "code":
+            logits = self._log_probabilities(prompt, last=1)
+            return RequestLikelihoods(logits[0, [sequence[0] for sequence in codes.sequences]].tolist(), length)
+        logprobs, tokens = [], 0
+        for sequence in codes.sequences:
+            logits = self._log_probabilities(families.extended(prompt, list(sequence[:-1])), last=len(sequence))
+            logprobs.append(float(logits[range(len(sequence)), list(sequence)].sum()))
+            tokens += length + len(sequence) - 1
+        return RequestLikelihoods(logprobs, tokens)
+
+    def _log_probabilities(self, inputs: dict[str, Any], *, last: int) -> Any:
+        """Return log-probabilities [last, vocabulary], float64, after the last tokens of a forward pass."""
+        import torch
+
+        accepted = inspect.signature(self._model.forward).parameters
+        fewer = {"logits_to_keep": last} if "logits_to_keep" in accepted else {}
+        forget_positions(self._model)
+        with torch.inference_mode():
+            logits = self._model(**inputs, use_cache=False, **fewer).logits[0, -last:]
+            return logits.float().log_softmax(-1).double()
+
+
+class SharedPrefixEngine:
+    """Encodes the shared prefix once and runs the suffixes over it (`actors.vlm.shared_prefix`)."""
+
+    def __init__(self, model: Any, family: families.Family, name: PassKind) -> None:
+        self.name: str = name
+        self._model, self._family, self._kind = model, family, name
+
+    def log_likelihoods(
+        self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
+    ) -> list[RequestLikelihoods]:
+        """See `Engine`."""
+        likelihoods = shared_prefix.log_likelihoods(
+            self._model,
+            self._family,
+            inputs,
+            [group.suffixes[i] for i in numbers],
+            [group.answers[i] for i in numbers],
+            shared=group.shared,
+            kind=self._kind,
+            budget=budget,
+        )
+        share = likelihoods.tokens / len(numbers)
+        return [RequestLikelihoods(logprobs, share) for logprobs in likelihoods.logprobs]
+
+
+class EngineChoice:
+    """The engine in use; with `auto`, the first that agrees with `naive` on the first group.
+
+    Args:
+        encode: as `NaiveEngine` takes it.
+        requested: one of `ENGINES`.
+        label: names the model in messages.
+
+    Attributes:
+        reference: the naive engine.
+        current: the engine in use.
+        is_settled: whether no comparison is pending.
+
+    Raises:
+        ValueError: an unknown engine, or one that does not know the model's family.
+    """
+
+    def __init__(
+        self, model: Any, encode: Callable[[ScoringRequest], dict[str, Any]], *, requested: str, label: str
+    ) -> None:
+        if requested not in ENGINES:
+            raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
+        self._model, self._label = model, label
+        self.reference: Engine = NaiveEngine(model, encode)
+        self.current: Engine = self.reference
+        family = families.family_of(model)
+        engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)] if family else []
+        self._candidates = engines if requested == "auto" else [e for e in engines if e.name == requested]
+        self.is_settled = requested != "auto" or not engines
+        if self._candidates:
+            self.current = self._candidates[0]
+        elif requested not in ("auto", "naive"):
+            raise ValueError(
+                f"engine={requested}: does not support {label} of family {model.config.model_type!r} "
+                f"(supported families: {', '.join(families.FAMILIES)}); use engine=naive"
+            )
+        elif requested == "auto":
+            log.warning(
+                "%s: unknown family %r; each prompt takes a forward pass of its own, which is slower",
+                label,
+                model.config.model_type,
+            )
+
+    def settle(self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int) -> None:
+        """Compare the candidates with the reference and choose; arguments as `Engine.log_likelihoods`.
+
+        Engines may disagree in a release of transformers or torch that they were not tested with, or on a device with
+        other kernels. Out-of-memory errors and dead devices are raised and leave the choice open.
+        """
+        (expected,) = self.reference.log_likelihoods(group, inputs, numbers[:1], budget=budget)
+        if not np.isfinite(expected.logprobs).all():
+            return
+        for engine in self._candidates:
+
+            def compute(engine: Engine = engine) -> list[float]:
+                return engine.log_likelihoods(group, inputs, numbers[:2], budget=budget)[0].logprobs
+
+            reason = disagreement(compute, expected.logprobs, tolerance=shared_prefix.tolerance(self._model))
+            if not reason:
+                self.current, self.is_settled = engine, True
+                return
+            log.warning("%s: engine %s is not used (%s)", self._label, engine.name, reason)
+        self.current, self.is_settled = self.reference, True
+
+
+def disagreement(compute: Callable[[], Sequence[float]], expected: Sequence[float], *, tolerance: float) -> str:
+    """Return why an engine must not be used; empty if it computes what is expected.
+
+    Args:
+        compute: returns the engine's log-likelihoods, in the order of `expected`.
+        tolerance: largest difference allowed.
+
+    Raises:
+        Exception: `compute` ran out of memory or lost its device, which says nothing about the engine.
+    """
+    try:
+        values = compute()
+    except Exception as error:
+        if errors.is_fatal(error) or errors.is_out_of_memory(error):
+            raise
+        return f"{type(error).__name__}: {error}"
+    distance = float(np.abs(np.array(values) - np.array(expected)).max())
+    return "" if distance <= tolerance else f"its log-likelihoods differ by {distance:.2g}"

@@ -1,0 +1,95 @@
+"""Requests to a closed-set scorer, and the scores that it returns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from actors.vlm.answers import AnswerCodes
+from actors.vlm.errors import ScoringError
+from actors.vlm.prompts import Prompt
+
+
+@dataclass(frozen=True)
+class ScoringRequest:
+    """One prompt to be answered with one of `codes`.
+
+    Attributes:
+        picture: PIL image, RGB; a tuple of several; or None. Requests with the same picture object (`is`, not `==`)
+            share what is encoded once.
+        codes: the allowed answers as the model is to write them.
+    """
+
+    prompt: Prompt
+    picture: Any
+    codes: tuple[str, ...]
+
+
+class Scores(NamedTuple):
+    """The model's distribution over the answers of one request; sequences are in the order of its codes.
+
+    Attributes:
+        probabilities: of the codes among themselves, float64, summing to 1.
+        logprobs: natural logarithm of each code's probability over the full vocabulary.
+        outside_mass: probability of everything else, 0 to 1.
+        prompt_tokens: tokens of the whole prompt, including the picture's.
+        rule: how answers are read off the tokens, `code` or `sequence` (`actors.vlm.answers`).
+        passed_tokens: tokens that passed through the model for this request: its share of the prefix, and its suffix.
+    """
+
+    probabilities: tuple[float, ...]
+    logprobs: tuple[float, ...]
+    outside_mass: float
+    prompt_tokens: int
+    rule: str = "code"
+    passed_tokens: float = 0.0
+
+
+@dataclass
+class RequestGroup:
+    """Requests about one picture, prepared for the device by `ClosedSetScorer.prepare`.
+
+    Attributes:
+        places: index of each request in the list that was prepared.
+        inputs: what the processor returned for the first request: name -> tensor, batch 1.
+        suffixes: token ids of each request after the shared ones.
+        shared: how many tokens of `inputs` all requests begin with.
+        answers: the allowed answers of each request as tokens.
+        error: why none of the requests can be scored (the picture or the template is unusable); None if they can.
+    """
+
+    requests: Sequence[ScoringRequest]
+    places: list[int]
+    inputs: dict[str, Any] = field(default_factory=dict)
+    suffixes: list[list[int]] = field(default_factory=list)
+    shared: int = 0
+    answers: list[AnswerCodes] = field(default_factory=list)
+    error: ScoringError | None = None
+
+    def length(self, number: int) -> int:
+        """Return the tokens of the whole prompt of request `number` of this group."""
+        return self.shared + len(self.suffixes[number])
+
+    def subset(self, numbers: Sequence[int]) -> "RequestGroup":
+        """Return a group of the requests with these numbers."""
+        return replace(
+            self,
+            requests=[self.requests[i] for i in numbers],
+            places=[self.places[i] for i in numbers],
+            suffixes=[self.suffixes[i] for i in numbers],
+            answers=[self.answers[i] for i in numbers],
+        )
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt with its longest answer; 0 if the group could not be prepared."""
+        extra = (max(map(len, codes.sequences)) - 1 for codes in self.answers)
+        return max((self.length(i) + more for i, more in enumerate(extra)), default=0)
+
+
+def group_by_prefix(requests: Sequence[ScoringRequest]) -> list[list[int]]:
+    """Group the numbers of requests that can share a prefix: same picture object, prompts that differ in the suffix."""
+    groups: dict[tuple[int, str, str, str], list[int]] = {}
+    for number, request in enumerate(requests):
+        prompt = request.prompt
+        groups.setdefault((id(request.picture), prompt.before, prompt.after, prompt.start), []).append(number)
+    return list(groups.values())

@@ -1,0 +1,54 @@
+"""What `mine` requires of a corpus: a module with the functions of `Corpus` (`jobs.workers.mine.CORPORA`)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.titles import TitleMatcher
+from jobs.store.locations import Object
+from jobs.store.writer import Counts, Reject
+
+
+@dataclass(frozen=True)
+class MatchedRow:
+    """A row whose title matches.
+
+    Attributes:
+        fields: the values by WIT column (`jobs.tables.WIT_COLUMNS`); None for a column that the file lacks.
+        terms: the folded terms that the title contains, sorted.
+    """
+
+    fields: dict[str, str | None]
+    terms: list[str]
+
+
+class Corpus(Protocol):
+    """The functions of a module that reads a corpus."""
+
+    def find_files(self, path: str) -> Sequence[Object]:
+        """Return the files of a path, folder or glob; raise InputError if there are none."""
+
+    def check_header(self, uri: str) -> None:
+        """Raise InputError if the file cannot be read or lacks a required column; called for all files first."""
+
+    def scan_file(
+        self,
+        uri: str,
+        *,
+        language: str | None,
+        matcher: TitleMatcher,
+        counts: Counts,
+        reject: Callable[[Reject], None],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[MatchedRow]:
+        """Yield the rows of `language` (None: any) whose title contains a term, in file order.
+
+        Args:
+            counts: `rows_in` and `filtered` (by `language` and `title`) are kept up to date, so that rows, filtered
+                rows and rejects add up to the rows read.
+            reject: takes input that cannot become a row, with its position and reason, and counts it.
+            progress: called with the compressed bytes and the rows read since its last call.
+        """
+
+    def scanner(self) -> str:
+        """Return how this process scans files, which the run prints."""

@@ -1,0 +1,121 @@
+"""The tables that `link` reads: knowledge base, vectors and pictures, and lookups of their rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+
+from actors.linking import TEXT_METHODS, LinkSettings
+from jobs.corpora.embeddings import check_alike, made_by
+from jobs.errors import InputError
+from jobs.retrieval.contamination import KnowledgeBasePictures
+from jobs.store import locations
+from jobs.store.lookup import RowLookup
+from jobs.store.reading import TableSource, open_table
+
+TEXT_TABLES = {  # method -> the table of texts of the knowledge base that it reads
+    "lemma": "lemmas", "gloss": "glosses", "article": "articles", "lemma_vision": "lemmas", "gloss_vision": "glosses",
+}  # fmt: skip
+
+
+@dataclass
+class LinkedKbConfig:
+    """The knowledge base, as jobs.kb wrote it."""
+
+    path: str = MISSING  # the folder that jobs.kb wrote
+    vectors: str | None = None  # embeddings of its lemmas or glosses, for lemma_vision and gloss_vision
+    images: str | None = None  # its pictures, a table of images: contaminated=skip also compares bytes
+    memory_budget_gb: float = 2.0  # per table: a smaller one is kept in a worker's memory, a larger one read per unit
+
+    @property
+    def budget(self) -> int:
+        """The memory budget in bytes."""
+        return int(self.memory_budget_gb * 2**30)
+
+
+@dataclass(frozen=True)
+class LinkLookups:
+    """Rows by key; None: a table that the method does not read.
+
+    `texts` is keyed by text_id for the text methods, by node for the others.
+    """
+
+    nodes: RowLookup
+    node_images: RowLookup
+    texts: RowLookup | None
+    query_vectors: RowLookup | None
+    text_vectors: RowLookup | None
+
+
+@dataclass(frozen=True)
+class LinkTables:
+    """Opened tables: `kb` by part, `vectors` of `pictures` and `texts`, `images` of `queries` and `kb`, if given."""
+
+    method: str
+    kb: Mapping[str, TableSource]
+    vectors: Mapping[str, TableSource]
+    images: Mapping[str, TableSource]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The tables' part of the identity of `links`."""
+        parts = {"kb": self.kb, "vectors": self.vectors, "images": self.images}
+        return {name: {key: source.identity for key, source in tables.items()} for name, tables in parts.items()}
+
+    def lookups(self, budget: int) -> LinkLookups:
+        """Return lookups that keep tables of up to `budget` bytes in memory."""
+        texts = None
+        if self.method in TEXT_TABLES:
+            key = "text_id" if self.method in TEXT_METHODS else "source"
+            texts = _lookup(self.kb[TEXT_TABLES[self.method]], key, "text_id", "source", "text", budget=budget)
+        vectors = {
+            name: _lookup(source, "item_id", "embedding", "status", budget=budget)
+            for name, source in self.vectors.items()
+        }
+        return LinkLookups(
+            nodes=_lookup(self.kb["nodes"], "node_id", "lemmas", budget=budget),
+            node_images=_lookup(self.kb["node_images"], "image_id", "node_id", budget=budget),
+            texts=texts,
+            query_vectors=vectors.get("pictures"),
+            text_vectors=vectors.get("texts"),
+        )
+
+    def kb_pictures(self, lookups: LinkLookups, budget: int) -> KnowledgeBasePictures:
+        """Return the knowledge base's pictures, to find queries among them."""
+        queries, pictures = self.images.get("queries"), self.images.get("kb")
+        return KnowledgeBasePictures(lookups.node_images, queries, pictures, hold=budget)
+
+
+def open_link_tables(
+    settings: LinkSettings, kb: LinkedKbConfig, *, pictures: str | None, images: str | None
+) -> LinkTables:
+    """Open the tables that `settings.method` reads.
+
+    Args:
+        pictures: the queries' embeddings.
+        images: the queries' pictures.
+
+    Raises:
+        InputError: a table cannot be read, the knowledge base has no pictures although the method needs them, or the
+            vectors come from different encoders.
+    """
+    parts = {"nodes": "nodes", "node_images": "node_images"}
+    if settings.method in TEXT_TABLES:
+        parts[TEXT_TABLES[settings.method]] = "texts"
+    tables = {part: open_table(locations.join(kb.path, part), table) for part, table in parts.items()}
+    if settings.method not in TEXT_METHODS and not tables["node_images"].rows:
+        raise InputError(f"kb.path={kb.path}: the knowledge base has no pictures; method={settings.method} needs them")
+    vectors: dict[str, TableSource] = {}
+    if pictures is not None and kb.vectors is not None:
+        vectors = {"pictures": open_table(pictures, "embeddings"), "texts": open_table(kb.vectors, "embeddings")}
+        check_alike((pictures, made_by(vectors["pictures"])), (kb.vectors, made_by(vectors["texts"])))
+    uris = {"queries": images, "kb": kb.images}
+    return LinkTables(
+        settings.method, tables, vectors, {name: open_table(uri, "images") for name, uri in uris.items() if uri}
+    )
+
+
+def _lookup(source: TableSource, key: str, *columns: str, budget: int) -> RowLookup:
+    objects = [footer.object for footer in source.footers]
+    return RowLookup([o.uri for o in objects], key=key, columns=columns, size=sum(o.size for o in objects), hold=budget)

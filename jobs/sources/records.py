@@ -1,0 +1,101 @@
+"""The records whose pictures are fetched, cut into units of bounded size; each picture once.
+
+A unit of `images` covers at most `unit_rows` rows of a unit of the records: whoever kills a worker loses that much. Its
+footer names the records' unit and the range of rows (`extra`: `parent`, `from`, `to`), by which tables are joined
+(`jobs.store.units.Unit.parent`). A unit that covers all rows of its parent keeps the parent's name.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.sources import repeats
+from jobs.store import locations
+from jobs.store.compact_list import CompactList
+from jobs.store.reading import TableSource, open_table, reading_rows
+from jobs.store.run import TableRun
+from jobs.store.units import Unit
+
+UNIT_ROWS = 256  # as many as `curate` writes
+
+
+@dataclass(frozen=True)
+class RecordsInput:
+    """A table of records with the units that `fetch` makes of it."""
+
+    table: TableSource
+    units: Sequence[Unit]
+    unit_rows: int
+    repeated: Mapping[str, np.ndarray]  # unit of the records -> bool per row: repeats a picture
+
+    @property
+    def note(self) -> str:
+        """A line of the shown plan."""
+        return f"{sum(int(marks.sum()) for marks in self.repeated.values()):,} records repeat a picture"
+
+    def keep_repeats(self, run: TableRun) -> str | None:
+        """Store which records repeat a picture, where workers read it; its URI, None if no record does."""
+        return run.keep(repeats.FILE, repeats.encoded(self.repeated)) if self.repeated else None
+
+
+def open_records(uri: str, unit_rows: int | None) -> RecordsInput:
+    """The table of records at `uri`, in units of `unit_rows` (None: `UNIT_ROWS`).
+
+    Raises:
+        InputError: as `jobs.store.reading.open_table`, and for a record without an image_id.
+    """
+    table, unit_rows = open_table(uri, "records"), unit_rows or UNIT_ROWS
+    repeated = repeats.find(table)
+    return RecordsInput(table, CompactList(cut(table.units(), repeated, unit_rows)), unit_rows, repeated)
+
+
+def cut(parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int) -> Iterator[Unit]:
+    """Units of at most `unit_rows` rows each, in the order of the records; of a parent without rows, one.
+
+    A unit's version covers which of its rows repeat an earlier picture: if that changes, it is fetched again.
+    """
+    for parent in parents:
+        rows = parent.rows or 0
+        for first in range(0, max(rows, 1), unit_rows):
+            last = min(first + unit_rows, rows)
+            whole = (first, last) == (0, rows)
+            marks = repeated[parent.name][first:last] if parent.name in repeated else np.zeros(0, bool)
+            count = int(marks.sum())
+            version = ([] if whole else [f"rows {first}-{last}"]) + ([repeats.fingerprint(marks)] if count else [])
+            yield replace(
+                parent,
+                name=parent.name if whole else f"{parent.name}-{first:09}",
+                piece=", ".join(version) or parent.piece,
+                rows=last - first - count,
+                extra={"parent": parent.name, "from": first, "to": last}
+                | ({"filtered": {repeats.FILTER: count}} if count else {}),
+            )
+
+
+def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa.Table:
+    """The rows of a unit that `cut` made, less those that repeat an earlier picture.
+
+    Args:
+        columns: the columns to read.
+        repeated: as from `RecordsInput.keep_repeats`.
+    """
+    first, last = unit.extra["from"], unit.extra["to"]
+    rows = _read_range(unit.inputs[0].uri, columns, first, last)
+    return repeats.without(rows, repeated, unit.parent, first=first)
+
+
+def _read_range(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
+    """Rows [first, last) of a data object; row groups without any of them are not read."""
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+        tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            if (low := max(begin, first)) < (high := min(end, last)):
+                rows = file.read_row_group(group, columns=list(columns))
+                tables.append(rows.slice(low - begin, high - low))
+            begin = end
+    return pa.concat_tables(tables).replace_schema_metadata(None)

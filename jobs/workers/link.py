@@ -1,0 +1,195 @@
+"""Worker of `link`: ranks the nodes of a knowledge base for one unit of neighbors."""
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.linking import (
+    TEXT_METHODS,
+    Link,
+    LinkedText,
+    LinkSettings,
+    NearPicture,
+    by_frequency,
+    by_similarity,
+    by_text,
+    candidates,
+)
+from jobs.retrieval.contamination import KnowledgeBasePictures
+from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
+from jobs.runtime import exclusions
+from jobs.runtime.progress import Reporter
+from jobs.store.lookup import RowLookup
+from jobs.store.reading import read_unit
+from jobs.store.writer import UnitTask, UnitWriter
+from jobs.tables import TABLES
+
+# Tallies of a unit's footer.
+SHORT = "queries with fewer than k nodes"
+UNKNOWN = "neighbors that the knowledge base lacks"  # counted once per query and neighbour
+NEAR = "near pictures of the knowledge base"  # by perceptual hash; these queries are kept
+
+Hits = Mapping[str, Sequence[tuple[str, float]]]  # query -> its neighbours and their scores, best first
+
+
+class LinkUnit:
+    """Ranks nodes for the pictures of one unit of neighbors.
+
+    Args:
+        kb_pictures: queries among them are filtered; None: keep them.
+        excluded: the list of `jobs.runtime.exclusions.keep`.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: LinkSettings,
+        lookups: LinkLookups,
+        kb_pictures: KnowledgeBasePictures | None,
+        excluded: str | None,
+    ) -> None:
+        self._settings, self._lookups, self._kb_pictures = settings, lookups, kb_pictures
+        self._excluded = exclusions.kept(excluded)
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Write the links of the unit's queries, and count filtered queries and unknown neighbours."""
+        neighbors = read_unit(task.unit.inputs[0].uri, columns=["query_id", "rank", "item_id", "score"])
+        neighbors = neighbors.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+        hits: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        columns = (neighbors[name].to_pylist() for name in ("query_id", "item_id", "score"))
+        for query, item, score in zip(*columns, strict=True):
+            hits[query].append((item, score))
+        for query in self._filtered(hits, writer):
+            del hits[query]
+        ranked = (self._by_text if self._settings.method in TEXT_METHODS else self._by_vision)(hits, writer)
+        writer.counts.tallies[SHORT] = {"": sum(len(links) < self._settings.k for links in ranked.values())}
+        rows = self._rows({query: links for query, links in ranked.items() if links})
+        writer.write(pa.Table.from_pylist(rows, schema=TABLES["links"].schema()))
+        writer.counts.rows_in = len(rows) + sum(writer.counts.filtered.values())
+        report.add(neighbors.num_rows)
+
+    def _filtered(self, hits: Hits, writer: UnitWriter) -> list[str]:
+        """Return and count excluded queries and, with `kb_pictures`, those that the knowledge base has."""
+        excluded = [query for query in hits if self._excluded.hit(query)]
+        writer.counts.filtered["excluded"] = len(excluded)
+        exclusions.count(writer.counts, self._excluded.take_matched())
+        if self._kb_pictures is None:
+            return excluded
+        overlap = self._kb_pictures.overlap(set(hits) - set(excluded))
+        writer.counts.filtered["in_knowledge_base"] = len(overlap.same_id)
+        writer.counts.filtered["bytes_in_knowledge_base"] = len(overlap.same_bytes)
+        writer.counts.tallies[NEAR] = {"": len(overlap.near_duplicates)} if overlap.near_duplicates else {}
+        return [*excluded, *overlap.same_id, *overlap.same_bytes]
+
+    def _by_text(self, hits: Hits, writer: UnitWriter) -> dict[str, list[Link]]:
+        texts = self._texts(item for neighbors in hits.values() for item, _ in neighbors)
+        _count_unknown(hits, texts, writer)
+        return {
+            query: by_text(
+                (LinkedText(texts[item][0], item, score) for item, score in neighbors if item in texts),
+                self._settings.k,
+            )
+            for query, neighbors in hits.items()
+        }
+
+    def _by_vision(self, hits: Hits, writer: UnitWriter) -> dict[str, list[Link]]:
+        nearest = {query: neighbors[: self._settings.nearest] for query, neighbors in hits.items()}
+        ids = pa.array([item for neighbors in nearest.values() for item, _ in neighbors], pa.string())
+        rows = self._lookups.node_images.rows(ids)
+        nodes: dict[str, list[str]] = defaultdict(list)
+        for image, node in zip(rows["image_id"].to_pylist(), rows["node_id"].to_pylist(), strict=True):
+            nodes[image].append(node)
+        _count_unknown(nearest, nodes, writer)
+        pictures = {
+            query: [NearPicture(tuple(nodes.get(item, ())), score) for item, score in neighbors]
+            for query, neighbors in nearest.items()
+        }
+        if self._settings.method == "frequency_vision":
+            return {query: by_frequency(near, self._settings.k) for query, near in pictures.items()}
+        return self._by_similarity({query: candidates(near) for query, near in pictures.items()}, writer)
+
+    def _by_similarity(self, nodes: Mapping[str, list[str]], writer: UnitWriter) -> dict[str, list[Link]]:
+        """Rank the candidate `nodes` of each query by the vectors of their texts."""
+        texts = self._text_vectors({node for candidate in nodes.values() for node in candidate})
+        queries = _vectors(self._lookups.query_vectors, pa.array(list(nodes), pa.string()))
+        ranked = {}
+        for query, candidate in nodes.items():
+            if query not in queries:  # a query of the search had a vector: `pictures` is another table
+                writer.counts.filtered["no_vector"] += 1
+                continue
+            vectors = {node: texts[node] for node in candidate if node in texts}
+            aggregation = self._settings.lemma_aggregation
+            ranked[query] = by_similarity(queries[query], vectors, self._settings.k, aggregation=aggregation)
+        return ranked
+
+    def _texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return text_id -> (node, text)."""
+        assert self._lookups.texts is not None
+        rows = self._lookups.texts.rows(pa.array(list(ids), pa.string()))
+        columns = (rows[name].to_pylist() for name in ("text_id", "source", "text"))
+        return {text_id: (node, text) for text_id, node, text in zip(*columns, strict=True)}
+
+    def _text_vectors(self, nodes: set[str]) -> dict[str, list[tuple[str, np.ndarray]]]:
+        """Return node -> ids and vectors of its texts, in the knowledge base's order; only texts with a vector."""
+        assert self._lookups.texts is not None
+        rows = self._lookups.texts.rows(pa.array(sorted(nodes), pa.string()))
+        vectors = _vectors(self._lookups.text_vectors, rows["text_id"].combine_chunks())
+        by_node: dict[str, list[tuple[str, np.ndarray]]] = defaultdict(list)
+        for node, text in zip(rows["source"].to_pylist(), rows["text_id"].to_pylist(), strict=True):
+            if text in vectors:
+                by_node[node].append((text, vectors[text]))
+        return by_node
+
+    def _rows(self, ranked: Mapping[str, Sequence[Link]]) -> list[dict[str, Any]]:
+        lemmas = self._lemmas([link for links in ranked.values() for link in links])
+        return [
+            {
+                "image_id": query,
+                "method": self._settings.method,
+                "rank": rank,
+                "node_id": link.node_id,
+                "lemma": lemmas.get(link.text_id or "") or lemmas.get(link.node_id),
+                "score": link.score,
+            }
+            for query, links in ranked.items()
+            for rank, link in enumerate(links, 1)
+        ]
+
+    def _lemmas(self, links: Sequence[Link]) -> dict[str, str]:
+        """Return node_id -> a lemma of it and, if the method scores lemmas, text_id -> lemma."""
+        nodes = pa.array(sorted({link.node_id for link in links}), pa.string())
+        rows = self._lookups.nodes.rows(nodes)
+        lemmas = {}
+        for node, by_language in zip(rows["node_id"].to_pylist(), rows["lemmas"].to_pylist(), strict=True):
+            languages = dict(by_language)
+            if in_language := languages.get(self._settings.language) or next(iter(languages.values()), None):
+                lemmas[node] = in_language[0]
+        if self._settings.method == "lemma":
+            texts = self._texts(link.text_id for link in links if link.text_id)
+            lemmas |= {text_id: text for text_id, (_, text) in texts.items()}
+        elif TEXT_TABLES.get(self._settings.method) == "lemmas":
+            assert self._lookups.texts is not None
+            rows = self._lookups.texts.rows(nodes)
+            lemmas |= dict(zip(rows["text_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        return lemmas
+
+
+def _vectors(lookup: RowLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:
+    """Return id -> vector [dim], of the ids with an ok vector."""
+    assert lookup is not None
+    rows = lookup.rows(ids)
+    rows = rows.filter(pc.equal(rows["status"], "ok"))
+    if not rows.num_rows:
+        return {}
+    matrix = np.concatenate([chunk.flatten().to_numpy() for chunk in rows["embedding"].chunks])
+    return dict(zip(rows["item_id"].to_pylist(), matrix.reshape(rows.num_rows, -1), strict=True))
+
+
+def _count_unknown(hits: Hits, known: Container[str], writer: UnitWriter) -> None:
+    """Count neighbours that the knowledge base lacks: the search was in another one, or it lost a part since."""
+    if unknown := sum(item not in known for neighbors in hits.values() for item, _ in neighbors):
+        writer.counts.tallies[UNKNOWN] = {"": unknown}

@@ -1,0 +1,209 @@
+"""Every reader of delimited text accepts the same odd files, and refuses the same ones with their line and column."""
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.analysis.gold_answers import GoldColumns, read_gold
+from jobs.annotation import tabular
+from jobs.annotation.participants import read_raters
+from jobs.choose import COLUMNS as CHOOSE_COLUMNS
+from jobs.choose import ChooseConfig
+from jobs.choose import execute as choose
+from jobs.corpora import delimited, delimited_batches, ratings_file
+from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
+from jobs.corpora.terms import TermsConfig, read_terms
+from jobs.errors import InputError
+from jobs.store.reading import open_table
+from jobs.store.writer import Reject
+
+Pairs = list[tuple[str, str]]
+PAIRS = [("1", "x, y; z"), ("2", "first\nsecond"), ("zoë", "é")]
+
+
+def by_rows(uri: str, encoding: str | None) -> Pairs:
+    dialect = delimited.read_dialect(uri, encoding=encoding)
+    return [(row["a"], row["b"]) for _, row in delimited.records(uri, dialect, ["a", "b"])]
+
+
+def by_batches(uri: str, encoding: str | None) -> Pairs:
+    tables = delimited_batches.text_batches(uri, delimited.read_dialect(uri, encoding=encoding), ["a", "b"])
+    return [(row["a"] or "", row["b"] or "") for table in tables for row in table.to_pylist()]
+
+
+def analyze(uri: str, encoding: str | None) -> Pairs:
+    tables = ratings_file.batches(uri, encoding=encoding)
+    selected = [ratings_file.select_columns(uri, rows, {"a": ["a"], "b": ["b"]}, {}) for rows in tables]
+    return [(row["a"] or "", row["b"] or "") for table in selected for row in table.to_pylist()]
+
+
+def import_ratings(uri: str, encoding: str | None) -> Pairs:
+    """Here a row that cannot be read is a reject."""
+    columns = tabular.RatingColumns(item_id="a", value="b")
+    reading = tabular.Reading("ratings", columns, None, question="q", rater="me", encoding=encoding)
+    rejects: list[Reject] = []
+    tables = list(tabular.read_csv(uri, reading, rejects.append))
+    if rejects:
+        delimited.refuse(rejects[0])
+    return [(row["item_id"], row["given"]) for table in tables for row in table.to_pylist()]
+
+
+def annotate(uri: str, encoding: str | None) -> Pairs:
+    return [(rater.name, rater.group) for rater in read_raters(uri, group="b", limit=None, encoding=encoding)]
+
+
+def terms(uri: str, encoding: str | None) -> Pairs:
+    return [(term, source) for term, (source,) in read_terms(TermsConfig(uri, encoding=encoding)).items()]
+
+
+def knowledge_base(uri: str, encoding: str | None) -> Pairs:
+    config = KnowledgeBaseConfig(name="k", path=uri, columns=NodeColumns(node="a", gloss="b"), encoding=encoding)
+    (file,) = find_files(config)
+    return [(entry.node_id, entry.gloss) for entry in entries(file.uri, config)]  # type: ignore[union-attr]
+
+
+def evaluate(uri: str, encoding: str | None) -> Pairs:
+    gold = read_gold(uri, GoldColumns(query="a", answer="b"), None, encoding=encoding)
+    return [(query, answer) for query, answers in gold.right.items() for answer in answers]
+
+
+def choose_items(uri: str, encoding: str | None) -> Pairs:
+    out = f"{uri}.items"
+    choose(ChooseConfig(out=out, chosen=uri, encoding=encoding))
+    items = pa.concat_tables(list(open_table(out).batches())).to_pylist()
+    return [(dict(item["attributes"])["prompt"], item["image_ids"][0]) for item in items]
+
+
+class Reader(NamedTuple):
+    """A reader, and how a file for it names and fills its columns."""
+
+    read: Callable[[str, str | None], Pairs]
+    header: Sequence[str] = ("a", "b")
+    fields: Callable[[str, str], Sequence[str]] = lambda a, b: (a, b)
+
+
+READERS = [
+    *(Reader(f) for f in (by_rows, by_batches, analyze, import_ratings, knowledge_base, evaluate)),
+    Reader(annotate, ("rater", "b")),
+    Reader(terms, ("term", "source")),
+    Reader(choose_items, CHOOSE_COLUMNS, lambda a, b: (a, a, "{}", "1", b, "0.5", "", "x")),
+]
+
+
+def text_of(reader: Reader, *, delimiter: str = ",", end: str = "\n", more: Sequence[str] = ()) -> str:
+    """The file of `PAIRS`; `more` names further, empty columns."""
+    quoted = [['"' + field.replace('"', '""') + '"' for field in reader.fields(*pair)] for pair in PAIRS]
+    lines = [[*reader.header, *more], *([*line, *("" for _ in more)] for line in quoted)]
+    return "".join(delimiter.join(line) + end for line in lines)
+
+
+def accepted_files(reader: Reader) -> Iterator[tuple[str, bytes, str | None]]:
+    """What is odd about a file, its bytes, and the encoding that is given."""
+    plain = text_of(reader)
+    semicolons = text_of(reader, delimiter=";", end="\r\n")
+    header, rest = plain.split("\n", 1)
+    commas = "," * (len(reader.header) - 1)
+    yield "nothing", plain.encode(), None
+    yield "byte-order mark", plain.encode("utf-8-sig"), None
+    yield "UTF-16", plain.encode("utf-16"), None
+    yield "UTF-16, big-endian", b"\xfe\xff" + plain.encode("utf-16-be"), None
+    yield "UTF-16 without a mark", plain.encode("utf-16-le"), "utf-16-le"
+    yield "UTF-32", plain.encode("utf-32"), None
+    yield "cp1252", plain.encode("cp1252"), "cp1252"
+    yield "a mark of another encoding than the key", plain.encode("utf-8-sig"), "cp1252"
+    yield "semicolons", semicolons.encode(), None
+    yield "tabs", text_of(reader, delimiter="\t").encode(), None
+    yield "sep=;", ("sep=;\r\n" + semicolons).encode(), None
+    yield "sep=; after a mark", ("sep=;\r\n" + semicolons).encode("utf-16"), None
+    yield "no line break at the end", plain.removesuffix("\n").encode(), None
+    yield "empty lines", f"\n\n{header}\n\n{rest}\n{commas}\n   \n".encode(), None
+    yield "duplicate columns that are not read", text_of(reader, more=["note", "note", "", ""]).encode(), None
+
+
+def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
+    """What is wrong with a file, its bytes, and what the message must name."""
+    header = ",".join(reader.header)
+    row = ",".join(reader.fields("1", "x"))
+    last = reader.header[-1]
+    fields = len(reader.header)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.csv", f"{header}\n{row}\n")
+    table = io.BytesIO()
+    pq.write_table(pa.table({name: ["x"] for name in reader.header}), table)
+    yield "row too short", f"{header}\n{row}\n1\n".encode(), ["line 3", "1 fields", f"header has {fields}"]
+    yield "row too long", f"{header}\n{row}\n\n{row},x\n".encode(), ["line 4", f"{fields + 1} fields", "quotes"]
+    quoted = ",".join(f'"{field}\n"' for field in reader.fields("1", "x"))
+    yield "after quoted line breaks", f"{header}\n{quoted}\n1\n".encode(), [f"line {3 + fields}", "1 fields"]
+    yield "open quote", f'{header}\n{row}\n{row[:-1]}"{row[-1]}'.encode(), ["line 3", f"column {last}", "quote"]
+    yield "open quote, more lines", f'{header}\n{row[:-1]}"x\n{row}\n'.encode(), ["line 2", f"column {last}", "quote"]
+    yield "NUL", f"{header}\n{row}\n{row}\0\n".encode(), ["line 3", f"column {last}", "NUL"]
+    yield "UTF-16 without a mark", f"{header}\n{row}\n".encode("utf-16-le"), ["line 1", "NUL", "encoding="]
+    yield "latin-1", f"{header}\n{row}\n{row}".encode() + b"\xe9\n", ["byte ", "UTF-8", "encoding="]
+    late = f"{header}\n{row}\n" * 1 + f"{row}\n" * (delimited.HEAD_BYTES // len(row)) + row
+    lines = late.count("\n") + 1
+    yield "latin-1, late", late.encode() + b"\xe9\n", [f"line {lines}", f"column {last}", "UTF-8"]
+    yield "duplicate column", f"{header},{header}\n{row},{row}\n".encode(), ["duplicate column", reader.header[0]]
+    yield "no such column", b"x,y\n1,2\n", ["no column", "there are x, y"]
+    yield "empty", b"", ["empty"]
+    yield "empty lines", b"\n \n", ["empty"]
+    yield "Parquet", table.getvalue(), ["Parquet", ".parquet"]
+    yield "zip", buffer.getvalue(), ["zip"]
+    yield "gzip", gzip.compress(b"a,b"), ["gzip", ".gz"]
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.read.__name__)
+def test_every_reader_accepts_the_same_odd_files(tmp_path: Path, reader: Reader) -> None:
+    wrong = []
+    for number, (name, data, encoding) in enumerate(accepted_files(reader)):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(data)
+        try:
+            pairs = sorted(reader.read(str(path), encoding))
+        except InputError as error:
+            wrong.append((name, str(error)))
+            continue
+        if pairs != sorted(PAIRS):
+            wrong.append((name, str(pairs)))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.read.__name__)
+def test_every_reader_refuses_the_same_files_by_line_and_column(tmp_path: Path, reader: Reader) -> None:
+    wrong = []
+    for number, (name, data, words) in enumerate(refused_files(reader)):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(data)
+        try:
+            wrong.append((name, str(reader.read(str(path), None))[:200]))
+        except InputError as error:
+            wrong += [(name, str(error))] if any(word not in str(error) for word in (path.name, *words)) else []
+    assert wrong == []
+
+
+def test_a_file_of_tabs_keeps_the_commas_of_its_only_column(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("term\nLima, Peru\nCusco, Peru\n")
+    assert sorted(read_terms(TermsConfig(str(path)))) == ["cusco, peru", "lima, peru"]
+
+
+def test_python_reads_on_where_arrow_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a row longer than a block, and after it; every row once, whichever of the two has read it."""
+    monkeypatch.setattr(delimited_batches, "BLOCK_BYTES", 1 << 10)
+    rows = [(str(n), "x" * (5000 if n == 300 else 5)) for n in range(400)]
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n,\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert by_batches(str(path), None) == rows
+
+
+def test_a_field_may_end_with_a_line_break(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('a,b\n1,"x\n"\n')
+    assert by_batches(str(path), None) == [("1", "x\n")]

@@ -1,0 +1,98 @@
+"""Records cut into units, and records that repeat a picture."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.sources import repeats
+from jobs.sources.records import cut, open_records, read_records
+from jobs.store.reading import open_table
+from tests.jobs.records import record, write_records
+
+
+def expected_repeats(uri: str) -> dict[str, list[bool]]:
+    """Unit -> which of its records repeat an earlier picture, in one pass over all of them."""
+    seen: set[str] = set()
+    repeated = {}
+    for footer in open_table(uri, "records").footers:
+        marks = []
+        for image_id in pq.read_table(footer.object.uri, columns=["image_id"])["image_id"].to_pylist():
+            marks.append(image_id in seen)
+            seen.add(image_id)
+        if any(marks):
+            repeated[footer.unit.name] = marks
+    return repeated
+
+
+def write_repeating(uri: str, *, units: int = 6, rows: int = 50, pictures: int = 60) -> None:
+    """Records of few pictures in random order."""
+    rng = np.random.default_rng(3)
+    drawn = [
+        [record(f"{u}-{n}", image=f"https://i/{rng.integers(pictures)}") for n in range(rows)] for u in range(units)
+    ]
+    write_records(uri, drawn)
+
+
+def test_repeated_pictures_are_found_whatever_the_passes(tmp_path: Path) -> None:
+    uri = str(tmp_path / "records")
+    write_repeating(uri)
+    expected = expected_repeats(uri)
+    assert expected
+    for pass_rows in (10**6, 70, 11):
+        marks = repeats.find(open_table(uri, "records"), pass_rows=pass_rows)
+        assert {name: unit.tolist() for name, unit in marks.items()} == expected
+    kept = tmp_path / "repeats.json"
+    kept.write_bytes(repeats.encoded(marks))
+    rows = pa.table({"n": list(range(50))})
+    for name, repeated in expected.items():
+        left = [n for n, again in enumerate(repeated) if not again]
+        assert repeats.without(rows, str(kept), name)["n"].to_pylist() == left
+        part = repeats.without(rows.slice(13, 20), str(kept), name, first=13)["n"].to_pylist()
+        assert part == [n for n in left if 13 <= n < 33]
+    assert repeats.without(rows, None, "x") is rows
+
+
+def test_units_cover_each_picture_once_in_the_order_of_the_records(tmp_path: Path) -> None:
+    uri = str(tmp_path / "records")
+    write_repeating(uri)
+    parents = [footer.unit.name for footer in open_table(uri, "records").footers]
+    ids = [row["image_id"] for batch in open_table(uri, "records").batches(["image_id"]) for row in batch.to_pylist()]
+    for unit_rows in (1, 7, 49, 50, 1000):
+        records = open_records(uri, unit_rows)
+        kept = tmp_path / "repeats.json"
+        kept.write_bytes(repeats.encoded(records.repeated))
+        read = {unit.name: read_records(unit, ["image_id", "image_url"], str(kept)) for unit in records.units}
+        assert [row for rows in read.values() for row in rows["image_id"].to_pylist()] == list(dict.fromkeys(ids))
+        assert list(read) == sorted(read)  # tables are read in the order of these names
+        assert {unit.parent for unit in records.units} == set(parents)
+        for unit in records.units:
+            first, last = unit.extra["from"], unit.extra["to"]
+            assert 0 < last - first <= unit_rows
+            assert unit.rows == read[unit.name].num_rows
+            assert (unit.rows or 0) + sum(unit.extra.get("filtered", {}).values()) == last - first
+            assert (unit.name == unit.parent) == (last - first == 50)
+            assert read[unit.name].column_names == ["image_id", "image_url"]
+
+
+def test_a_version_covers_the_rows_and_which_of_them_repeat(tmp_path: Path) -> None:
+    write_repeating(uri := str(tmp_path / "records"))
+    table = open_table(uri, "records")
+    marks = repeats.find(table)
+    whole = {unit.name: unit.version for unit in cut(table.units(), {}, 50)}
+    assert whole == {unit.name: unit.version for unit in table.units()}  # as their parents'
+    changed = {unit.name for unit in cut(table.units(), marks, 50) if unit.version != whole[unit.name]}
+    assert changed == set(marks)
+    parts = list(cut(table.units(), marks, 20))
+    assert len({unit.version for unit in parts}) == len(parts) == 18
+    other = marks | {parts[-1].parent: ~marks[parts[-1].parent]}
+    for old, new in zip(parts, cut(table.units(), other, 20), strict=True):
+        assert (old.version != new.version) == (old.parent == parts[-1].parent)
+
+
+def test_a_unit_of_records_without_rows_is_a_unit(tmp_path: Path) -> None:
+    write_records(str(tmp_path / "records"), [[], [record("a")]])
+    records = open_records(str(tmp_path / "records"), 1)
+    assert [(unit.name, unit.rows) for unit in records.units] == [("unit0", 0), ("unit1", 1)]
+    assert read_records(records.units[0], ["image_id"], None).num_rows == 0

@@ -1,0 +1,94 @@
+"""Evaluation of ranked lists: metrics counted by hand, groups, coverage, and gold files that are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.jobs.handmade import write_table
+
+
+def listed(image: str, rank: int, node: str) -> dict[str, Any]:
+    return {"image_id": image, "method": "lemma", "rank": rank, "node_id": node, "lemma": node, "score": 1 / rank}
+
+
+@pytest.fixture
+def ranked(tmp_path: Path) -> str:
+    """q1: b, c, a. q2: c, b, a."""
+    lists = {"q1": "bca", "q2": "cba"}
+    rows = [listed(image, rank, node) for image, nodes in lists.items() for rank, node in enumerate(nodes, 1)]
+    return write_table(f"{tmp_path}/links", "links", rows)
+
+
+def rows_of(uri: str) -> list[dict[str, Any]]:
+    return [row for batch in open_table(uri, "metrics").batches() for row in batch.to_pylist()]
+
+
+def evaluate(ranked: str, gold: Path, *keys: str) -> int:
+    return cli.main("evaluate", [f"ranked={ranked}", f"gold={gold}", f"out={gold.parent}/metrics", *keys])
+
+
+def test_accuracy_recall_and_mrr_by_group(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("image_id,node_id,kind\nq1,c,food\nq2,a,food\nq2,z,food\nnobody,a,none\n")
+    assert evaluate(ranked, gold, "group_by=kind", "k=[1,2]") == 0
+    rows = {(row["metric"], row["dims"]): row for row in rows_of(f"{tmp_path}/metrics")}
+    # q1: c has rank 2; q2: a has rank 3 and z is not listed
+    assert rows["accuracy@1", "{}"]["value"] == 0
+    assert rows["accuracy@2", "{}"]["value"] == 0.5
+    assert rows["mrr", "{}"]["value"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert rows["mrr", "{}"]["coverage"] == pytest.approx(2 / 3)
+    assert rows["recall@2", "{}"]["value"] == 0.5
+    assert (rows["mrr", '{"kind":"food"}']["n"], rows["mrr", '{"kind":"food"}']["coverage"]) == (2, 1.0)
+    assert rows["mrr", '{"kind":"none"}']["value"] is None
+    assert rows["mrr", '{"kind":"none"}']["coverage"] == 0
+    assert "2 of 3 queries" in capsys.readouterr().out
+
+
+def test_gold_in_another_encoding_and_with_another_delimiter(ranked: str, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_bytes("image_id;node_id;köl\nq1;b;ä\nq2;b;ö\n".encode("cp1252"))
+    assert evaluate(ranked, gold, "k=[1]", "group_by=köl") == 2  # not UTF-8
+    assert evaluate(ranked, gold, "k=[1]", "group_by=köl", "encoding=cp1252") == 0
+    rows = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{tmp_path}/metrics")}
+    assert rows["mrr", "{}"] == 0.75
+    assert rows["mrr", '{"köl":"ä"}'] == 1
+
+
+def test_ids_of_another_kind_are_reported(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("image_id,node_id\nq1,bn:a\nq2,bn:b\n")
+    assert evaluate(ranked, gold) == 0
+    out = capsys.readouterr().out
+    assert "'b'" in out
+    assert "'bn:a'" in out
+    gold.write_text("image_id,node_id\nq1,bn:a\nq2, b \n")
+    assert evaluate(ranked, gold) == 0
+    assert "no list contains" not in capsys.readouterr().out
+
+
+def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = tmp_path / "gold.csv"
+    cases = [
+        ("q1\nq2,b,x\n", [], "gold.csv"),
+        ("q1,,x\nq2,b,x\n", [], "row 1 after the header: node_id is empty"),
+        ("q1,a,x\n ,b,x\n", [], "row 2 after the header: image_id is empty"),
+        ('q1,"a,x\n', [], "gold.csv"),
+        ("q1,a,x\nq1,b\n", [], "gold.csv"),
+        ("q1,a,x\nq1,b,y\n", [], "q1 is in two groups of kind: 'x' and 'y'"),
+        ("q9,a,x\n", [], "none of its 1 queries"),
+        ("", [], "no rows"),
+        ("q1,a,x\n", ["group_by=colour"], "colour"),
+        ("q1,a,x\n", ["k=[1,1]"], "k=[1, 1]"),
+        ("q1,a,x\n", ["k=[0]"], "k=[0]"),
+        ("q1,a,x\n", ["k=[]"], "k=[]"),
+    ]
+    missed = []
+    for rows, keys, message in cases:
+        gold.write_text("image_id,node_id,kind\n" + rows)
+        code = evaluate(ranked, gold, *(keys or ["group_by=kind"]))
+        if code != 2 or message not in (text := capsys.readouterr().err):
+            missed.append((rows, keys, code, message, text))
+    assert not missed
