@@ -9,6 +9,7 @@ are Intel's: on others the products stay float32 and only the order of their sum
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,10 +25,11 @@ def enable() -> bool:
     """
     if os.environ.get(SWITCH) == "0" or not _is_faster():
         return False
-    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    mkldnn: Any = torch.backends.mkldnn
+    mkldnn.matmul.fp32_precision = "bf16"
     if _keeps_float32():
         return True
-    torch.backends.mkldnn.matmul.fp32_precision = "ieee"
+    mkldnn.matmul.fp32_precision = "ieee"
     return False
 
 

@@ -12,12 +12,13 @@ from actors import onednn
 @pytest.fixture
 def setting() -> Any:
     """torch's own setting, restored after the test."""
-    if not hasattr(torch.backends.mkldnn, "matmul"):
+    mkldnn: Any = torch.backends.mkldnn
+    if not hasattr(mkldnn, "matmul"):
         pytest.skip("this torch has no setting for oneDNN's products")
-    before = torch.backends.mkldnn.matmul.fp32_precision
-    torch.backends.mkldnn.matmul.fp32_precision = "ieee"
-    yield torch.backends.mkldnn.matmul
-    torch.backends.mkldnn.matmul.fp32_precision = before
+    before = mkldnn.matmul.fp32_precision
+    mkldnn.matmul.fp32_precision = "ieee"
+    yield mkldnn.matmul
+    mkldnn.matmul.fp32_precision = before
 
 
 def test_onednn_is_enabled_where_it_is_faster_and_keeps_float32(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
