@@ -24,8 +24,7 @@ from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError, RunError
 from jobs.models.devices import check_device
 from jobs.retrieval.faiss_export import FaissConfig, check_export, export
-from jobs.retrieval.merge import CORPUS_TALLY
-from jobs.retrieval.neighbor_rows import Calibration, kept_calibration
+from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.two_ways import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary

@@ -1,11 +1,13 @@
 """Which encoder and preprocessing made vectors: only vectors of the same space can be compared."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from jobs.errors import InputError
-from jobs.store.reading import TableSource
+
+if TYPE_CHECKING:
+    from jobs.store.reading import TableSource
 
 
 class VectorSpace(NamedTuple):
@@ -16,7 +18,7 @@ class VectorSpace(NamedTuple):
     dim: int
 
 
-def space_of(source: TableSource) -> VectorSpace:
+def space_of(source: "TableSource") -> VectorSpace:
     """Return the space of a table `embeddings`, from its metadata and schema.
 
     Raises:

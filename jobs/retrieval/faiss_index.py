@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,14 @@ import pyarrow.parquet as pq
 from jobs.corpora.embeddings import Corpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
-from jobs.retrieval.queries import QueryUnit
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
+
+if TYPE_CHECKING:
+    from jobs.retrieval.queries import QueryUnit
 
 ROWS = 1 << 14
 TRAINED_ON = 200_000  # rows, spread over the corpus
@@ -191,7 +193,7 @@ def write(index: Any, ids: pa.ChunkedArray, folder: str) -> None:
 def recall(
     index: Any,
     ids: pa.ChunkedArray,
-    queries: Sequence[tuple[QueryUnit, np.ndarray]],
+    queries: Sequence[tuple["QueryUnit", np.ndarray]],
     exact: TableSource,
     *,
     k: int,

@@ -7,14 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.search.top_k import Hits
-from jobs.retrieval.neighbor_rows import Calibration, account, neighbors
+from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
 from jobs.retrieval.queries import QueryUnit
 from jobs.runtime import exclusions
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
-CORPUS_TALLY = "corpus rows"  # in a unit's counts: what became of the rows of the corpus
 MERGED_AT_ONCE = 4  # times queries x k rows held before the worse ones are dropped
 
 
@@ -48,7 +47,7 @@ def merge(
                 writer.counts.tallies |= corpus_tallies
                 for reject in partial.rejects():
                     writer.reject(reject)
-            account(writer.counts, unit, k, table.num_rows)
+            unit.count(writer.counts, k, table.num_rows)
             writer.write(table)
         start += len(unit.ids)
 

@@ -1,4 +1,4 @@
-"""Rows of the table `neighbors` from the hits of a search, and the counts of their unit."""
+"""Rows of the table `neighbors` from the hits of a search."""
 
 import math
 from typing import NamedTuple
@@ -8,11 +8,9 @@ import pyarrow as pa
 
 from actors.search.top_k import Hits
 from jobs import tables
-from jobs.retrieval.queries import QueryUnit
-from jobs.runtime import exclusions
 from jobs.store.reading import TableSource
-from jobs.store.writer import Counts
 
+CORPUS_TALLY = "corpus rows"  # in a unit's counts: what became of the rows of the corpus
 _SCHEMA = tables.TABLES["neighbors"].schema()
 
 
@@ -48,16 +46,3 @@ def neighbors(ids: pa.Array, hits: Hits, calibration: Calibration | None) -> pa.
         pa.array(probability, from_pandas=True),  # NaN becomes null
     ]
     return pa.table(dict(zip(_SCHEMA.names, columns, strict=True)))
-
-
-def account(counts: Counts, unit: QueryUnit, k: int, rows: int) -> None:
-    """Count a unit of queries with `rows` neighbours.
-
-    k rows are asked for each query; fewer exist where the corpus is smaller or a query has no vector.
-    """
-    exclusions.count(counts, unit.excluded)
-    for reason, n in unit.absent.items():
-        counts.filtered[f"query_{reason}"] += n * k
-    if missing := len(unit.ids) * k - rows:
-        counts.filtered["fewer_than_k"] += missing
-    counts.rows_in = unit.rows * k + counts.rejected.total()

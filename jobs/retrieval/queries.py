@@ -15,6 +15,7 @@ from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
+from jobs.store.writer import Counts
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
 MOST_COMPARED = 5_000_000  # queries whose ids are compared before the search; for more, jobs.verify does it afterwards
@@ -31,6 +32,18 @@ class QueryUnit(NamedTuple):
     def rows(self) -> int:
         """Rows of the object, searched or not."""
         return len(self.ids) + self.absent.total()
+
+    def count(self, counts: Counts, k: int, neighbors: int) -> None:
+        """Count the unit in `counts`, with the number of its neighbours.
+
+        k are asked for each query; fewer exist where the corpus is smaller or a query has no vector.
+        """
+        exclusions.count(counts, self.excluded)
+        for reason, n in self.absent.items():
+            counts.filtered[f"query_{reason}"] += n * k
+        if missing := len(self.ids) * k - neighbors:
+            counts.filtered["fewer_than_k"] += missing
+        counts.rows_in = self.rows * k + counts.rejected.total()
 
 
 def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:

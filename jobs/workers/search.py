@@ -12,8 +12,7 @@ from actors.search.queries import Queries
 from actors.search.settings import SearchSettings
 from actors.searcher import BadRows, Search
 from jobs.corpora.vectors import UnitVectors, VectorLayout
-from jobs.retrieval.merge import CORPUS_TALLY
-from jobs.retrieval.neighbor_rows import Calibration, account, neighbors
+from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
 from jobs.retrieval.queries import NOT_FINITE, OUT_OF_RANGE, ZERO, read_queries
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
@@ -112,7 +111,7 @@ class SearchQueries(_Searcher):
         table = neighbors(unit.ids, search.finish(), self._calibration)
         if task.unit.name == self._first:
             self._count_corpus(writer, {reason: np.concatenate(places) for reason, places in bad.items()})
-        account(writer.counts, unit, settings.k, table.num_rows)
+        unit.count(writer.counts, settings.k, table.num_rows)
         writer.write(table)
         report.add(unit.rows)
 
