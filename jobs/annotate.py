@@ -5,7 +5,7 @@
     python -m jobs.annotate input=R/images rubric=cultural_relevance raters=raters.csv group=country \\
         per_group=20 out=R/tasks
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
-        marks=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
+        span_labels=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
 
 Writes OUT/assignments (who sees what, in which order) and OUT/label_studio or OUT/prodigy: the form, and a file of
 tasks per rater, in that rater's own random order. What people answered is read by
@@ -59,7 +59,7 @@ class AnnotateConfig(Writing):
     responses: str | None = None  # the responses of items
     rubric: dict[str, Any] = field(default_factory=dict)  # whose questions people are asked
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all that people are asked
-    marks: dict[str, Any] = field(default_factory=dict)  # stretches to be marked (conf/marks)
+    span_labels: dict[str, Any] = field(default_factory=dict)  # spans to be marked (conf/span_labels)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # or prodigy
@@ -84,7 +84,7 @@ class AnnotateConfig(Writing):
 def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest of `assignments`, None with plan=true."""
     _check(cfg)
-    rubric, marks = _asked(cfg)
+    rubric, span_labels = _asked(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
@@ -93,7 +93,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     tasks = _tasks(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
     shown = shown_items.things(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
-    study = _form(cfg, rubric, marks, shown[0])
+    study = _form(cfg, rubric, span_labels, shown[0])
     rows = _rows(cfg, tasks, raters)
     out = locations.absolute(cfg.out)
     seen = {"rubric": study.rubric, "exclusions": exclusions.identity(excluded)}
@@ -135,8 +135,8 @@ def _check(cfg: AnnotateConfig) -> None:
     for key, (value, allowed) in choices.items():
         if value not in allowed:
             raise InputError(f"{key}={value}: there are {', '.join(allowed)}")
-    if not cfg.rubric and not cfg.marks:
-        raise InputError("annotate: what are people asked? give rubric=NAME, marks=NAME or both")
+    if not cfg.rubric and not cfg.span_labels:
+        raise InputError("annotate: what are people asked? give rubric=NAME, span_labels=NAME or both")
     ways = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     if sum(ways.values()) != 1:
         given = ", ".join(key for key, is_given in ways.items() if is_given) or "none"
@@ -154,14 +154,14 @@ def _check(cfg: AnnotateConfig) -> None:
 def _asked(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
     try:
         rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
-        marks = SpanLabels.from_dict(cfg.marks) if cfg.marks else None
+        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
         raise InputError("target=group: needs group= and a rubric that asks about a target")
     if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
         raise InputError(f"rubric {rubric.name} asks about targets and names none; give it targets, or target=group")
-    return rubric, marks
+    return rubric, span_labels
 
 
 def _sources(cfg: AnnotateConfig) -> shown_items.ShownTables:
@@ -200,16 +200,18 @@ def _tasks(
         raise InputError(f"annotate: {error}") from error
 
 
-def _form(cfg: AnnotateConfig, rubric: Rubric | None, marks: SpanLabels | None, thing: ShownItem) -> Form:
-    for mark in marks.marks if marks else ():
-        if mark.text not in thing.texts:
+def _form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, thing: ShownItem) -> Form:
+    for span_kind in span_labels.kinds if span_labels else ():
+        if span_kind.text not in thing.texts:
             there = ", ".join(thing.texts) or "none"
-            raise InputError(f"marks: {mark.name} are marked in a text of role {mark.text!r}; the items have {there}")
+            raise InputError(
+                f"span_labels: {span_kind.name} are marked in a text of role {span_kind.text!r}; the items have {there}"
+            )
     try:
         return forms.form(
             rubric,
             questions=cfg.questions,
-            marks=marks,
+            span_labels=span_labels,
             welfare=cfg.welfare,
             pictures=len(thing.pictures),
             texts=tuple(thing.texts),
@@ -271,7 +273,7 @@ def _plan(
             "plan": content_id(json.dumps(list(rows), sort_keys=True)),
             "seed": cfg.seed,
             "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
-            "marks": content_id(json.dumps(cfg.marks, sort_keys=True)) if cfg.marks else None,
+            "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
             "shown": shown,
             **seen["exclusions"],
         },

@@ -3,7 +3,7 @@
     python -m jobs.import_ratings input=people.csv columns.item_id=picture columns.rater=worker columns.value=answer \\
         question=sensitive rubric=century_labels out=R/people
     python -m jobs.import_ratings input='export/*.json' format=label_studio rubric=century_labels out=R/people
-    python -m jobs.import_ratings input='export/*.json' format=label_studio marks=mistakes_omissions \\
+    python -m jobs.import_ratings input='export/*.json' format=label_studio span_labels=mistakes_omissions \\
         table=spans out=R/spans
     python -m jobs.import_ratings input=raters.csv table=raters out=R/raters
 
@@ -61,7 +61,7 @@ class ImportRatingsConfig(Writing):
     format: str | None = None  # csv, parquet, label_studio or prodigy; null: by the file's name
     table: str = "ratings"  # what is read: ratings, spans or raters
     rubric: dict[str, Any] = field(default_factory=dict)  # whose questions were answered
-    marks: dict[str, Any] = field(default_factory=dict)  # which kinds of stretches were marked (conf/marks)
+    span_labels: dict[str, Any] = field(default_factory=dict)  # which kinds of spans were marked (conf/span_labels)
     name: str = "people"  # without a rubric: what column `rubric` says …
     answers: list[str] = field(default_factory=list)  # … the allowed answers in their order …
     scale: str = "ordinal"  # … and whether they are numbers on a scale (ordinal) or categories (nominal)
@@ -195,7 +195,7 @@ def _importer(
         asked = answers.of_rubric(Rubric.from_dict(cfg.rubric)) if cfg.rubric else None
         if cfg.answers:
             asked = answers.of_list(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
-        marks = SpanLabels.from_dict(cfg.marks) if cfg.marks else None
+        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
         raise InputError(f"import_ratings: {error}") from error
     if cfg.question and asked and asked.names and asked.question(cfg.question) is None:
@@ -216,15 +216,17 @@ def _importer(
         reader = tabular.read_csv if kind == "csv" else tabular.read_parquet
         read = lambda uri, reject: reader(uri, reading, reject)  # noqa: E731
     else:
-        if cfg.table == "spans" and marks is None:
-            raise InputError(f"table=spans of format={kind} needs marks=NAME, the kinds that were marked (conf/marks)")
+        if cfg.table == "spans" and span_labels is None:
+            raise InputError(
+                f"table=spans of format={kind} needs span_labels=NAME, the kinds that were marked (conf/span_labels)"
+            )
         if cfg.rater:
             raise InputError(f"rater={cfg.rater}: format={kind} names who answered; see rater_from=")
         columns = {k: v for k, v in plain(cfg.columns).items() if isinstance(v, str)}
         of_tool = ToolReading(
             table=cfg.table,
             asked=asked,
-            marks=marks,
+            span_labels=span_labels,
             controls=cfg.columns.questions or {},
             fields=columns,
             question=question,
@@ -263,7 +265,7 @@ def _identity(cfg: ImportRatingsConfig, pseudonyms: Pseudonyms | None, excluded:
         "read": {key: getattr(cfg, key) for key in [*keys.split(), "duplicates"]},
         "columns": plain(cfg.columns),
         "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
-        "marks": content_id(json.dumps(cfg.marks, sort_keys=True)) if cfg.marks else None,
+        "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
         "anonymised": pseudonyms.fingerprint if pseudonyms else None,
         **exclusions.identity(excluded),
     }

@@ -324,7 +324,7 @@ KEYS = {
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         name: str
         answers: list[str]
         scale: str
@@ -374,7 +374,7 @@ KEYS = {
         responses: str | None
         rubric: dict[str, typing.Any]
         questions: list[str]
-        marks: dict[str, typing.Any]
+        span_labels: dict[str, typing.Any]
         welfare.name: str
         welfare.blur: bool
         welfare.notice: str

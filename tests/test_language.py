@@ -63,7 +63,7 @@ STILL_FAILING: set[str] = set(
     actors/zero_shot_rater.py
     conf/kubernetes/raycluster.yaml
     conf/kubernetes/rayjob.yaml
-    conf/marks/mistakes_omissions.yaml
+    conf/span_labels/mistakes_omissions.yaml
     jobs/analysis/attributes.py
     jobs/analysis/compute.py
     jobs/analysis/from_file/agreement.py

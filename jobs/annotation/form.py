@@ -62,7 +62,7 @@ class Form:
     rubric: str
     instructions: str
     questions: tuple[FormQuestion, ...]
-    marks: SpanLabels | None
+    span_labels: SpanLabels | None
     welfare: WelfareConfig
     pictures: int  # how many pictures a task shows
     texts: tuple[str, ...]  # roles of the texts that a task shows
@@ -94,7 +94,7 @@ def form(
     rubric: Rubric | None,
     *,
     questions: Sequence[str],
-    marks: SpanLabels | None,
+    span_labels: SpanLabels | None,
     welfare: WelfareConfig,
     pictures: int,
     texts: tuple[str, ...],
@@ -115,9 +115,12 @@ def form(
     told = rubric.people.instructions if rubric and rubric.people else ""
     return Form(
         rubric=rubric.name if rubric else "",
-        instructions=" ".join(filter(None, [told, marks.instructions if marks else ""])),
-        questions=_with_keys(asked, {label.hotkey for mark in (marks.marks if marks else ()) for label in mark.labels}),
-        marks=marks,
+        instructions=" ".join(filter(None, [told, span_labels.instructions if span_labels else ""])),
+        questions=_with_keys(
+            asked,
+            {label.hotkey for span_kind in (span_labels.kinds if span_labels else ()) for label in span_kind.labels},
+        ),
+        span_labels=span_labels,
         welfare=welfare,
         pictures=pictures,
         texts=texts,

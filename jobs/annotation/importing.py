@@ -67,7 +67,7 @@ class Importer:
         self._rejected = self._excluded_rows = 0
         self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end")]
         self._exact = Repeats(TABLES[table].key)
-        self._whole = Repeats(self._annotation_key)  # of spans: one person's marks in one text
+        self._whole = Repeats(self._annotation_key)  # of spans: one person's spans in one text
         self._annotations: list[np.ndarray] = []
 
     def peek(self) -> None:

@@ -17,7 +17,7 @@ CHECKED_AFTER = 1000  # annotations without any control that is asked for: it is
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """The answers, stretches or people in `uri`, in batches; `reject` gets what is no annotation, by task.
+    """The answers, spans or people in `uri`, in batches; `reject` gets what is no annotation, by task.
 
     Raises:
         InputError: not such an export, or one of another project.
@@ -50,7 +50,7 @@ class _Export:
                 if self._reading.table == "raters":
                     yield {"rater": done.rater, "position": number}
                 elif self._reading.table == "spans":
-                    yield from tools.stretches(self._uri, done, self._reading, self._reject)
+                    yield from tools.spans(self._uri, done, self._reading, self._reject)
                 else:
                     yield from tools.answers(done, self._reading)
         self._check(enough=0)
@@ -67,8 +67,8 @@ class _Export:
 
     def _note(self, names: Iterable[str], questions: Sequence[str]) -> None:
         """Count the controls of one annotation."""
-        marks = self._reading.marks.marks if self._reading.marks else ()
-        wanted = {*(self._reading.controls.get(q, q) for q in questions), *(mark.name for mark in marks)}
+        span_kinds = self._reading.span_labels.kinds if self._reading.span_labels else ()
+        wanted = {*(self._reading.controls.get(q, q) for q in questions), *(span_kind.name for span_kind in span_kinds)}
         self._wanted |= wanted
         self._annotations += 1
         self._known += sum(name in wanted for name in names)
@@ -96,13 +96,13 @@ class _Export:
         questions = reading.questions(data)
         self._note(by_control, questions)
         has_issue_box = ISSUE in by_control or bool(data.get("asks_issue"))
-        marks = reading.marks.marks if reading.marks else ()
+        span_kinds = reading.span_labels.kinds if reading.span_labels else ()
         return Done(
             item_id=str(item),
             rater=str(rater),
             data=data,
             given={q: _chosen(by_control.get(reading.controls.get(q, q), ())) for q in questions},
-            marked={mark.name: list(map(_stretch, by_control.get(mark.name, ()))) for mark in marks},
+            marked={span_kind.name: list(map(_span, by_control.get(span_kind.name, ()))) for span_kind in span_kinds},
             skipped=bool(annotation.get("was_cancelled")),
             reported=bool(_chosen(by_control.get(REPORT, ()))),
             issue=bool(_chosen(by_control.get(ISSUE, ()))) if has_issue_box else None,
@@ -158,6 +158,6 @@ def _chosen(values: Any) -> list[Any]:
     return found
 
 
-def _stretch(value: Mapping[str, Any]) -> dict[str, Any]:
+def _span(value: Mapping[str, Any]) -> dict[str, Any]:
     labels = value.get("labels") or value.get("hypertextlabels") or [None]
     return {"start": value.get("start"), "end": value.get("end"), "text": value.get("text"), "label": labels[0]}

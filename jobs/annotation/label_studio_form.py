@@ -6,10 +6,10 @@ from xml.etree import ElementTree as Xml
 from jobs.annotation import form as forms
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.form import Form, FormQuestion, ShownItem
-from jobs.annotation.spans import Mark
+from jobs.annotation.spans import SpanKind
 from jobs.annotation.tools import COMMENT, REPORT, SHOW
 
-TOLD = "task"  # the object that every control but a mark's refers to; it is always in sight
+TOLD = "task"  # the object that all controls refer to, except those of spans; it is always in sight
 # A picture is one object whatever its state: one that is shown only when a box is ticked is measured while hidden, and
 # then drawn as small as a stamp. So the box unblurs it by style alone; a browser that cannot do that leaves it blurred.
 # No `>` in it: Label Studio takes a style as it stands in the XML, where that is escaped.
@@ -26,7 +26,7 @@ STYLE = """
 """
 KEEP_LABEL = (
     'Turn on "Keep label selected after creating a region" in the settings of Label Studio: the label that you choose '
-    "then serves for several stretches."
+    "then serves for several spans."
 )
 BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # none of KEYBOARD's
 
@@ -47,17 +47,19 @@ def config_xml(form: Form) -> str:
     # Who reports a picture is asked nothing more.
     asked = _add(columns, "View", className="remine-ask", **_when_not_reported(form))
     for role in form.texts:
-        if not form.marks or role not in [mark.text for mark in form.marks.marks]:
+        if not form.span_labels or role not in [span_kind.text for span_kind in form.span_labels.kinds]:
             _header(asked, role, size="5")
             _add(asked, "Text", name=role, value=f"${role}")
     if form.asks_issue:
         _box(asked, ISSUE, form.welfare.issue, form.welfare.issue_help)
-    if form.marks:
+    if form.span_labels:
         _note(asked, KEEP_LABEL)
-        for role in form.marks.in_reading_order(dict.fromkeys(mark.text for mark in form.marks.marks)):
-            for mark in form.marks.marks:
-                if mark.text == role:
-                    _mark(asked, mark)
+        for role in form.span_labels.in_reading_order(
+            dict.fromkeys(span_kind.text for span_kind in form.span_labels.kinds)
+        ):
+            for span_kind in form.span_labels.kinds:
+                if span_kind.text == role:
+                    _span_kind(asked, span_kind)
     for question in form.questions:
         _question(asked, question)
     if form.welfare.comment:
@@ -115,16 +117,16 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
         _add(choices, "Choice", value=_plain(option.label), alias=option.value, **extra)
 
 
-def _mark(view: Xml.Element, mark: Mark) -> None:
-    _header(view, mark.title or mark.name, size="4")
-    if mark.guidance:
-        _note(view, mark.guidance)
-    labels = _add(view, "Labels", name=mark.name, toName=mark.text, showInline="true")
-    for label in mark.labels:
+def _span_kind(view: Xml.Element, span_kind: SpanKind) -> None:
+    _header(view, span_kind.title or span_kind.name, size="4")
+    if span_kind.guidance:
+        _note(view, span_kind.guidance)
+    labels = _add(view, "Labels", name=span_kind.name, toName=span_kind.text, showInline="true")
+    for label in span_kind.labels:
         looks = {"background": label.colour, "hotkey": label.hotkey, "hint": _plain(label.guidance)}
         extra = {key: value for key, value in looks.items() if value}
         _add(labels, "Label", value=_plain(label.label), alias=label.value, **extra)
-    _add(view, "Text", name=mark.text, value=f"${mark.text}", saveTextResult="yes")
+    _add(view, "Text", name=span_kind.text, value=f"${span_kind.text}", saveTextResult="yes")
 
 
 def _add(parent: Xml.Element, tag: str, **attributes: str) -> Xml.Element:

@@ -1,4 +1,4 @@
-"""What a reader gives: answers, marked stretches of text, and people, as they were given."""
+"""What a reader gives: answers, marked spans of text, and people, as they were given."""
 
 import math
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ ANSWERS = pa.schema([
     ("time", _F64),  # seconds since 1970, of the annotation
     ("position", pa.int64()),
 ])  # fmt: skip
-MARKS = pa.schema([
+SPANS = pa.schema([
     ("item_id", _STR), ("rater", _STR), ("text_id", _STR), ("kind", _STR), ("start", pa.int32()), ("end", pa.int32()),
     ("category", _STR), ("score", _F64), ("status", _STR), ("time", _F64),
     ("annotation", pa.int64()),  # which annotation of the file; null: the file does not tell them apart
@@ -31,7 +31,7 @@ MARKS = pa.schema([
 PEOPLE = pa.schema([
     ("rater", _STR), ("country", _STR), ("pool", _STR), ("experience", _STR), ("position", pa.int64()),
 ])  # fmt: skip
-SCHEMAS = {"ratings": ANSWERS, "spans": MARKS, "raters": PEOPLE}
+SCHEMAS = {"ratings": ANSWERS, "spans": SPANS, "raters": PEOPLE}
 ATTRIBUTES = ("country", "pool", "experience")
 
 

@@ -14,11 +14,11 @@ from jobs.store.writer import Reject, Rejects
 
 ANSWERS = ("accept", "reject", "ignore")
 REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options beside the rubric's answers
-MARK = "mark"  # a task that asks for stretches names its kind here
+SPAN_KIND = "span_kind"  # a task that asks for spans names its kind here
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """The answers, stretches or people in `uri`, in batches; `reject` gets what is no annotation, by line.
+    """The answers, spans or people in `uri`, in batches; `reject` gets what is no annotation, by line.
 
     Raises:
         InputError: not such a file, or no question named anywhere.
@@ -43,9 +43,9 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
         if reading.table == "raters":
             yield {"rater": done.rater, "position": line}
         elif reading.table == "spans":
-            if MARK in data or "spans" in data:
-                yield from tools.stretches(uri, done, _of_task(data, reading), reject)
-        elif MARK not in data:
+            if SPAN_KIND in data or "spans" in data:
+                yield from tools.spans(uri, done, _of_task(data, reading), reject)
+        elif SPAN_KIND not in data:
             yield from tools.answers(done, reading)
 
 
@@ -58,13 +58,13 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     said = data.get("accept") or []
     chosen = list(said) if isinstance(said, list) else [said]
     question = reading.get(data, "question") or reading.question
-    if reading.table == "ratings" and MARK not in data and model.blank(question):
+    if reading.table == "ratings" and SPAN_KIND not in data and model.blank(question):
         raise InputError(f"{uri}: line {line} names no question; give question=NAME or columns.question=FIELD")
     own = [each for each in chosen if each not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in data.get("options") or [] if isinstance(option, dict)}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
     known = reading.asked.question(str(question)) if reading.asked and question else question
-    if reading.table == "ratings" and MARK not in data and known is None:
+    if reading.table == "ratings" and SPAN_KIND not in data and known is None:
         reject(Reject(uri, line, "unknown_question", f"{question!r} is no question of the rubric"))
         return None
     return Done(
@@ -74,7 +74,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         given={str(known): [_known(each, str(known), data, reading) for each in own]},
         marked=_marked(data, reading),
         # Who ticks "something is wrong with the response" chooses that instead of an answer.
-        skipped=data["answer"] == "ignore" or (bool(issue) and not own and MARK not in data),
+        skipped=data["answer"] == "ignore" or (bool(issue) and not own and SPAN_KIND not in data),
         reported=REPORT_OPTION in chosen,
         issue=issue,
         comment=str(data[COMMENT]) if not model.blank(data.get(COMMENT)) else None,
@@ -118,18 +118,20 @@ def _known(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolRea
 def _marked(data: Mapping[str, Any], reading: ToolReading) -> dict[str, Sequence[Mapping[str, Any]]]:
     spans = [span for span in data.get("spans") or [] if isinstance(span, dict)]
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for mark in reading.marks.marks if reading.marks else ():
-        if data.get(MARK, mark.name) == mark.name:
-            found[mark.name] = [{**span, "text": None} for span in spans]
+    for span_kind in reading.span_labels.kinds if reading.span_labels else ():
+        if data.get(SPAN_KIND, span_kind.name) == span_kind.name:
+            found[span_kind.name] = [{**span, "text": None} for span in spans]
     return dict(found)
 
 
 def _of_task(data: Mapping[str, Any], reading: ToolReading) -> ToolReading:
     """The reading with the one kind that the task asks for, whose text is the task's `text`."""
-    assert reading.marks is not None
-    marks = tuple(mark for mark in reading.marks.marks if data.get(MARK, mark.name) == mark.name)
+    assert reading.span_labels is not None
+    kinds = tuple(
+        span_kind for span_kind in reading.span_labels.kinds if data.get(SPAN_KIND, span_kind.name) == span_kind.name
+    )
     fields = {**reading.fields}
-    for mark in marks:
-        fields.setdefault(mark.text, "text")
-        fields.setdefault(f"{mark.text}_id", "text_id")
-    return replace(reading, marks=replace(reading.marks, marks=marks), fields=fields)
+    for span_kind in kinds:
+        fields.setdefault(span_kind.text, "text")
+        fields.setdefault(f"{span_kind.text}_id", "text_id")
+    return replace(reading, span_labels=replace(reading.span_labels, kinds=kinds), fields=fields)

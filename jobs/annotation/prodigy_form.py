@@ -3,7 +3,7 @@
     prodigy mark DATASET anna.choice.jsonl --view-id blocks        (beside it prodigy.json = prodigy.choice.json)
 
 Prodigy shows one closed question at a time: its `choice` interface keeps one answer a task. So each question is a
-task of its own, and so is each text in which stretches are marked.
+task of its own, and so is each text in which spans are marked.
 """
 
 import html
@@ -14,8 +14,8 @@ from typing import Any
 from actors.ids import content_id
 from jobs.annotation import form as forms
 from jobs.annotation.form import Form, ShownItem
-from jobs.annotation.prodigy import ISSUE_OPTION, MARK, REPORT_OPTION
-from jobs.annotation.spans import Mark
+from jobs.annotation.prodigy import ISSUE_OPTION, REPORT_OPTION, SPAN_KIND
+from jobs.annotation.spans import SpanKind
 from jobs.annotation.tools import COMMENT
 
 KINDS = CHOICE, SPANS = "choice", "spans"
@@ -49,8 +49,8 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
         "choice_style": "single",
         "choice_auto_accept": False,
     }
-    if kind == SPANS and form.marks:
-        labels = [label for mark in form.marks.marks for label in mark.labels]
+    if kind == SPANS and form.span_labels:
+        labels = [label for span_kind in form.span_labels.kinds for label in span_kind.labels]
         blocks.append({"view_id": "spans_manual", "labels": [label.value for label in labels]})
         made["custom_theme"] = {"labels": {label.value: label.colour for label in labels if label.colour}}
         made["keymap_by_label"] = {label.value: label.hotkey for label in labels if label.hotkey}
@@ -65,7 +65,7 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
 def tasks(
     form: Form, thing: ShownItem, *, target: str, assigned_to: str | None, place: int
 ) -> Iterator[dict[str, Any]]:
-    """The tasks of one item: one a question, then one a text to be marked (these have a field `mark`)."""
+    """Return the tasks of one item: one per question, then one per text to mark (these have a field `span_kind`)."""
     base: dict[str, Any] = {
         "item_id": thing.item_id,
         "target": target,
@@ -78,7 +78,7 @@ def tasks(
     # The box for a faulty response is a question of its own: it is asked once an item.
     issue: list[dict[str, Any]] = [{"id": ISSUE_OPTION, "text": form.welfare.issue}] if form.asks_issue else []
     report: list[dict[str, Any]] = [{"id": REPORT_OPTION, "text": form.welfare.report}] if form.asks_report else []
-    roles = form.marks.in_reading_order(thing.texts) if form.marks else list(thing.texts)
+    roles = form.span_labels.in_reading_order(thing.texts) if form.span_labels else list(thing.texts)
     said = [f"{role}: {thing.texts[role][1]}" for role in roles]
     for number, question in enumerate(form.questions):
         options: list[dict[str, Any]] = []
@@ -89,16 +89,16 @@ def tasks(
         title += _notes([question.guidance, *question.examples])
         options += [*report, *(issue if number == 0 else [])]
         yield {**base, "question": question.name, "html": _page(form, thing, target, title), "options": options}
-    for mark in form.marks.marks if form.marks else ():
-        if mark.text not in thing.texts:
+    for span_kind in form.span_labels.kinds if form.span_labels else ():
+        if span_kind.text not in thing.texts:
             continue
-        text_id, text = thing.texts[mark.text]
-        others = [f"{role}: {thing.texts[role][1]}" for role in roles if role != mark.text]
-        title = _texts(others) + f"<h3>{html.escape(mark.title or mark.name)}</h3>"
-        title += _notes([mark.guidance, *_labels(mark)])
+        text_id, text = thing.texts[span_kind.text]
+        others = [f"{role}: {thing.texts[role][1]}" for role in roles if role != span_kind.text]
+        title = _texts(others) + f"<h3>{html.escape(span_kind.title or span_kind.name)}</h3>"
+        title += _notes([span_kind.guidance, *_labels(span_kind)])
         yield {
             **base,
-            MARK: mark.name,
+            SPAN_KIND: span_kind.name,
             "text": text,
             "text_id": text_id,
             "tokens": tokens(text),
@@ -109,11 +109,11 @@ def tasks(
 
 def kind_of(task: dict[str, Any]) -> str:
     """Which settings show the task."""
-    return SPANS if MARK in task else CHOICE
+    return SPANS if SPAN_KIND in task else CHOICE
 
 
-def _labels(mark: Mark) -> list[str]:
-    return [f"{label.value}: {label.label}. {label.guidance}" for label in mark.labels]
+def _labels(span_kind: SpanKind) -> list[str]:
+    return [f"{label.value}: {label.label}. {label.guidance}" for label in span_kind.labels]
 
 
 def _page(form: Form, thing: ShownItem, target: str, title: str) -> str:

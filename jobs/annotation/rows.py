@@ -70,7 +70,7 @@ def ratings(raw: pa.Table, asked: Questionnaire, *, method: str) -> pa.Table:
 
 
 def spans(raw: pa.Table) -> pa.Table:
-    """Rows of `spans`; a stretch of a file without statuses is ok."""
+    """Rows of `spans`; a span of a file without statuses is ok."""
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
     return _complete(columns, "spans", raw.num_rows)

@@ -1,10 +1,10 @@
-"""Kinds of stretches that people mark in texts: data, as a rubric is.
+"""Kinds of spans that people mark in texts, read from a file of `conf/span_labels/`.
 
 name: mistakes_omissions
 source: where the kinds come from
 instructions: …              # what people read before everything else
 texts: [reference, generated]  # roles in the order in which people read them
-marks:                       # in the order in which people mark them
+kinds:                       # in the order in which people mark them
   - name: mistakes           # of the control in the annotation tool
     kind: mistake            # as in table `spans`
     text: generated          # role of the text in which it is marked
@@ -21,17 +21,21 @@ from typing import Any
 from actors.vlm.rubric import COLOUR
 from jobs.annotation.answers import fold
 
-_REQUIRED = {"spans": ("name", "marks"), "mark": ("name", "kind", "text", "labels"), "label": ("value", "label")}
+_REQUIRED = {
+    "span_labels": ("name", "kinds"),
+    "kind": ("name", "kind", "text", "labels"),
+    "label": ("value", "label"),
+}
 _OPTIONAL = {
-    "spans": ("source", "instructions", "texts"),
-    "mark": ("title", "guidance"),
+    "span_labels": ("source", "instructions", "texts"),
+    "kind": ("title", "guidance"),
     "label": ("colour", "hotkey", "guidance"),
 }
 
 
 @dataclass(frozen=True)
 class Label:
-    """One category: its value in table `spans`, and how it looks in a tool."""
+    """One category of a kind: its value in table `spans`, and how a tool shows it."""
 
     value: str
     label: str
@@ -41,8 +45,8 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A kind of stretch and the text it is marked in."""
+class SpanKind:
+    """A kind of span, and the role of the text in which it is marked."""
 
     name: str
     kind: str
@@ -51,66 +55,65 @@ class Mark:
     title: str = ""
     guidance: str = ""
 
-    def category(self, said: str) -> str | None:
-        """The category that `said` names by its value or label; None if it is unknown."""
-        word = fold(said)
+    def category(self, name: str) -> str | None:
+        """Return the category that has `name` as its value or label; None if none has."""
+        word = fold(name)
         return next((label.value for label in self.labels if word in (fold(label.value), fold(label.label))), None)
 
 
 @dataclass(frozen=True)
 class SpanLabels:
-    """All kinds that people are asked to mark."""
+    """All kinds of spans that people are asked to mark."""
 
     name: str
-    marks: tuple[Mark, ...]
+    kinds: tuple[SpanKind, ...]
     instructions: str = ""
     texts: tuple[str, ...] = ()
 
     def in_reading_order(self, roles: Iterable[str]) -> list[str]:
-        """`roles` of texts in the order in which people read them; those that `texts` does not name come last."""
-        place = {role: number for number, role in enumerate(self.texts)}
-        return sorted(roles, key=lambda role: place.get(role, len(place)))
+        """Return `roles` in the order in which people read their texts; those that `texts` does not name come last."""
+        position = {role: number for number, role in enumerate(self.texts)}
+        return sorted(roles, key=lambda role: position.get(role, len(position)))
 
-    def named(self, name: str) -> Mark | None:
-        """The kind whose control is called `name`."""
-        return next((mark for mark in self.marks if mark.name == name), None)
+    def named(self, name: str) -> SpanKind | None:
+        """Return the kind whose control is called `name`."""
+        return next((span_kind for span_kind in self.kinds if span_kind.name == name), None)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SpanLabels":
-        """Check what a YAML file reads.
+        """Return the span labels of a YAML file's content.
 
         Raises:
-            ValueError: naming the place and what is allowed there.
+            ValueError: with the location in the file and what is allowed there.
         """
-        _keys("spans", data, "spans")
-        where = f"spans {data['name']!r}"
-        marks = tuple(_mark(entry, where) for entry in _entries(data["marks"], f"{where}, marks"))
-        for what in ("name", "kind"):
-            values = [getattr(mark, what) for mark in marks]
+        _check_keys("span_labels", data, "span_labels")
+        where = f"span_labels {data['name']!r}"
+        kinds = tuple(_span_kind(entry, where) for entry in _entries(data["kinds"], f"{where}, kinds"))
+        for attribute, values in (("name", [k.name for k in kinds]), ("kind", [k.kind for k in kinds])):
             if len(set(values)) < len(values):
-                raise ValueError(f"{where}: two marks have one {what}: {', '.join(values)}")
+                raise ValueError(f"{where}: duplicate {attribute} among {', '.join(values)}")
         texts = data.get("texts") or ()
-        roles = {mark.text for mark in marks}
+        roles = {span_kind.text for span_kind in kinds}
         if not isinstance(texts, list | tuple) or set(texts) - roles or len(set(texts)) < len(texts):
             raise ValueError(f"{where}, texts is {texts!r}; a list of {', '.join(sorted(roles))} is needed, each once")
-        return cls(str(data["name"]), marks, str(data.get("instructions") or ""), tuple(texts))
+        return cls(str(data["name"]), kinds, str(data.get("instructions") or ""), tuple(texts))
 
 
-def _mark(data: Any, where: str) -> Mark:
-    _keys("mark", data, where)
-    place = f"{where}, mark {data['name']!r}"
+def _span_kind(data: Any, where: str) -> SpanKind:
+    _check_keys("kind", data, where)
+    where = f"{where}, kind {data['name']!r}"
     labels = []
-    for entry in _entries(data["labels"], f"{place}, labels"):
-        _keys("label", entry, place)
+    for entry in _entries(data["labels"], f"{where}, labels"):
+        _check_keys("label", entry, where)
         label = Label(**{key: str(value) for key, value in entry.items() if value is not None})
         if label.colour and not COLOUR.fullmatch(label.colour):
-            raise ValueError(f"{place}, label {label.value!r}: colour {label.colour!r} is not of the form #1f77b4")
+            raise ValueError(f"{where}, label {label.value!r}: colour {label.colour!r} is not of the form #1f77b4")
         labels.append(label)
     words = [word for label in labels for word in {fold(label.value), fold(label.label)}]
     if len(set(words)) < len(words):
-        raise ValueError(f"{place}: two labels share a word: {', '.join(sorted(words))}")
+        raise ValueError(f"{where}: two labels share a word: {', '.join(sorted(words))}")
     texts = {key: str(data[key]) for key in ("name", "kind", "text", "title", "guidance") if data.get(key)}
-    return Mark(labels=tuple(labels), **texts)
+    return SpanKind(labels=tuple(labels), **texts)
 
 
 def _entries(data: Any, where: str) -> list[Any]:
@@ -119,11 +122,11 @@ def _entries(data: Any, where: str) -> list[Any]:
     return data
 
 
-def _keys(what: str, data: Any, where: str) -> None:
-    allowed = [*_REQUIRED[what], *_OPTIONAL[what]]
+def _check_keys(part: str, data: Any, where: str) -> None:
+    allowed = [*_REQUIRED[part], *_OPTIONAL[part]]
     if not isinstance(data, Mapping):
         raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     if unknown := [str(key) for key in data if key not in allowed]:
         raise ValueError(f"{where} has unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
-    if missing := [key for key in _REQUIRED[what] if not data.get(key)]:
-        raise ValueError(f"{where} lacks {missing[0]!r}; needed are {', '.join(_REQUIRED[what])}")
+    if missing := [key for key in _REQUIRED[part] if not data.get(key)]:
+        raise ValueError(f"{where} lacks {missing[0]!r}; needed are {', '.join(_REQUIRED[part])}")

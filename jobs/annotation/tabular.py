@@ -143,7 +143,7 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
 
 
 def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
-    """The answers, stretches or people of a delimited text file, in batches; bad rows to `reject` by line.
+    """The answers, spans or people of a delimited text file, in batches; bad rows to `reject` by line.
 
     Raises:
         InputError: see `layout` and `jobs.corpora.delimited`.
@@ -253,10 +253,10 @@ class _Batches:
     def _marks(self, rows: pa.Table) -> pa.Table:
         rows = self._wholes(rows, ("start", "end"))
         backwards = pc.less(rows["end"], rows["start"])
-        rows = self._drop(rows, backwards, "bad_end", "a stretch that ends before it begins")
+        rows = self._drop(rows, backwards, "bad_end", "a span that ends before it begins")
         if "score" in rows.column_names:
             rows = _with(rows, "score", mapped(rows["score"], _number, pa.float64()))
-        return _under(self._times(rows, ()), model.MARKS)
+        return _under(self._times(rows, ()), model.SPANS)
 
     def _times(self, rows: pa.Table, durations: Sequence[str]) -> pa.Table:
         for role in durations:

@@ -1,4 +1,4 @@
-"""What the readers of annotation tools' exports share: fields of a task, answers and stretches from one annotation."""
+"""What the readers of annotation tools' exports share: fields of a task, answers and spans from one annotation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.annotation import model
 from jobs.annotation.answers import ISSUE, Questionnaire
-from jobs.annotation.spans import Mark, SpanLabels
+from jobs.annotation.spans import SpanKind, SpanLabels
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
@@ -30,7 +30,7 @@ class ToolReading:
 
     table: str
     asked: Questionnaire | None = None
-    marks: SpanLabels | None = None
+    span_labels: SpanLabels | None = None
     controls: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     question: str | None = None
@@ -71,7 +71,7 @@ class Done:
     rater: str
     data: Mapping[str, Any]
     given: Mapping[str, Sequence[Any]]  # question -> what was chosen
-    marked: Mapping[str, Sequence[Mapping[str, Any]]]  # mark's name -> stretches with start, end, text, label
+    marked: Mapping[str, Sequence[Mapping[str, Any]]]  # name of the span kind -> spans with start, end, text, label
     skipped: bool
     reported: bool
     issue: bool | None  # None: the form had no such box
@@ -121,28 +121,28 @@ def _ended(done: Done) -> tuple[str | None, str | None]:
     return (Status.REFUSED.value, "rejected") if done.refused else (None, None)
 
 
-def stretches(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
-    """Rows under `model.MARKS`. A text in which nothing was marked has one row with start = end = 0."""
-    assert reading.marks is not None
-    for mark in reading.marks.marks:
-        text = reading.get(done.data, mark.text)
+def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
+    """Rows under `model.SPANS`. A text in which nothing was marked has one row with start = end = 0."""
+    assert reading.span_labels is not None
+    for span_kind in reading.span_labels.kinds:
+        text = reading.get(done.data, span_kind.text)
         if not isinstance(text, str):  # the task does not show this text
-            for _ in done.marked.get(mark.name, ()):
-                message = f"{mark.name}: marked in a text {mark.text!r} that the task lacks"
+            for _ in done.marked.get(span_kind.name, ()):
+                message = f"{span_kind.name}: marked in a text {span_kind.text!r} that the task lacks"
                 reject(Reject(uri, done.position, "no_text", message))
             continue
         row = {
             "item_id": done.item_id,
             "rater": done.rater,
-            "text_id": text_id(mark, done.data, reading, text),
-            "kind": mark.kind,
+            "text_id": text_id(span_kind, done.data, reading, text),
+            "kind": span_kind.kind,
             "time": done.time,
             "annotation": done.number,
             "position": done.position,
         }
         status = _ended(done)[0]
-        said = [] if status else done.marked.get(mark.name, ())
-        found = [_stretch(mark, text, each) for each in said]
+        said = [] if status else done.marked.get(span_kind.name, ())
+        found = [_span(span_kind, text, each) for each in said]
         for fault in (each for each in found if isinstance(each, _Fault)):
             reject(Reject(uri, done.position, *fault))
         kept = [each for each in found if not isinstance(each, _Fault)]
@@ -159,21 +159,21 @@ class _Fault(NamedTuple):
     message: str
 
 
-def _stretch(mark: Mark, text: str, said: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-    """Start, end and category of one stretch in characters (code points), or what is wrong with it."""
+def _span(span_kind: SpanKind, text: str, said: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+    """Start, end and category of one span in characters (code points), or what is wrong with it."""
     start, end, label = said.get("start"), said.get("end"), said.get("label")
     if not isinstance(start, int) or not isinstance(end, int):
-        return _Fault("bad_span", f"{mark.name}: {start!r} to {end!r} are no whole numbers")
+        return _Fault("bad_span", f"{span_kind.name}: {start!r} to {end!r} are no whole numbers")
     in_points = _points(text, start, end) if said.get("text") and text[start:end] != said["text"] else None
     if in_points and text[slice(*in_points)] == said["text"]:
         start, end = in_points  # the tool counted UTF-16 units
     if not 0 <= start < end <= len(text):
-        message = f"{mark.name}: {start} to {end} does not lie in its text of {len(text)} characters"
+        message = f"{span_kind.name}: {start} to {end} does not lie in its text of {len(text)} characters"
         return _Fault("span_outside_text", message)
-    category = mark.category(str(label)) if label is not None else None
+    category = span_kind.category(str(label)) if label is not None else None
     if label is not None and category is None:
-        known = ", ".join(each.value for each in mark.labels)
-        return _Fault("unknown_label", f"{mark.name}: label {label!r} is none of {known}")
+        known = ", ".join(each.value for each in span_kind.labels)
+        return _Fault("unknown_label", f"{span_kind.name}: label {label!r} is none of {known}")
     return {"start": start, "end": end, "category": category}
 
 
@@ -186,9 +186,9 @@ def _points(text: str, start: int, end: int) -> tuple[int, int] | None:
         return None
 
 
-def text_id(mark: Mark, data: Mapping[str, Any], reading: ToolReading, text: str) -> str:
+def text_id(span_kind: SpanKind, data: Mapping[str, Any], reading: ToolReading, text: str) -> str:
     """The id of the text: the task's field `<role>_id`, else a hash of role and text as in table `texts`."""
-    return _text(reading.get(data, f"{mark.text}_id")) or content_id(mark.text, "", text)
+    return _text(reading.get(data, f"{span_kind.text}_id")) or content_id(span_kind.text, "", text)
 
 
 def images(data: Mapping[str, Any]) -> list[str] | None:

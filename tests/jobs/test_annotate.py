@@ -54,7 +54,9 @@ def read_yaml(name: str) -> Any:
 
 def annotate(study: Path, *overrides: str) -> Any:
     """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
-    groups = {"welfare": "century"} | dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "marks=")))
+    groups = {"welfare": "century"} | dict(
+        o.split("=", 1) for o in overrides if o.startswith(("rubric=", "span_labels="))
+    )
     keys = [f"raters={study / 'raters.csv'}", *(o for o in overrides if o.partition("=")[0] not in groups)]
     read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(AnnotateConfig), read, OmegaConf.from_dotlist(keys))
@@ -67,7 +69,7 @@ def pictures(study: Path) -> list[str]:
 
 def described(study: Path) -> list[str]:
     named = [f"{table}={study / table}" for table in ("images", "texts", "responses")]
-    return [f"input={study / 'items'}", *named, "marks=mistakes_omissions"]
+    return [f"input={study / 'items'}", *named, "span_labels=mistakes_omissions"]
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -124,7 +126,7 @@ def test_work_on_the_tasks_comes_back_through_the_command(study: Path, tmp_path:
         done = tool_exports.label_studio(tasks, [[act]] * len(tasks))
         (tmp_path / "export").mkdir(exist_ok=True)
         (tmp_path / "export" / path.name).write_text(json.dumps(done))
-    more = ["format=label_studio", "table=spans", "marks=mistakes_omissions"]
+    more = ["format=label_studio", "table=spans", "span_labels=mistakes_omissions"]
     cli.execute("import_ratings", [f"input={tmp_path / 'export'}", *more, f"out={tmp_path / 'spans'}"])
     found = pa.concat_tables(list(open_table(str(tmp_path / "spans"), "spans").batches())).to_pylist()
     assert len(found) == 8
@@ -156,7 +158,7 @@ def test_pictures_as_files_and_exclusions(study: Path, tmp_path: Path) -> None:
         (["group=city", "per_group=2"], "no column city; there are rater, country"),
         (["group=country", "quotas={Peru: 2}"], "no rater's country is 'Peru'; there are China, India"),
         (["per_item=1", "questions=[beauty]"], "question 'beauty': people are asked image_type"),
-        (["per_item=1", "marks=mistakes_omissions"], "marked in a text of role 'generated'; the items have none"),
+        (["per_item=1", "span_labels=mistakes_omissions"], "marked in a text of role 'generated'; the items have none"),
         (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),
         (["per_item=1", "tool=excel"], "tool=excel: there are label_studio, prodigy"),
         (["per_item=1", "show_columns=[colour]"], "no column 'colour'"),

@@ -29,7 +29,7 @@ def read_yaml(name: str) -> Any:
 
 def ratings(*overrides: str) -> dict[str, Any]:
     """The job with `key=value`s, composed without Hydra, which takes longer than the job."""
-    groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "marks=")))
+    groups = dict(o.split("=", 1) for o in overrides if o.startswith(("rubric=", "span_labels=")))
     keys = [o for o in overrides if o.partition("=")[0] not in groups]
     read = {group: read_yaml(f"{group}/{name}.yaml") for group, name in groups.items()}
     merged = OmegaConf.merge(OmegaConf.structured(ImportRatingsConfig), read, OmegaConf.from_dotlist(keys))
@@ -251,6 +251,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
 )
 def test_files_of_another_shape(tmp_path: Path, name: str, data: str, sentence: str) -> None:
     refused(sentence, write(tmp_path / name, data), "rubric=century_labels", f"out={tmp_path / 'R'}")
+    assert not (tmp_path / "R").exists()
 
 
 def test_an_encoding_that_nothing_tells_is_asked_for(tmp_path: Path) -> None:
@@ -311,12 +312,12 @@ def test_stretches_outside_of_their_text_are_rejects(tmp_path: Path) -> None:
     marked += [result("mistakes", start=2, end=5, text="dog", labels=["Wrong thing"])]
     marked += [result("mistakes", start=0, end=1, text="A", labels=["Nonsense"])]
     source = export(tmp_path / "p.json", annotation(marked), generated="A dog.", generated_id="t1")
-    more = ["table=spans", "marks=mistakes_omissions"]
+    more = ["table=spans", "span_labels=mistakes_omissions"]
     manifest = ratings(source, *more, f"out={tmp_path / 'R'}")
     (row,) = rows(tmp_path / "R")
     assert (row["text_id"], row["kind"], row["start"], row["end"], row["category"]) == ("t1", "mistake", 2, 5, "noun")
     assert manifest["counts"]["rejected"] == {"span_outside_text": 1, "unknown_label": 1}
-    refused("needs marks=NAME", source, "table=spans", f"out={tmp_path / 'S'}")
+    refused("needs span_labels=NAME", source, "table=spans", f"out={tmp_path / 'S'}")
 
 
 def test_who_marks_a_text_twice_keeps_one_of_the_two(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ def test_who_marks_a_text_twice_keeps_one_of_the_two(tmp_path: Path) -> None:
         updated_at="2026-05-02T00:00:00Z",
     )
     source = export(tmp_path / "p.json", second, first, generated="A dog.")
-    ratings(source, "table=spans", "marks=mistakes_omissions", f"out={tmp_path / 'R'}")
+    ratings(source, "table=spans", "span_labels=mistakes_omissions", f"out={tmp_path / 'R'}")
     assert [(row["start"], row["end"]) for row in rows(tmp_path / "R")] == [(2, 5), (5, 6)]
 
 

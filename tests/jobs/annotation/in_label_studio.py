@@ -117,7 +117,7 @@ def answer_questions(page: Page) -> None:
 
 
 def mark_spans(page: Page) -> None:
-    """Task 1 with stretches behind characters of two UTF-16 units, 2 with none and a faulty response."""
+    """Task 1 with spans behind characters of two UTF-16 units, 2 with none and a faulty response."""
     for key, word in (("2", "five"), ("4", "swimming"), ("5", "Two men")):
         mark(page, key, word)
     page.keyboard.press("8")  # the labels' keys are 1 to 5

@@ -103,7 +103,7 @@ def test_what_people_do_in_the_interface_is_what_is_read(tmp_path: Path, address
     _study(tmp_path)
     _annotate(tmp_path, "questions", f"input={tmp_path / 'images'}")
     items = [f"{table}={tmp_path / table}" for table in ("images", "texts", "responses")]
-    _annotate(tmp_path, "spans", f"input={tmp_path / 'items'}", *items, "marks=mistakes_omissions",
+    _annotate(tmp_path, "spans", f"input={tmp_path / 'items'}", *items, "span_labels=mistakes_omissions",
               "questions=[sensitive]")  # fmt: skip
     exports = tmp_path / "exports"
     exports.mkdir()
@@ -136,8 +136,8 @@ def test_what_people_do_in_the_interface_is_what_is_read(tmp_path: Path, address
     cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *read, f"out={tmp_path / 'Q'}"])
     issues = [row["value"] for row in _rows(tmp_path / "Q", "ratings") if row["question"] == "response_issue"]
     assert issues == ["no", "yes"]
-    marks = ["marks=mistakes_omissions", "table=spans", "rater_from=assigned"]
-    cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *marks, f"out={tmp_path / 'S'}"])
+    span_labels = ["span_labels=mistakes_omissions", "table=spans", "rater_from=assigned"]
+    cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *span_labels, f"out={tmp_path / 'S'}"])
     found = [(r["kind"], r["category"], r["start"], r["end"]) for r in _rows(tmp_path / "S", "spans")]
     assert [(kind, text[start:end]) for (kind, _, start, end), text in zip(
         found[:3], [GENERATED, GENERATED, REFERENCE], strict=True

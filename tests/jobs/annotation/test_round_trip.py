@@ -33,18 +33,18 @@ def load(group: str, name: str) -> Any:
 
 
 RUBRIC = Rubric.from_dict(load("rubric", "century_labels"))
-MARKS = SpanLabels.from_dict(load("marks", "mistakes_omissions"))
+SPAN_LABELS = SpanLabels.from_dict(load("span_labels", "mistakes_omissions"))
 assert RUBRIC.people is not None
 QUESTIONS = {name: [str(option.value) for option in asked.options] for name, asked in RUBRIC.people.questions.items()}
 SCORES = {q.name: {answer.value: answer.score for answer in q.answers} for q in RUBRIC.questions}
-LABELS = {mark.name: [label.label for label in mark.labels] for mark in MARKS.marks}
-VALUES = {(m.name, label.label): label.value for m in MARKS.marks for label in m.labels}
+LABELS = {span_kind.name: [label.label for label in span_kind.labels] for span_kind in SPAN_LABELS.kinds}
+VALUES = {(m.name, label.label): label.value for m in SPAN_LABELS.kinds for label in m.labels}
 
 
 def study() -> Form:
     welfare = WelfareConfig(**load("welfare", "century"))
     texts = ("generated", "reference")
-    return forms.form(RUBRIC, questions=[], marks=MARKS, welfare=welfare, pictures=1, texts=texts)
+    return forms.form(RUBRIC, questions=[], span_labels=SPAN_LABELS, welfare=welfare, pictures=1, texts=texts)
 
 
 def thing(number: int) -> ShownItem:
@@ -58,8 +58,8 @@ def thing(number: int) -> ShownItem:
     )
 
 
-def stretches(text: str, labels: list[str]) -> Any:
-    """Distinct stretches of `text`, each with a label."""
+def spans(text: str, labels: list[str]) -> Any:
+    """Distinct spans of `text`, each with a label."""
     place = st.tuples(st.integers(0, len(text) - 1), st.integers(1, len(text))).filter(lambda p: p[0] < p[1])
     return st.lists(st.tuples(place, st.sampled_from(labels)), max_size=3, unique_by=lambda s: s[0]).map(
         lambda found: [(start, end, label) for (start, end), label in found]
@@ -71,7 +71,7 @@ acts = st.builds(
     rater=st.sampled_from(RATERS),
     chosen=st.fixed_dictionaries({}, optional={q: st.sampled_from(values) for q, values in QUESTIONS.items()}),
     marked=st.fixed_dictionaries(
-        {"mistakes": stretches(GENERATED, LABELS["mistakes"]), "omissions": stretches(REFERENCE, LABELS["omissions"])}
+        {"mistakes": spans(GENERATED, LABELS["mistakes"]), "omissions": spans(REFERENCE, LABELS["omissions"])}
     ),
     skipped=st.booleans(),
     reported=st.booleans(),
@@ -98,22 +98,23 @@ def wanted_ratings(act: Act) -> dict[str, tuple[Any, ...]]:
 def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
     """(kind, text_id's first letter, start, end, category, status)."""
     found: set[tuple[Any, ...]] = set()
-    for mark in MARKS.marks:
-        text = mark.text[0]
+    for span_kind in SPAN_LABELS.kinds:
+        text = span_kind.text[0]
         if act.reported or act.skipped:
-            found.add((mark.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
+            found.add((span_kind.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
             continue
         marked: list[tuple[Any, ...]] = [
-            (mark.kind, text, s, e, VALUES[mark.name, label], "ok") for s, e, label in act.marked[mark.name]
+            (span_kind.kind, text, s, e, VALUES[span_kind.name, label], "ok")
+            for s, e, label in act.marked[span_kind.name]
         ]
-        found |= set(marked or [(mark.kind, text, 0, 0, None, "ok")])
+        found |= set(marked or [(span_kind.kind, text, 0, 0, None, "ok")])
     return found
 
 
 def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
     asked = of_rubric(RUBRIC)
-    reading = ToolReading(table="ratings", asked=asked, marks=MARKS)
+    reading = ToolReading(table="ratings", asked=asked, span_labels=SPAN_LABELS)
     made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in _ratings(raw, asked)]
     assert rejects == []
     return made
@@ -125,7 +126,7 @@ def _ratings(raw: Any, asked: Any) -> list[dict[str, Any]]:
 
 def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
-    reading = ToolReading(table="spans", marks=MARKS)
+    reading = ToolReading(table="spans", span_labels=SPAN_LABELS)
     made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in rows.spans(raw).to_pylist()]
     assert rejects == []
     return made
@@ -231,9 +232,14 @@ def test_the_form_says_what_the_rubric_and_the_welfare_texts_say() -> None:
 
 def labels_of(name: str) -> list[tuple[str, ...]]:
     """Text, value, key and colour of each label in the order of Label Studio's form."""
-    marks = SpanLabels.from_dict(load("marks", name))
+    span_labels = SpanLabels.from_dict(load("span_labels", name))
     form = forms.form(
-        None, questions=[], marks=marks, welfare=WelfareConfig(), pictures=1, texts=("generated", "reference")
+        None,
+        questions=[],
+        span_labels=span_labels,
+        welfare=WelfareConfig(),
+        pictures=1,
+        texts=("generated", "reference"),
     )
     view = Xml.fromstring(label_studio_form.config_xml(form))
     return [
@@ -249,7 +255,7 @@ def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -
     ]  # fmt: skip
     assert labels_of("docent") == [("reference", "missing", "2", "#1f77b4"), ("generated", "mistake", "1", "#d62728")]
     steps = list(prodigy_form.tasks(study(), thing(0), target="", assigned_to=None, place=1))
-    assert [task["mark"] for task in steps if "mark" in task] == ["mistakes", "omissions"]
+    assert [task["span_kind"] for task in steps if "span_kind" in task] == ["mistakes", "omissions"]
     told = steps[0]["html"]
     assert told.index("<blockquote>reference:") < told.index("<blockquote>generated:")
 
@@ -257,7 +263,7 @@ def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -
 @pytest.mark.parametrize("texts", ["generated", ["other"], ["generated", "generated"]])
 def test_an_order_of_texts_that_are_not_marked_is_refused(texts: object) -> None:
     with pytest.raises(ValueError, match="a list of generated, reference is needed"):
-        SpanLabels.from_dict({**load("marks", "mistakes_omissions"), "texts": texts})
+        SpanLabels.from_dict({**load("span_labels", "mistakes_omissions"), "texts": texts})
 
 
 def test_people_choose_the_nearest_sub_region_and_have_no_other_way_out() -> None:
@@ -268,7 +274,7 @@ def test_people_choose_the_nearest_sub_region_and_have_no_other_way_out() -> Non
 
 def test_nothing_from_data_becomes_markup() -> None:
     bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
-    form = forms.form(RUBRIC, questions=["sensitive"], marks=None, welfare=WelfareConfig(), pictures=1, texts=())
+    form = forms.form(RUBRIC, questions=["sensitive"], span_labels=None, welfare=WelfareConfig(), pictures=1, texts=())
     made: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
     told = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["told"]
     for text in [told, *(task["html"] for task in made)]:

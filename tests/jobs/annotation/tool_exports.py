@@ -9,7 +9,7 @@ from jobs.annotation.prodigy import ISSUE_OPTION, REPORT_OPTION
 
 @dataclass(frozen=True)
 class Act:
-    """What one person did with one task: chosen options by question, marked stretches by control, and the rest."""
+    """What one person did with one task: chosen options by question, marked spans by control, and the rest."""
 
     rater: str
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -82,9 +82,9 @@ def _results(data: Mapping[str, Any], act: Act) -> list[dict[str, Any]]:
     made += [result(question, "choices", {"choices": [value]}) for question, value in act.chosen.items()]
     made += [
         result(name, "labels", {"start": start, "end": end, "text": data[role][start:end], "labels": [label]}, role)
-        for name, stretches in act.marked.items()
+        for name, spans in act.marked.items()
         for role in ["generated" if name == "mistakes" else "reference"]
-        for start, end, label in stretches
+        for start, end, label in spans
     ]
     if act.reported:
         made.append(result("report_picture", "choices", {"choices": ["Report this picture"]}))
@@ -107,10 +107,10 @@ def prodigy(task: Mapping[str, Any], act: Act, *, dataset: str, time: int) -> di
         "_annotator_id": f"{dataset}-{act.rater}",
         "_session_id": f"{dataset}-{act.rater}",
     }
-    if "mark" in task:
+    if "span_kind" in task:
         line["spans"] = [
             {"start": start, "end": end, "token_start": 0, "token_end": 0, "label": label}
-            for start, end, label in act.marked.get(task["mark"], ())
+            for start, end, label in act.marked.get(task["span_kind"], ())
         ]
         line["accept"] = [REPORT_OPTION] if act.reported else []
     else:

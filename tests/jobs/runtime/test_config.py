@@ -275,7 +275,7 @@ def test_every_option_of_every_group_composes(path: Path) -> None:
         "refusals": "generate",
         "knowledge_base": "kb",
         "welfare": "annotate",
-        "marks": "annotate",
+        "span_labels": "annotate",
     }
     job = owner.get(group, "run")
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
