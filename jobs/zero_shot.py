@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.errors import first_line
@@ -23,18 +21,16 @@ from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.targets import read_targets
 from jobs.judging.template_file import read_template
 from jobs.models.devices import check_device, check_dtype
-from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, read_pictures
+from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
+from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
-from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
     from actors.zero_shot_rater import ZeroShotTemplate
-
-COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
 
 
 @dataclass
@@ -148,19 +144,6 @@ def _rate(
         chain.insert(0, stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder}))
         read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
     stages.stream(run, name="zero_shot", read=read, stages=chain, resources=cfg.resources)
-
-
-def read_vectors(task: UnitTask) -> pa.Table:
-    """Read a unit's vectors of pictures.
-
-    Raises:
-        InputError: some are vectors of texts.
-    """
-    uri = task.unit.inputs[0].uri
-    rows = read_unit(uri, columns=COLUMNS)
-    if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
-        raise InputError(f"input: {uri} has embeddings of texts; zero_shot rates pictures, give embeddings of images")
-    return rows
 
 
 JOB = cli.Job("zero_shot", ZeroShotConfig, execute)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,11 @@ from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
 from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
 from jobs.corpora.where import Where, parse_where
 from jobs.errors import InputError
-from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.units import Unit
+
+if TYPE_CHECKING:
+    from jobs.runtime.exclusions import Barred
 
 T = TypeVar("T")
 
@@ -56,7 +58,7 @@ class UnitVectors:
     (`where`, `excluded`, or its status).
     """
 
-    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: Barred | None = None) -> None:
+    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: "Barred | None" = None) -> None:
         self._unit, self._layout = unit, layout
         self._barred = barred or None
         self._parts = parts_of(unit)

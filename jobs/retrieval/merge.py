@@ -1,6 +1,7 @@
 """The last step of a scan: the k best of each query, merged from the k best of each unit of the corpus."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -8,11 +9,13 @@ import pyarrow.compute as pc
 
 from actors.search.top_k import Hits
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, neighbors
-from jobs.retrieval.queries import QueryUnit
 from jobs.runtime import exclusions
 from jobs.store.reading import TableSource
 from jobs.store.run import TableRun
 from jobs.store.writer import UnitTask, UnitWriter
+
+if TYPE_CHECKING:
+    from jobs.retrieval.queries import QueryUnit
 
 MERGED_AT_ONCE = 4  # times queries x k rows held before the worse ones are dropped
 
@@ -20,7 +23,7 @@ MERGED_AT_ONCE = 4  # times queries x k rows held before the worse ones are drop
 def merge(
     run: TableRun,
     partial: TableSource,
-    units: Sequence[tuple[UnitTask, QueryUnit]],
+    units: Sequence[tuple[UnitTask, "QueryUnit"]],
     *,
     k: int,
     calibration: Calibration | None,
