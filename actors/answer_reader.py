@@ -5,8 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.status import Status
-from actors.vlm.parsing import Parsed, parse_answers
+from actors.vlm.parsing import ParsedAnswer, parse_answers
 from actors.vlm.ratings import rating_table
 from actors.vlm.rubric import Rubric
 
@@ -24,6 +25,9 @@ class AnswerReader:
     Raises:
         ValueError: a rubric that cannot be used, or one about targets, which one answer a question cannot hold.
     """
+
+    INPUTS = schemas.WRITTEN_ANSWERS
+    OUTPUTS = schemas.RATINGS
 
     def __init__(self, *, rubric: Mapping[str, Any]) -> None:
         self.rubric = Rubric.from_dict(rubric)
@@ -45,7 +49,7 @@ class AnswerReader:
     def _rows(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
         status = Status(response["status"])
         cut = {"status": status.value, "error_kind": response["error_kind"], "error_message": response["error_message"]}
-        found: dict[str, Parsed] = {}
+        found: dict[str, ParsedAnswer] = {}
         # A context that was cut makes every answer truncated; an answer that was cut only those behind the cut.
         if status in READ and (status is Status.OK or response["error_kind"] == ANSWER_CUT):
             found = parse_answers(response["text"], self.rubric.questions)

@@ -1,54 +1,54 @@
-"""Where torch computes, and in what numbers: the words of a config, checked before a model is loaded."""
+"""Device and dtype selection: the names in a configuration, checked before a model is loaded."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
-DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # ours -> open_clip's word
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # our name -> open_clip's
 
 
 def check_device(name: str) -> None:
-    """Refuse what is the name of no device, whether or not this machine has it; `auto` needs no torch.
+    """Check that `name` is the name of a device, whether or not this machine has it; `auto` needs no torch.
 
     Raises:
-        ValueError: see above.
+        ValueError: `name` is not the name of a device.
     """
     if name != "auto":
-        _named(name)
+        _parse(name)
 
 
 def find_device(name: str) -> "torch.device":
-    """The device of this machine: `auto` is cuda if there is one, else cpu.
+    """Return the device of this machine; `auto` is cuda if available, else cpu.
 
     Raises:
-        ValueError: no such name, or no such cuda device here.
+        ValueError: not the name of a device, or a cuda device that this machine does not have.
     """
     import torch
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = _named(name)
+    device = _parse(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ValueError(f"device is {name!r}, but torch sees no cuda device here; allowed are auto and cpu")
+            raise ValueError(f"device={name}: torch finds no cuda device on this machine; use auto or cpu")
         if (device.index or 0) >= (count := torch.cuda.device_count()):
-            raise ValueError(f"device is {name!r}, but torch sees {count} cuda device(s) here, counted from 0")
+            raise ValueError(f"device={name}: this machine has {count} cuda device(s), numbered from 0")
     return device
 
 
 def check_dtype(name: str) -> None:
-    """Refuse an unknown dtype.
+    """Check the name of a dtype.
 
     Raises:
-        ValueError: see above.
+        ValueError: an unknown dtype.
     """
     if name != "auto" and name not in DTYPES:
-        raise ValueError(f"dtype is {name!r}; allowed are auto, {', '.join(DTYPES)}")
+        raise ValueError(f"dtype={name}: must be one of auto, {', '.join(DTYPES)}")
 
 
 def find_dtype(name: str, device: "torch.device") -> str:
-    """The dtype's name: `auto` is bfloat16 on a cuda device that has it, else float32.
+    """Return the name of the dtype; `auto` is bfloat16 on a cuda device that supports it, else float32.
 
     Raises:
         ValueError: an unknown dtype.
@@ -61,10 +61,10 @@ def find_dtype(name: str, device: "torch.device") -> str:
     return name
 
 
-def _named(name: str) -> "torch.device":
+def _parse(name: str) -> "torch.device":
     import torch
 
     try:
         return torch.device(name)
     except RuntimeError as error:
-        raise ValueError(f"device is {name!r}; allowed are auto, cpu, cuda, cuda:N and torch's others") from error
+        raise ValueError(f"device={name}: must be auto, cpu, cuda, cuda:N or another device of torch") from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from actors import schemas
 from actors.devices import find_device, find_dtype
 from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _OUTCOME = ("status", "error_kind", "error_message")
-_OUTCOME_FIELDS = [(name, pa.string()) for name in _OUTCOME]
 Outcomes = tuple[list[str], list[str | None], list[str | None]]  # statuses, error kinds and error messages of rows
 log = logging.getLogger(__name__)
 
@@ -26,10 +26,8 @@ log = logging.getLogger(__name__)
 class PictureDecoder:
     """Decode pictures and resize them to a model's input size; runs on CPUs and loads no weights."""
 
-    INPUTS = pa.schema([("image_id", pa.string()), ("bytes", pa.large_binary()), *_OUTCOME_FIELDS])
-    OUTPUTS = pa.schema(
-        [("item_id", pa.string()), ("kind", pa.string()), ("pixels", pa.large_binary()), *_OUTCOME_FIELDS]
-    )
+    INPUTS = schemas.ENCODED_PICTURES
+    OUTPUTS = schemas.DECODED_PICTURES
 
     def __init__(self, settings: EncoderSettings, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> None:
         """Prepare the geometric part of the model's own preprocessing.
@@ -92,7 +90,7 @@ class PictureDecoder:
 class Embedder:
     """Encode the pictures that `PictureDecoder` decoded, and texts."""
 
-    INPUTS = PictureDecoder.OUTPUTS
+    INPUTS = schemas.DECODED_PICTURES
 
     def __init__(self, settings: EncoderSettings, *, batch_size: int = 64, threads: int | None = None) -> None:
         """Load the model, from safetensors wherever they exist; pickled code is never loaded.
@@ -124,7 +122,7 @@ class Embedder:
     @property
     def OUTPUTS(self) -> pa.Schema:  # noqa: N802  # a constant of the class but for the length of its vectors
         """The columns of the table `embeddings`, with vectors of `dim` numbers."""
-        return embeddings_schema(self.dim)
+        return schemas.embeddings(self.dim)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode one batch of pictures.
@@ -233,7 +231,7 @@ class Embedder:
 class TextEmbedder:
     """Encode texts with an encoder's text tower."""
 
-    INPUTS = pa.schema([("text_id", pa.string()), ("text", pa.string())])
+    INPUTS = schemas.TEXTS
 
     def __init__(self, settings: EncoderSettings, *, batch_size: int = 64, threads: int | None = None) -> None:
         """Load the model; arguments and errors are those of `Embedder`."""
@@ -271,12 +269,6 @@ class TextEmbedder:
         return _embeddings(batch["text_id"], pa.array(["text"] * rows), vectors, (statuses, kinds, messages))
 
 
-def embeddings_schema(dim: int) -> pa.Schema:
-    """The columns of the table `embeddings` (jobs/tables.py) for vectors of `dim` numbers."""
-    vector = pa.list_(pa.float16(), dim)
-    return pa.schema([("item_id", pa.string()), ("kind", pa.string()), ("embedding", vector), *_OUTCOME_FIELDS])
-
-
 def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndarray, outcomes: Outcomes) -> pa.Table:
     """The columns of the table `embeddings`; a vector [n, dim] without a direction becomes an error in its row."""
     statuses, errors, messages = outcomes
@@ -287,7 +279,7 @@ def _embeddings(items: pa.ChunkedArray, kinds: pa.ChunkedArray, vectors: np.ndar
         messages[row] = "the model returned a vector that is not finite or has no direction"
     good &= usable
     halves = np.where(good[:, None], vectors, 0).astype(np.float16)
-    schema = embeddings_schema(vectors.shape[1])
+    schema = schemas.embeddings(vectors.shape[1])
     embedding = pa.FixedSizeListArray.from_arrays(
         pa.array(halves.reshape(-1), pa.float16()), type=schema.field("embedding").type, mask=pa.array(~good)
     )

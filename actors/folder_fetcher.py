@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.fs
 
+from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.decoders import Decoders
@@ -23,8 +24,8 @@ class FolderFetcher:
     Use it for pictures that are files of their own; `actors.parquet_pictures` reads those inside Parquet files.
     """
 
-    INPUTS = pa.schema({"image_id": pa.string(), "source_url": pa.string(), "path": pa.string()})
-    OUTPUTS = image_rows.SCHEMA
+    INPUTS = schemas.PICTURE_PATHS
+    OUTPUTS = schemas.IMAGES
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.ids import content_id
 from actors.items import count_pictures, withheld
 from actors.local_models import resolve
@@ -20,25 +21,6 @@ from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.picture_size import PixelBounds
 from actors.vlm.refusals import RefusalRules
 from actors.vlm.sampling import Sampling
-
-_PREPARED = pa.schema(
-    [
-        ("item_id", pa.string()),
-        ("inputs", pa.large_binary()),
-        ("status", pa.string()),
-        ("error_kind", pa.string()),
-        ("error_message", pa.string()),
-    ]
-)
-_RESPONSES = pa.schema(
-    [
-        *((name, pa.string()) for name in ("response_id", "item_id", "model", "prompt")),
-        ("sample", pa.int32()),
-        ("seed", pa.int64()),
-        *((name, pa.string()) for name in ("text", "finish_reason", "refusal_kind")),
-        *((name, pa.string()) for name in ("status", "error_kind", "error_message")),
-    ]
-)
 
 
 class PromptPreparer:
@@ -59,6 +41,9 @@ class PromptPreparer:
     Raises:
         ValueError: an instruction or option that cannot be used, a model that is not there or takes no pictures.
     """
+
+    INPUTS = schemas.ITEMS  # and the instruction's context fields, strings
+    OUTPUTS = schemas.PREPARED_PROMPTS
 
     def __init__(
         self,
@@ -108,7 +93,7 @@ class PromptPreparer:
         for start in range(batch.num_rows):  # one by one, so that one item's pictures are in memory at a time
             (item,) = batch.slice(start, 1).to_pylist()
             rows.append({"item_id": item["item_id"], **self._row(item)})
-        return pa.Table.from_pylist(rows, schema=_PREPARED)
+        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Counts since the last call, `group/key` -> n: pictures and their tokens."""
@@ -167,6 +152,9 @@ class Generator:
     Raises:
         ValueError: a model, a rule or a number that cannot be used.
     """
+
+    INPUTS = schemas.PREPARED_PROMPTS
+    OUTPUTS = schemas.RESPONSES
 
     def __init__(
         self,
@@ -241,7 +229,7 @@ class Generator:
                 else:
                     rows.append(key | self._written(result[sample], item))
         self._items += batch.num_rows
-        return pa.Table.from_pylist(rows, schema=_RESPONSES)
+        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Items since the last call, under what ran the model (`RaterFacts.tally`)."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.errors import first_line
 from actors.items import COLUMNS, TARGETS, count_pictures, withheld
 from actors.pictures import PictureError, decode_rgb
@@ -62,6 +63,9 @@ class Judge:
     Raises:
         ValueError: a rubric, layout, engine or model that cannot be used, or answer codes that the model writes alike.
     """
+
+    INPUTS = schemas.ITEMS
+    OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from actors import schemas
 from actors.generator import pad_token
 from actors.status import Status
 from actors.vlm.debiasing import DebiasSetting, check_settings, debias
@@ -37,6 +38,9 @@ class LoglikRater:
         ValueError: an instruction without a start, a setting that means nothing, or a label whose tokens cannot be
             told from the start's.
     """
+
+    INPUTS = schemas.PREPARED_PROMPTS
+    OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from actors import schemas
 from actors.errors import first_line
 from actors.fetching import image_rows
 from actors.fetching.image_rows import DEFAULT_MAX_BYTES, ImageRow
@@ -33,16 +34,8 @@ class ParquetPictures:
         ValueError: a limit that is not positive.
     """
 
-    INPUTS = pa.schema(
-        {
-            "image_id": pa.string(),
-            "source_url": pa.string(),
-            "path": pa.string(),
-            "row_group": pa.int32(),
-            "row": pa.int64(),
-        }
-    )
-    OUTPUTS = image_rows.SCHEMA
+    INPUTS = schemas.PICTURE_ROWS
+    OUTPUTS = schemas.IMAGES
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.generator import sample_seed, text_generator
 from actors.items import count_pictures, withheld
 from actors.judge import judged_targets, own_targets
@@ -61,6 +62,9 @@ class ReasoningJudge:
     Raises:
         ValueError: a rubric, layout or model that cannot be used.
     """
+
+    INPUTS = schemas.ITEMS
+    OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class UrlFetcherSettings:
 
     Attributes:
         agent: the header User-Agent, with an address at which the sender can be reached.
-        rules: hosts and addresses that may be asked.
+        rules: allowed hosts and addresses.
         width, form: as in `actors.fetching.wikimedia.request_url`.
         verify_only: only check that the picture exists.
         connections: concurrent connections to a host.

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from actors import schemas
 from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.status import Status
-from actors.vlm.ratings import SCHEMA as RATINGS
 from actors.vlm.ratings import rating_table
-from actors.vlm.rubric import TARGET_WORD, environment, words
+from actors.vlm.templates import TARGET_WORD, environment, words
 
 METHOD = "encoder"
 LEVEL_WORD = "level"
@@ -86,8 +86,8 @@ def _level(entry: Any, where: str) -> Level:
 class ZeroShotRater:
     """Rates pictures, or their vectors, against every target."""
 
-    INPUTS = pa.schema([(name, pa.string()) for name in ("item_id", "status", "error_kind", "error_message")])
-    OUTPUTS = RATINGS
+    INPUTS = schemas.RATED_ITEMS  # and `embedding`, or `pixels` as of DECODED_PICTURES
+    OUTPUTS = schemas.RATINGS
 
     def __init__(
         self,

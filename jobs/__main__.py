@@ -1,4 +1,4 @@
-"""`python -m jobs`: the jobs, one line each; `python -m jobs NAME …` is `python -m jobs.NAME …`."""
+"""`python -m jobs` lists the jobs; `python -m jobs NAME …` is the same as `python -m jobs.NAME …`."""
 
 import sys
 

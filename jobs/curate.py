@@ -13,7 +13,7 @@ a time, in their parent's order.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,11 +44,12 @@ from jobs.runtime.config import Writing, plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
-from jobs.store.keys import double_keys
+from jobs.store.counts import Counts
+from jobs.store.keys import duplicate_keys
 from jobs.store.reading import TableSource, open_table, reading_rows
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import Counts, UnitWriter
+from jobs.store.writer import UnitWriter
 
 ROWS_AT_A_TIME = 1000  # rows that stay, held before they are written: a few MB of article text
 SELECTIONS = ("all", "starter")
@@ -81,7 +82,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     check(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = open_sources(cfg)
-    if twice := double_keys(sources.records, ("record_id",)):
+    if twice := duplicate_keys(sources.records, ("record_id",)):
         raise InputError(
             f"{sources.records.uri}: {sum(twice.values()) - len(twice):,} record_ids occur twice, so that a rule "
             "could not tell them apart"
@@ -192,7 +193,7 @@ def counts_of(chosen: Chosen, first: int, last: int) -> Counts:
     return Counts(last - first, last - first - fallen.total(), fallen, tallies=tallies)
 
 
-def show(counts: dict[str, Any], chosen: Chosen) -> None:
+def show(counts: Mapping[str, Any], chosen: Chosen) -> None:
     """The counts after each step by method, and what else there is to know about the choice."""
     for line in (*statistics.lines(counts), *statistics.region_lines(counts)):
         say(line)

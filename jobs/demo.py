@@ -1,10 +1,11 @@
-"""The whole way on a corpus of our own: mine, curate, fetch, embed, judge, report, through a real S3 server.
+"""Run the pipeline on a synthetic corpus and a local S3 server: mine, curate, fetch, embed, judge, report.
 
     python -m jobs.demo
 
-Makes some thousand WIT-format rows in a dozen languages with pictures, starts an S3 server on loopback, runs
-the pipeline `century` with local models of random weights, and compares the counts with those of a plain loop
-over the same files. Everything lies in `out` (demo-out/); the page is OUT/report.html.
+Writes some thousand rows in WIT format in a dozen languages, and pictures; starts an S3 server on the loopback
+interface; runs the pipeline `century` with local models of random weights, so that the answers are meaningless; and
+compares the counts with those of a plain loop over the same files. All files are in `out` (demo-out/); the report is
+OUT/report.html.
 """
 
 import os
@@ -20,19 +21,19 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.store import locations, s3
 
 BUCKET = "remine-demo"
-MARK = ".remine-demo"  # a folder with this file is the demo's own and may be replaced
+MARK = ".remine-demo"  # the demo may replace a folder that has this file
 
 
 @dataclass
 class DemoConfig:
     """Keys of `demo`."""
 
-    out: str = "demo-out"  # a local folder of its own
-    rows: int = 6000  # of the corpus that it makes
-    pictures: int = 80  # that it draws
+    out: str = "demo-out"  # a local folder that is empty or an earlier demo's
+    rows: int = 6000  # rows of the synthetic corpus
+    pictures: int = 80  # pictures of the synthetic corpus
     ray: RayConfig = field(default_factory=RayConfig)
 
 
@@ -40,21 +41,19 @@ def execute(cfg: DemoConfig) -> None:
     """Run the demo; see the module's docstring.
 
     Raises:
-        RunError: a count is not that of the plain loop.
+        RunError: a count differs from that of the plain loop.
     """
     from jobs.testbed.loopback_s3 import LoopbackS3
     from jobs.testbed.synthetic import write_corpus
 
     begun = time.monotonic()
-    folder = _own_folder(cfg.out)
+    folder = _empty_folder(cfg.out)
     try:
         facts = write_corpus(folder / "corpus", rows=cfg.rows, pictures=cfg.pictures)
     except ValueError as error:
         raise InputError(f"demo: {error}") from error
-    say(
-        f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures, made in {folder}/corpus"
-    )
-    say("demo: models are local ones with RANDOM weights; what they answer means nothing")
+    say(f"demo: {facts.rows:,} rows in {len(facts.files)} WIT files, {facts.pictures} pictures: {folder}/corpus")
+    say("demo: the models have RANDOM weights; their answers are meaningless")
     with LoopbackS3(folder / "s3") as server, _environment(server.environment()):
         server.create_bucket(BUCKET)
         say(f"demo: S3 server at {server.endpoint}, bucket {BUCKET}")
@@ -70,17 +69,17 @@ def execute(cfg: DemoConfig) -> None:
         "rows": (facts.rows, counts["mine"]["rows_in"]),
         "title contains a term": (facts.matched, counts["mine"]["rows_out"]),
         "curated records": (facts.unique_images, counts["curate"]["rows_out"]),
-        "pictures asked for": (facts.unique_images, counts["fetch"]["rows_out"]),
+        "pictures requested": (facts.unique_images, counts["fetch"]["rows_out"]),
     }
     say(f"\n{'':24}{'plain loop':>12}{'remine':>12}")
-    for what, (plain, ours) in expected.items():
-        say(f"{what:24}{plain:12,}{ours:12,}")
+    for count, (plain, remine) in expected.items():
+        say(f"{count:24}{plain:12,}{remine:12,}")
     for name in ("fetch", "embed", "judge"):
         say(f"{name + ' by status':24}{', '.join(f'{n:,} {s}' for s, n in sorted(counts[name]['status'].items()))}")
     say(f"\n{len(stored):,} objects, {sum(o.size for o in stored) / 1e6:,.1f} MB in s3://{BUCKET}/out")
-    say(f"demo: {time.monotonic() - begun:.0f} s; the page: {page}")
-    if wrong := [what for what, (plain, ours) in expected.items() if plain != ours]:
-        raise RunError(f"demo: {', '.join(wrong)}: not what a plain loop over the same files gives")
+    say(f"demo: {time.monotonic() - begun:.0f} s; report: {page}")
+    if wrong := [count for count, (plain, remine) in expected.items() if plain != remine]:
+        raise RunError(f"demo: {', '.join(wrong)}: different from a plain loop over the same files")
 
 
 def _pipeline(cfg: DemoConfig) -> dict[str, dict]:
@@ -100,13 +99,14 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict]:
     return {result.job: result.returned for result in results}
 
 
-def _own_folder(out: str) -> Path:
+def _empty_folder(out: str) -> Path:
+    """The folder `out`, emptied if an earlier demo filled it."""
     if locations.is_s3(out):
-        raise InputError(f"demo: out={out}: a local folder, the demo brings its own object storage")
+        raise InputError(f"demo: out={out}: use a local folder; the demo starts its own S3 server")
     folder = Path(locations.absolute(out))
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARK).exists():
-            raise InputError(f"demo: out={out} is not empty and not an earlier demo; name another folder")
+            raise InputError(f"demo: out={out}: not empty, and not written by an earlier demo; use another folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()
@@ -120,10 +120,10 @@ def _upload(folder: Path, uri: str) -> None:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """The server's credentials in the environment, where the AWS chain looks; Ray's workers inherit it."""
+    """Put the server's credentials into the environment, where AWS libraries and Ray's workers find them."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
-    locations.forget_settings()
+    s3.forget_settings()
     try:
         yield
     finally:
@@ -132,7 +132,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        locations.forget_settings()
+        s3.forget_settings()
 
 
 JOB = cli.Job("demo", DemoConfig, execute)

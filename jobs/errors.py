@@ -1,13 +1,13 @@
-"""The two ways a job ends badly, and their exit codes."""
+"""The two errors with which a job ends, and their exit codes."""
 
 
 class InputError(ValueError):
-    """The user's input or configuration is wrong; nothing was written. One sentence. Exit code 2."""
+    """The input or configuration is wrong, and nothing was written. The message is one line. Exit code 2."""
 
     exit_code = 2
 
 
 class RunError(RuntimeError):
-    """The run itself failed or does not balance; what is done stays done. Exit code 1."""
+    """The run failed or does not balance; completed units are kept. Exit code 1."""
 
     exit_code = 1

@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from actors.ids import content_id
-from actors.vlm.instructions import QUESTIONS_WORD, Instruction, asked_questions
+from actors.vlm.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
 from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.refusals import RefusalRules
-from actors.vlm.rubric import TARGET_WORD, Rubric
+from actors.vlm.rubric import Rubric
+from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
 from jobs.judging import kept_raters, settings
@@ -88,7 +89,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[dict[str, Any]]) -> dict[str, Any]:
+def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords]) -> dict[str, Any]:
     """What a text depends on beside the model, the item and the sample's number."""
     return {
         "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
@@ -122,7 +123,7 @@ def _plan(
 
 
 def _stages(
-    cfg: GenerateConfig, instruction: Instruction, questions: list[dict[str, Any]], asked: dict[str, Any]
+    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], asked: dict[str, Any]
 ) -> list["Stage"]:
     from actors.generator import Generator, PromptPreparer
     from jobs.runtime.stages import Stage
@@ -155,7 +156,7 @@ def show_refusals(run: TableRun) -> None:
             say(f"  refusals  {line}")
 
 
-def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
+def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
     """The instruction and the questions it asks, everything else in the configuration checked as well."""
     from actors.vlm.sampling import Sampling
 
@@ -168,7 +169,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[dict[str, Any]]]:
             raise ValueError(f"prompt {instruction.name!r} speaks of a label; it is for python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
             raise ValueError(f"prompt {instruction.name!r} asks a rubric's questions; say which with rubric=")
-        questions = []
+        questions: list[QuestionWords] = []
         if QUESTIONS_WORD in instruction.words:
             rubric = Rubric.from_dict(cfg.rubric)
             if rubric.asks_targets:

@@ -24,7 +24,7 @@ from actors.status import Status
 from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, Moments, check_settings
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction
 from actors.vlm.instructions import identity as instruction_identity
-from actors.vlm.rubric import TARGET_WORD
+from actors.vlm.templates import TARGET_WORD
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric, settings
 from jobs.judging.items import ItemTables, reading, sources_of

@@ -3,9 +3,9 @@
     python -m jobs.run pipeline=century profile=debug|full out=R pipeline.inputs.corpus='s3://b/wit/*.tsv.gz' \\
         pipeline.inputs.terms=terms.csv pipeline.inputs.pictures=DIR
 
-A pipeline (`conf/pipeline/`) names the jobs and how one's output is the next one's input; a profile
-(`conf/profile/`) changes keys of single jobs. A step that is done is found done: the same command goes on
-where it was interrupted.
+A pipeline (`conf/pipeline/`) lists the jobs and connects the output of one to the input of the next; a profile
+(`conf/profile/`) changes keys of single jobs. To continue an interrupted pipeline, run the same command again: steps
+that are complete do nothing.
 """
 
 import shlex
@@ -17,9 +17,10 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config
+from jobs.runtime import cli, config, config_files
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
+from jobs.runtime.overrides import literal
 from jobs.runtime.resources import Resources
 
 
@@ -33,11 +34,11 @@ class Step:
 
 @dataclass
 class PipelineConfig:
-    """What comes in, and the steps; `inputs` are the pipeline's own keys."""
+    """A pipeline: its inputs, which are its own keys, and its steps."""
 
     name: str = MISSING
-    inputs: dict[str, Any] = field(default_factory=dict)  # what comes in
-    steps: list[Step] = field(default_factory=list)  # its jobs and their keys
+    inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files
+    steps: list[Step] = field(default_factory=list)  # the jobs and their keys
 
 
 @dataclass
@@ -56,9 +57,9 @@ class RunConfig:
     pipeline: PipelineConfig = field(default_factory=PipelineConfig)  # the list of jobs
     profile: ProfileConfig = field(default_factory=ProfileConfig)  # debug: small models of random weights
     resources: Resources = field(default_factory=Resources)  # what each stage may use
-    plan: bool = False  # say which commands the steps are, and stop
-    resume: bool = True  # go on with tables that are there; false refuses them
-    overwrite: bool = False  # delete the tables that are there first
+    plan: bool = False  # print the steps as commands, and stop
+    resume: bool = True  # continue existing tables; false refuses them
+    overwrite: bool = False  # delete existing tables first
     ray: RayConfig = field(default_factory=RayConfig)
 
 
@@ -78,10 +79,11 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         InputError: a step names no job, or keys that its job does not have.
     """
     prepared = [(step.job, _overrides(cfg, step)) for step in cfg.pipeline.steps]
-    if unknown := [name for name, _ in prepared if name not in cli.JOBS or name in ("run", "demo")]:
-        raise InputError(f"pipeline {cfg.pipeline.name}: no job {unknown[0]}; there are {', '.join(cli.JOBS)}")
-    if strangers := [name for name in cfg.profile.set if name not in cli.JOBS]:
-        raise InputError(f"profile {cfg.profile.name}: no job {strangers[0]}; there are {', '.join(cli.JOBS)}")
+    allowed = [name for name in cli.JOBS if name not in ("run", "demo")]
+    if unknown := [name for name, _ in prepared if name not in allowed]:
+        raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
+    if unknown := [name for name in cfg.profile.set if name not in allowed]:
+        raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     for name, overrides in prepared:
         config.load(name, cli.job(name).schema, overrides)
     if cfg.plan:
@@ -99,42 +101,43 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     return results
 
 
-def _own(cfg: RunConfig, step: Step) -> dict[str, Any]:
-    """The step's keys, those that the profile changes changed."""
+def _step_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
+    """The keys that the pipeline and the profile set for a step."""
     return {**step.set, **cfg.profile.set.get(step.job, {})}
 
 
 def _show(cfg: RunConfig) -> None:
-    """The steps as commands of their own, to be read or run one by one."""
+    """Print the steps as commands that can be run one by one."""
     for step in cfg.pipeline.steps:
-        keys = [f"{key}={_typed(value)}" for key, value in (_own(cfg, step) | _of_the_run(cfg, step)).items()]
+        keys = [f"{key}={_typed(value)}" for key, value in (_step_keys(cfg, step) | _run_keys(cfg, step)).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
 
 
-def _of_the_run(cfg: RunConfig, step: Step) -> dict[str, Any]:
-    """What the whole run changes of a step's keys: resources, by their name if they have one, and so on."""
+def _run_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
+    """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
     schema = cli.job(step.job).schema
-    own = [f"{key}={_literal(value)}" for key, value in _own(cfg, step).items()]
-    alone = _leaves(asdict(config.load(step.job, schema, own)))
-    given = _leaves(asdict(config.load(step.job, schema, _overrides(cfg, step))))
-    changed = {key: value for key, value in given.items() if value != alone[key]}
+    step_overrides = [f"{key}={literal(value)}" for key, value in _step_keys(cfg, step).items()]
+    without_run = _leaves(asdict(config.load(step.job, schema, step_overrides)))
+    with_run = _leaves(asdict(config.load(step.job, schema, _overrides(cfg, step))))
+    changed = {key: value for key, value in with_run.items() if value != without_run[key]}
     if any(key.startswith("resources.") for key in changed):
-        for name in sorted(path.stem for path in (config.CONF / "resources").glob("*.yaml")):
-            if config.load(step.job, schema, [*own, f"resources={name}"]).resources == cfg.resources:
+        for name in config_files.options("resources", None):
+            if config.load(step.job, schema, [*step_overrides, f"resources={name}"]).resources == cfg.resources:
                 changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
                 return changed | {"resources": name}
     return changed
 
 
 def _typed(value: Any) -> str:
-    """`value` as a person types it."""
+    """`value` as a user types it: texts without quotes."""
     if isinstance(value, list):
         return f"[{','.join(_typed(entry) for entry in value)}]"
-    return value if isinstance(value, str) else _literal(value)
+    return value if isinstance(value, str) else literal(value)
 
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
-    keys = _own(cfg, step)
+    """The overrides with which a step runs."""
+    keys = _step_keys(cfg, step)
     schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}
@@ -142,7 +145,7 @@ def _overrides(cfg: RunConfig, step: Step) -> list[str]:
         keys |= _leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:
         keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
-    return [f"{key}={_literal(value)}" for key, value in keys.items()]
+    return [f"{key}={literal(value)}" for key, value in keys.items()]
 
 
 def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -151,21 +154,6 @@ def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         flat |= _leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
-
-
-def _literal(value: Any) -> str:
-    """`value` in Hydra's override grammar."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{','.join(_literal(v) for v in value)}]"
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, str):
-        return config.quoted(value)
-    raise InputError(f"{value!r}: a step's key takes text, a number, true or false, null or a list")
 
 
 JOB = cli.Job("run", RunConfig, execute)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors import schemas
 from actors.errors import first_line
 
-STR, I32, I64, F32, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()
-STRS, F64S = pa.list_(STR), pa.list_(F64)
+STR, I32, I64, F64, BOOL = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+STRS = pa.list_(STR)
 ATTRIBUTES = pa.map_(STR, STR)
 WIT_COLUMNS = (  # in the order of the released files
     "language page_url image_url page_title section_title hierarchical_section_title "
@@ -49,9 +50,20 @@ class Table:
         return pa.schema(fields, metadata={**own, **extra})
 
 
-_STATUS = (STR, "how the work on this row ended: a word of actors.status.Status")
-_ERROR_KIND = (STR, "short machine-readable kind of the error, null unless status says so")
-_ERROR_MESSAGE = (STR, "the error in one sentence, null unless status says so")
+def _described(schema: pa.Schema, descriptions: dict[str, str]) -> dict[str, tuple[pa.DataType, str]]:
+    """Columns of a table whose schema stages share, each with its description."""
+    if schema.names != list(descriptions):
+        raise ValueError(f"descriptions of {', '.join(descriptions)} do not fit the columns {', '.join(schema.names)}")
+    return {field.name: (field.type, descriptions[field.name]) for field in schema}
+
+
+_STATUS = "how the work on this row ended: a value of actors.status.Status"
+_END = {
+    "status": _STATUS,
+    "error_kind": "short machine-readable kind of the error, null unless status says so",
+    "error_message": "the error in one sentence, null unless status says so",
+}
+_RATING_KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample")
 _SCORE = (F64, "similarity or likelihood, higher is nearer")
 
 _ALL = [
@@ -76,25 +88,23 @@ _ALL = [
         "terms": (STRS, "the search terms found in the page title, sorted"),
         "methods": (STRS, "the sources of those terms, sorted"),
     }),
-    Table("images", ("image_id", "rendition"), {
-        "image_id": (STR, "hash of the picture's URL, or of its path inside the folder it came from"),
-        "rendition": (STR, "original, w300 for a width of 300 pixels, or verified: is it there"),
-        "bytes": (pa.large_binary(), "the encoded picture, null unless status is ok, and always null of verified"),
-        "format": (STR, "JPEG, PNG, … as found in the bytes, not as declared"),
-        "width": (I32, "pixels"),
-        "height": (I32, "pixels"),
-        "sha256": (STR, "of bytes, hexadecimal"),
-        "phash": (STR, "64-bit perceptual hash, hexadecimal"),
-        "source_url": (STR, "where the picture was asked for"),
-        "final_url": (STR, "where it came from after redirects"),
-        "author": (STR, "author as the source states it; unknown if it does not, null if it was not asked"),
-        "licence": (STR, "licence as the source states it; unknown and null as for author"),
-        "http_status": (I32, "last HTTP status, null for a folder"),
-        "attempts": (I32, "times it was asked for"),
-        "status": _STATUS,
-        "error_kind": _ERROR_KIND,
-        "error_message": _ERROR_MESSAGE,
-    }),
+    Table("images", ("image_id", "rendition"), _described(schemas.IMAGES, {
+        "image_id": "hash of the picture's URL, or of its path inside the folder it came from",
+        "rendition": "original, w300 for a width of 300 pixels, or verified: is it there",
+        "bytes": "the encoded picture, null unless status is ok, and always null of verified",
+        "format": "JPEG, PNG, … as found in the bytes, not as declared",
+        "width": "pixels",
+        "height": "pixels",
+        "sha256": "of bytes, hexadecimal",
+        "phash": "64-bit perceptual hash, hexadecimal",
+        "source_url": "where the picture was asked for",
+        "final_url": "where it came from after redirects",
+        "author": "author as the source states it; unknown if it does not, null if it was not asked",
+        "licence": "licence as the source states it; unknown and null as for author",
+        "http_status": "last HTTP status, null for a folder",
+        "attempts": "times it was asked for",
+        **_END,
+    })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and what else tells it from others"),
         "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
@@ -124,14 +134,12 @@ _ALL = [
         "gold": (STRS, "the right values, if known"),
         "attributes": (ATTRIBUTES, "date, scenario, sub-region and the like"),
     }),
-    Table("embeddings", ("item_id", "kind"), {
-        "item_id": (STR, "the picture's or text's id"),
-        "kind": (STR, "image or text"),
-        "embedding": (pa.list_(pa.float16(), 768), "L2-normalised vector, null unless status is ok"),
-        "status": _STATUS,
-        "error_kind": _ERROR_KIND,
-        "error_message": _ERROR_MESSAGE,
-    }),
+    Table("embeddings", ("item_id", "kind"), _described(schemas.embeddings(dim=768), {
+        "item_id": "the picture's or text's id",
+        "kind": "image or text",
+        "embedding": "L2-normalised vector, null unless status is ok",
+        **_END,
+    })),
     Table("neighbors", ("query_id", "rank"), {
         "query_id": (STR, "item_id of the query"),
         "rank": (I32, "1 is the nearest"),
@@ -147,20 +155,18 @@ _ALL = [
         "lemma": (STR, "the lemma that matched"),
         "score": _SCORE,
     }),
-    Table("responses", ("response_id",), {
-        "response_id": (STR, "hash of item, model, prompt, how it was sampled, and which sample; the same on a retry"),
-        "item_id": (STR, "what it answers"),
-        "model": (STR, "model and revision"),
-        "prompt": (STR, "name of the prompt"),
-        "sample": (I32, "which of n samples, from 0"),
-        "seed": (I64, "seed of the sample"),
-        "text": (STR, "the answer"),
-        "finish_reason": (STR, "stop, length or filter"),
-        "refusal_kind": (STR, "full, hedge, blocked or drop_event; null if none"),
-        "status": _STATUS,
-        "error_kind": _ERROR_KIND,
-        "error_message": _ERROR_MESSAGE,
-    }, version=2),
+    Table("responses", ("response_id",), _described(schemas.RESPONSES, {
+        "response_id": "hash of item, model, prompt, how it was sampled, and which sample; the same on a retry",
+        "item_id": "what it answers",
+        "model": "model and revision",
+        "prompt": "name of the prompt",
+        "sample": "which of n samples, from 0",
+        "seed": "seed of the sample",
+        "text": "the answer",
+        "finish_reason": "stop, length or filter",
+        "refusal_kind": "full, hedge, blocked or drop_event; null if none",
+        **_END,
+    }), version=2),
     Table("questions", ("set_id", "question_id"), {
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),
@@ -170,29 +176,27 @@ _ALL = [
         "parents": (STRS, "question_ids that must be answered yes first"),
         "valid": (BOOL, "whether a person found it valid"),
     }),
-    Table("ratings", ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample"), {
-        "item_id": (STR, "what was rated"),
-        "target": (STR, "the label it was rated against, empty if none"),
-        "rubric": (STR, "name of the rubric"),
-        "question": (STR, "name of the question"),
-        "rater": (STR, "who rated: raters.rater"),
-        "condition": (STR, "experimental condition, empty if none"),
-        "method": (STR, "closed, closed_sequence, loglik, json, encoder, generate_then_score, or human"),
-        "order": (STR, "layout of the prompt or order of presentation, empty if none"),
-        "sample": (I32, "which of n samples, from 0"),
-        "value": (STR, "the answer's code (rubric's value), null unless ok"),
-        "score": (F64, "the answer as a number on the scale, null for categories and unless ok"),
-        "expected": (F64, "mean of the scale under probabilities, null for categories and unless ok"),
-        "answers": (STRS, "allowed values in the rubric's order"),
-        "probabilities": (F64S, "of the answers, in their order, summing to 1"),
-        "outside_mass": (F64, "probability the rater gave to anything but the allowed answers"),
-        "status": _STATUS,
-        "error_kind": _ERROR_KIND,
-        "error_message": _ERROR_MESSAGE,
-        "raw": (STR, "what the rater wrote, kept when status is not ok"),
-        "comment": (STR, "free comment"),
-        "seconds": (F64, "time spent on this rating"),
-    }),
+    Table("ratings", _RATING_KEY, _described(schemas.RATINGS, {
+        "item_id": "what was rated",
+        "target": "the label it was rated against, empty if none",
+        "rubric": "name of the rubric",
+        "question": "name of the question",
+        "rater": "who rated: raters.rater",
+        "condition": "experimental condition, empty if none",
+        "method": "closed, closed_sequence, loglik, json, encoder, generate_then_score, or human",
+        "order": "layout of the prompt or order of presentation, empty if none",
+        "sample": "which of n samples, from 0",
+        "value": "the answer's code (rubric's value), null unless ok",
+        "score": "the answer as a number on the scale, null for categories and unless ok",
+        "expected": "mean of the scale under probabilities, null for categories and unless ok",
+        "answers": "allowed values in the rubric's order",
+        "probabilities": "of the answers, in their order, summing to 1",
+        "outside_mass": "probability the rater gave to anything but the allowed answers",
+        **_END,
+        "raw": "what the rater wrote, kept when status is not ok",
+        "comment": "free comment",
+        "seconds": "time spent on this rating",
+    })),
     Table("spans", ("item_id", "rater", "text_id", "kind", "start", "end"), {
         "item_id": (STR, "the item"),
         "rater": (STR, "who marked it"),
@@ -202,7 +206,7 @@ _ALL = [
         "end": (I32, "one past the last character"),
         "category": (STR, "kind of mistake"),
         "score": (F64, "severity"),
-        "status": _STATUS,
+        "status": (STR, _STATUS),
     }),
     Table("raters", ("rater",), {
         "rater": (STR, "name: model@revision, or a person's pseudonym"),
@@ -237,7 +241,7 @@ _ALL = [
         "interval_method": (STR, "how the interval was made"),
         "n": (I64, "rows it rests on"),
         "coverage": (F64, "rated / asked"),
-        "status": _STATUS,
+        "status": (STR, _STATUS),
         "reason": (STR, "why it is undefined"),
     }),
 ]  # fmt: skip

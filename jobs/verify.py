@@ -2,8 +2,8 @@
 
     python -m jobs.verify input=R/records
 
-Reads footers, keys and statuses, writes nothing; exits 1 and names each fault if there is one. Keys are
-compared by 64-bit hashes a part at a time, so memory is bounded; suspects are then compared themselves.
+Reads footers, keys and statuses and writes nothing; exits 1 and lists the faults, if there are any. Duplicate keys are
+found by 64-bit hashes, in bounded memory, and then compared themselves.
 """
 
 import sys
@@ -22,22 +22,25 @@ from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.runtime import cli, summary
 from jobs.runtime.console import say
 from jobs.store import locations
+from jobs.store.counts import Counts
 from jobs.store.faults import is_damage
-from jobs.store.keys import double_keys
-from jobs.store.reading import (
-    TableSource,
-    data_objects,
-    open_table,
-    own_identity,
-    read_footer,
-    read_unit,
-    run_json,
-    run_units,
-    schema_fault,
+from jobs.store.footers import data_objects, read_footer
+from jobs.store.keys import duplicate_keys
+from jobs.store.reading import TableSource, open_table, read_unit, schema_fault
+from jobs.store.run_files import (
+    IDENTITY,
+    INPUTS,
+    MANIFEST,
+    UNITS,
+    identity_at,
+    read_inputs,
+    read_json,
+    read_manifest,
+    read_written_units,
+    run_uri,
 )
-from jobs.store.run import INPUTS_JSON, MANIFEST_JSON
 from jobs.store.units import Unit
-from jobs.store.writer import Counts, rejects_uri
+from jobs.store.writer import rejects_uri
 
 FAULTS_SHOWN = 20
 
@@ -46,7 +49,7 @@ FAULTS_SHOWN = 20
 class VerifyConfig:
     """Keys of `verify`."""
 
-    input: str = MISSING  # a table, or s3://bucket/prefix of one
+    input: str = MISSING  # a table: a folder or s3://bucket/prefix
 
 
 def execute(cfg: VerifyConfig) -> dict[str, int]:
@@ -63,10 +66,10 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
         faults += row_faults(source)
     except RunError as error:
         faults.append(str(error))
-    except UnicodeDecodeError as error:  # Arrow does not check that strings are text
+    except UnicodeDecodeError as error:  # Arrow does not check that strings are UTF-8
         faults.append(f"{source.uri}: damaged, a string is not UTF-8 ({first_line(error)})")
     _refuse(uri, faults)
-    say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no fault")
+    say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
 
@@ -81,74 +84,74 @@ def _refuse(uri: str, faults: Sequence[str]) -> None:
 
 
 def damage(uri: str) -> Iterator[str]:
-    """Objects that cannot be read, objects of others, units that are not there: with these it opens for no job."""
+    """Faults because of which no job can open the table: unreadable or foreign objects, and missing units."""
     listed = locations.listing(uri)
-    frozen = locations.join(uri, "_run", "inputs.json")
-    if not any(o.uri == frozen for o in listed):
-        return  # no run of ours; what it is instead, `open_table` says
-    there: dict[str, str] = {}
+    inputs = run_uri(uri, INPUTS)
+    if not any(file.uri == inputs for file in listed):
+        return  # remine did not write a table here; `open_table` says what it is
+    versions: dict[str, str] = {}
     identities: dict[str, str] = {}
-    for found, footer in ((o, read_footer(o)) for o in data_objects(uri, listed)):
+    for file, footer in ((file, read_footer(file)) for file in data_objects(uri, listed)):
         if footer is None:
-            yield f"{found.uri}: damaged, not a readable Parquet file"
+            yield f"{file.uri}: damaged, not a readable Parquet file"
         elif (record := footer.record) is None:
-            yield f"{found.uri}: not written by remine"
+            yield f"{file.uri}: not written by remine"
         else:
-            if misfit := schema_fault(footer):
-                yield misfit
-            there[record["unit"]["name"]] = record["version"]
-            identities[found.uri] = record["identity"]
-    asked: list[Unit] = []
+            if fault := schema_fault(footer):
+                yield fault
+            versions[record["unit"]["name"]] = record["version"]
+            identities[file.uri] = record["identity"]
+    units: list[Unit] = []
     try:
-        yield from identity_faults(uri, identities, own_identity(uri, listed))
-        asked = list(run_units(frozen))
+        yield from identity_faults(uri, identities, identity_at(uri, listed))
+        units = list(read_inputs(inputs))
     except InputError as error:
         yield str(error)
-    if missing := [unit for unit in asked if there.get(unit.name) != unit.version]:
+    if missing := [unit for unit in units if versions.get(unit.name) != unit.version]:
         first = missing[0]
-        of = f" (of {first.inputs[0].uri})" if first.inputs else ""
+        source = f" (of {first.inputs[0].uri})" if first.inputs else ""
         yield (
-            f"{uri}: {len(missing):,} of {len(asked):,} units are not there, the first is {first.name}{of}; "
-            "the command that writes the table makes them"
+            f"{uri}: {len(missing):,} of {len(units):,} units are missing, the first is {first.name}{source}; "
+            "run the command that writes the table again"
         )
 
 
-def identity_faults(uri: str, identities: Mapping[str, str], own: str | None) -> Iterator[str]:
-    """Objects of another configuration than that of `identity.json`, or if there is none, than the first object.
+def identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[str]:
+    """Objects written with another configuration than `identity.json`, or without it, than the first object.
 
     Args:
         identities: uri of each object -> the identity hash in its footer.
-        own: the identity hash of `identity.json`.
+        kept: the identity hash of `identity.json`.
     """
-    if own is not None and identities and own not in identities.values():
-        yield f"{uri}: _run/identity.json does not say what its objects were written with"
+    if kept is not None and identities and kept not in identities.values():
+        yield f"{uri}: _run/identity.json is not the configuration of any object"
         return
-    expected = own or next(iter(identities.values()), None)
-    for found, identity in identities.items():
+    expected = kept or next(iter(identities.values()), None)
+    for file, identity in identities.items():
         if identity != expected:
-            yield f"{found}: written with another configuration than its neighbours"
+            yield f"{file}: written with another configuration than the other objects"
 
 
 def footer_faults(source: TableSource) -> Iterator[str]:
-    """Objects without a record, or whose counts do not fit their rows."""
+    """Objects without a record, or whose record does not fit their rows, name or rejects."""
     for footer in source.footers:
         uri = footer.object.uri
         if (record := footer.record) is None:
             yield f"{uri}: not written by remine"
             continue
         if footer.counts.rows_out != footer.rows:
-            yield f"{uri}: {footer.rows} rows, its footer says {footer.counts.rows_out}"
+            yield f"{uri}: has {footer.rows} rows, its footer says {footer.counts.rows_out}"
         if not footer.counts.balances():
             yield f"{uri}: does not balance: {footer.counts}"
         if not uri.endswith(f"/{footer.unit.name}.parquet"):
-            yield f"{uri}: holds unit {footer.unit.name}"
+            yield f"{uri}: contains unit {footer.unit.name}"
         rejected = footer.counts.rejected.total()
-        kept = _rejects(source.uri, footer.unit.name, record["generation"]) if rejected else 0
-        if kept != rejected:
-            yield f"{uri}: {rejected} rejected, {kept} kept in _rejects"
+        stored = _count_rejects(source.uri, footer.unit.name, record["generation"]) if rejected else 0
+        if stored != rejected:
+            yield f"{uri}: {rejected} rejected, {stored} stored in _rejects"
 
 
-def _rejects(table: str, unit: str, generation: int) -> int:
+def _count_rejects(table: str, unit: str, generation: int) -> int:
     fs, path = locations.filesystem(rejects_uri(table, unit, generation))
     try:
         with fs.open_input_file(path) as stream:
@@ -163,37 +166,54 @@ def _rejects(table: str, unit: str, generation: int) -> int:
 
 
 def run_faults(source: TableSource) -> Iterator[str]:
-    """A manifest or list of inputs that does not fit the objects."""
-    kept = {}
-    for name, shape in (("identity.json", dict), ("inputs.json", INPUTS_JSON), ("manifest.json", MANIFEST_JSON)):
+    """Files of `_run/` that are missing, are damaged, or do not fit the objects."""
+    checks = {
+        IDENTITY: lambda: _identity_file_faults(source),
+        INPUTS: lambda: _inputs_faults(source),
+        MANIFEST: lambda: _manifest_faults(source),
+        UNITS: lambda: _units_faults(source),
+    }
+    for name, check in checks.items():
         try:
-            kept[name] = run_json(locations.join(source.uri, "_run", name), shape)
+            yield from check()
         except FileNotFoundError:
             yield f"{source.uri}: no _run/{name}"
         except InputError as error:
             yield str(error)
-    if len(kept) < 3:
-        return
-    _, frozen, manifest = kept.values()
-    asked, there = {u["name"] for u in frozen["units"]}, {f.unit.name for f in source.footers}
-    for name in sorted(there - asked):
-        yield f"{source.uri}: unit {name} is not on the list of inputs"
-    if Counts.from_json(manifest["counts"]) != source.counts():
-        yield f"{source.uri}: the manifest's counts are not the sum of the footers'"
-    told = {u["name"]: (u["generation"], u["rows"]) for u in manifest["units"]}
-    if told != {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}:
-        yield f"{source.uri}: the manifest lists other units or generations than there are"
+
+
+def _identity_file_faults(source: TableSource) -> list[str]:
+    read_json(run_uri(source.uri, IDENTITY))
+    return []
+
+
+def _inputs_faults(source: TableSource) -> list[str]:
+    names = {unit.name for unit in read_inputs(run_uri(source.uri, INPUTS))}
+    extra = {footer.unit.name for footer in source.footers} - names
+    return [f"{source.uri}: unit {name} is not in the list of inputs" for name in sorted(extra)]
+
+
+def _manifest_faults(source: TableSource) -> list[str]:
+    total = Counts.from_json(read_manifest(source.uri)["counts"])
+    return [] if total == source.counts() else [f"{source.uri}: the manifest's counts are not the sum of the footers'"]
+
+
+def _units_faults(source: TableSource) -> list[str]:
+    units = read_written_units(run_uri(source.uri, UNITS))
+    listed = {unit["name"]: (unit["generation"], unit["rows"]) for unit in units}
+    written = {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}
+    return [] if listed == written else [f"{source.uri}: _run/{UNITS} lists other units or generations than exist"]
 
 
 def rubric_faults(source: TableSource) -> Iterator[str]:
-    """A table of ratings whose footers name a rubric that it does not keep, or keeps in another state."""
+    """A rubric that the footers name and `_run/` does not have, or has with other content."""
     try:
         kept = read_kept(source)
     except InputError as error:
         yield str(error)
         return
     if kept is None and f"remine.{HASH}" in source.metadata:
-        yield f"{source.uri}: no _run/{FILE}, the rubric that its footers name"
+        yield f"{source.uri}: no _run/{FILE}, though its footers name the rubric"
 
 
 def row_faults(source: TableSource) -> Iterator[str]:
@@ -201,18 +221,17 @@ def row_faults(source: TableSource) -> Iterator[str]:
     definition = tables.table(source.name)
     if "status" in definition.columns:
         yield from status_faults(source)
-    doubles = double_keys(source, definition.key)
-    for key, count in doubles.items():
+    for key, count in duplicate_keys(source, definition.key).items():
         yield f"{source.uri}: key {dict(zip(definition.key, key, strict=True))} occurs {count} times"
 
 
 def status_faults(source: TableSource) -> Iterator[str]:
-    """Objects whose rows have other statuses than their footer counts."""
+    """Objects whose rows have other statuses than their footers count."""
     for footer in source.footers:
         rows = read_unit(footer.object.uri, columns=["status"])
-        there = Counter(rows["status"].to_pylist())
-        if footer.record is not None and there != footer.counts.status:
-            yield f"{footer.object.uri}: statuses {dict(there)}, its footer says {dict(footer.counts.status)}"
+        statuses = Counter(rows["status"].to_pylist())
+        if footer.record is not None and statuses != footer.counts.status:
+            yield f"{footer.object.uri}: statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
 
 
 JOB = cli.Job("verify", VerifyConfig, execute)

@@ -84,18 +84,18 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real S3 server in the environment of this process and of what it starts; the uri of an empty bucket."""
-    from jobs.store import locations
+    from jobs.store.s3 import forget_settings
     from jobs.testbed.loopback_s3 import LoopbackS3
 
     with LoopbackS3(tmp_path_factory.mktemp("s3")) as server:
         before = dict(os.environ)
         os.environ.update(server.environment())
-        locations.forget_settings()
+        forget_settings()
         server.create_bucket("remine-tests")
         yield "s3://remine-tests"
         os.environ.clear()
         os.environ.update(before)
-        locations.forget_settings()
+        forget_settings()
 
 
 @pytest.fixture(scope="session")

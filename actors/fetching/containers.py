@@ -1,4 +1,4 @@
-"""What the containers of pictures say of themselves, without decoding: whether the file is whole, lossy, decodable."""
+"""Facts read from a picture's container without decoding it: whether it is complete, lossy, decodable."""
 
 import io
 from collections.abc import Callable
@@ -11,18 +11,20 @@ _LOSSY = ("JPEG", "MPO", "AVIF")  # WebP and JPEG 2000 are either, as their byte
 _SAMPLE_FORMATS = {1: "unsigned", 2: "signed", 3: "floating-point", 5: "complex", 6: "complex floating-point"}
 
 
-def is_lossy(found: str, data: bytes) -> bool:
-    """Whether a picture of format `found` (Pillow's word) lost information when it was encoded. AVIF counts as lossy:
-    its header does not tell."""
-    if found == "WEBP":
+def is_lossy(kind: str, data: bytes) -> bool:
+    """Whether a picture of format `kind` (Pillow's name) lost information when it was encoded.
+
+    AVIF counts as lossy: its header does not say.
+    """
+    if kind == "WEBP":
         return not _webp_is_lossless(data)
-    if found == "JPEG2000":
+    if kind == "JPEG2000":
         return not _jpeg2000_is_reversible(data)
-    return found in _LOSSY
+    return kind in _LOSSY
 
 
 def _webp_is_lossless(data: bytes) -> bool:
-    """Whether the first frame is coded without loss (chunk VP8L of the WebP container specification, not VP8)."""
+    """Whether the first frame is coded without loss (chunk VP8L, not VP8, of the WebP container specification)."""
     at = 12
     while at + 8 <= len(data):
         kind, length = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
@@ -44,10 +46,10 @@ def _jpeg2000_is_reversible(data: bytes) -> bool:
     return False
 
 
-def ends_early(data: bytes, found: str) -> bool:
-    """Whether the file stops before the end that its own structure announces, as far as that is easily seen."""
+def ends_early(data: bytes, kind: str) -> bool:
+    """Whether a file of format `kind` (Pillow's name) ends before its structure says; cheap, not a proof."""
     last, body = data[-64:], data.rstrip(b"\0")
-    seen: dict[str, Callable[[], bool]] = {
+    checks: dict[str, Callable[[], bool]] = {
         "JPEG": lambda: b"\xff\xd9" not in last,
         "MPO": lambda: b"\xff\xd9" not in last,
         "PNG": lambda: b"IEND" not in last,
@@ -57,15 +59,18 @@ def ends_early(data: bytes, found: str) -> bool:
         "AVIF": lambda: _boxes_end_early(data),
         "JPEG2000": lambda: not body.endswith(b"\xff\xd9") if data.startswith(b"\xff\x4f") else _boxes_end_early(data),
     }
-    return seen[found]() if found in seen else False
+    return checks[kind]() if kind in checks else False
 
 
 def _boxes_end_early(data: bytes) -> bool:
-    """Walk the boxes of an ISO media file: length (4 bytes), type (4), then 8 bytes of length where the first is 1."""
+    """Whether a box of an ISO media file ends after the file.
+
+    A box begins with its length (4 bytes) and type (4 bytes); if the length is 1, its 8 bytes follow the type.
+    """
     at = 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 4], "big")
-        if length == 0:  # to the end of the file; a JPEG 2000 codestream then has an end of its own
+        if length == 0:  # up to the end of the file; a JPEG 2000 codestream then has an end marker
             return data[at + 4 : at + 8] == b"jp2c" and not data.rstrip(b"\0").endswith(b"\xff\xd9")
         if length == 1:
             length = int.from_bytes(data[at + 8 : at + 16], "big")
@@ -76,10 +81,10 @@ def _boxes_end_early(data: bytes) -> bool:
 
 
 def _tiff_tags(data: bytes) -> TiffImagePlugin.ImageFileDirectory_v2:
-    """The first directory of a TIFF, read without Pillow's check whether it can decode the picture.
+    """The first directory of a TIFF, even where Pillow cannot decode the picture.
 
     Raises:
-        Exception: whatever Pillow raises on a damaged directory.
+        Exception: of any type, if the directory is damaged.
     """
     tags = TiffImagePlugin.ImageFileDirectory_v2(data[: 16 if BIG_TIFF in data[2:4] else 8])
     stream = io.BytesIO(data)
@@ -89,11 +94,14 @@ def _tiff_tags(data: bytes) -> TiffImagePlugin.ImageFileDirectory_v2:
 
 
 def tiff_directory_ends_early(data: bytes) -> bool:
-    """Whether the entries of a TIFF's first directory go past the end: Pillow takes those that are left, and a picture
-    that has lost its sample format is another picture."""
+    """Whether the entries of a TIFF's first directory end after the file.
+
+    Pillow ignores the missing entries, but without its sample format a picture decodes to another one.
+    """
     order: Literal["little", "big"] = "little" if data.startswith(b"II") else "big"
     big = int.from_bytes(data[2:4], order) == BIG_TIFF
-    offset, count, entry = (8, 8, 20) if big else (4, 2, 12)  # where the directory's place is, and the sizes in it
+    # Position of the directory's offset, and the sizes of its count and of an entry.
+    offset, count, entry = (8, 8, 20) if big else (4, 2, 12)
     start = int.from_bytes(data[offset : offset + (8 if big else 4)], order)
     entries = int.from_bytes(data[start : start + count], order)
     return start + count + entries * entry > len(data)
@@ -106,13 +114,15 @@ def _tiff_ends_early(data: bytes) -> bool:
         tags = _tiff_tags(data)
         starts, lengths = (tags.get(273) or tags[324]), (tags.get(279) or tags[325])
         return any(start + length > len(data) for start, length in zip(starts, lengths, strict=True))
-    except Exception:  # a directory that cannot be read lies, most often, behind the end
+    except Exception:  # most often the directory is after the end
         return True
 
 
 def tiff_not_decoded(data: bytes) -> str | None:
-    """What keeps Pillow from decoding a whole TIFF, in words: its compression or its kind of samples; None if neither
-    does, so that the file is damaged."""
+    """What Pillow cannot decode about a complete TIFF: its compression or its kind of samples.
+
+    None if it supports both, so that the file must be damaged.
+    """
     try:
         tags = _tiff_tags(data)
         if (compression := tags.get(259, 1)) not in TiffImagePlugin.COMPRESSION_INFO:
@@ -123,6 +133,6 @@ def tiff_not_decoded(data: bytes) -> str | None:
         if "unknown pixel mode" not in str(error):
             return None
         return f"samples of {bits} bits ({kind}; photometric interpretation {tags.get(262, 0)})"
-    except Exception:  # damage has many forms
+    except Exception:  # Pillow raises errors of many types on damaged files
         return None
     return None

@@ -1,7 +1,8 @@
-"""A pool of processes that decode pictures, each bounded in memory and time.
+"""A pool of processes that decode pictures, each limited in memory and time.
 
-Processes rather than threads: a picture that makes a codec crash, or fills the memory, takes one of them along and
-becomes an error of its own; and what Python does a picture does not run beside the event loop under one lock.
+Processes rather than threads: a picture that crashes a codec or fills the memory ends one of them and becomes an error
+row, and decoding does not compete with the event loop for the interpreter lock. A `concurrent.futures` pool does not
+fit: one dead worker breaks it (`BrokenProcessPool`), and it cannot end a worker that takes too long.
 """
 
 import asyncio
@@ -15,23 +16,23 @@ import actors
 from actors.fetching.decode_worker import ANSWER, LENGTH
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, PictureFacts, Rendered
 
-MEMORY_BYTES = 4 * 2**30  # address space of a child; the largest picture allowed takes about a third
-TIMEOUT_S = 60.0  # one picture; the largest take seconds
-# A decoder may also end for reasons of the machine: it was short of memory, or the job is being ended and its
-# processes go one after the other. Only a picture that takes a second one along has shown that it is at fault.
+MEMORY_BYTES = 4 * 2**30  # address space of a process; the largest allowed picture takes about a third
+TIMEOUT_S = 60.0  # per picture; the largest take seconds
+# A process may also end because the machine ran out of memory or the job is stopping. The picture is at fault only if a
+# second process ends too.
 ATTEMPTS = 2
-# For the children's C library: memory that a picture used is kept for the next, up to this, instead of being mapped
-# anew for each (a tenth of a small picture's time).
-KEPT_BYTES = 32 * 2**20
+# The processes' C library keeps up to this much memory from one picture to the next: mapping it again takes a tenth of
+# the time of a small picture.
+RETAINED_BYTES = 32 * 2**20
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
-    "MALLOC_TRIM_THRESHOLD_": str(KEPT_BYTES),
+    "MALLOC_MMAP_THRESHOLD_": str(RETAINED_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(RETAINED_BYTES),
 }
 
 
 class Decoders:
-    """`decode` hands a picture to one of `processes` children; they are started when first needed."""
+    """Decodes pictures in `processes` child processes, which start when they are first needed."""
 
     def __init__(
         self,
@@ -42,16 +43,22 @@ class Decoders:
         memory_bytes: int = MEMORY_BYTES,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Args as of `actors.pictures.render`; `processes` None: one for each CPU that this process may use.
+        """Keep the settings; no process is started.
+
+        Args:
+            width, max_pixels: as in `actors.pictures.render`.
+            processes: None: one per CPU that this process may use.
+            memory_bytes: address space of each process.
+            timeout_s: seconds per picture.
 
         Raises:
-            ValueError: a bound that is not positive.
+            ValueError: a limit that is not positive.
         """
         self.processes = len(os.sched_getaffinity(0)) if processes is None else processes
         bounds = {"width": width, "max_pixels": max_pixels, "processes": self.processes}
         for name, bound in bounds.items():
             if bound is not None and bound < 1:
-                raise ValueError(f"{name} is {bound}; it must be at least 1")
+                raise ValueError(f"{name}={bound}: must be at least 1")
         self._settings = json.dumps({"width": width, "max_pixels": max_pixels, "memory_bytes": memory_bytes})
         self._timeout_s = timeout_s
         self._free: asyncio.Queue[Process | None] = asyncio.Queue()
@@ -59,10 +66,10 @@ class Decoders:
             self._free.put_nowait(None)
 
     async def decode(self, data: bytes) -> Rendered:
-        """As `actors.pictures.render`, elsewhere.
+        """The result of `actors.pictures.render` from a child process.
 
         Raises:
-            PictureError: its kinds, and `decoder_died` (two children ended over it) and `decode_timeout`.
+            PictureError: its kinds, `decoder_died` (two processes ended while they decoded it) and `decode_timeout`.
         """
         child = await self._free.get()
         try:
@@ -75,13 +82,13 @@ class Decoders:
                     await self._end(child)
                     child = None
                     if attempt == ATTEMPTS - 1:
-                        message = "two processes that decoded it ended, most likely in a codec"
+                        message = "two processes ended while they decoded it, most likely in a codec"
                         raise PictureError("decoder_died", message) from error
             raise AssertionError("unreachable: ATTEMPTS is at least 1")
         except TimeoutError as error:
             await self._end(child)
             child = None
-            message = f"decoding it took more than {self._timeout_s:g} s"
+            message = f"decoding took more than {self._timeout_s:g} s"
             raise PictureError("decode_timeout", message) from error
         except asyncio.CancelledError:
             await self._end(child)
@@ -100,22 +107,22 @@ class Decoders:
             stdin=PIPE,
             stdout=PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the job; a child ends when its input does
+            start_new_session=True,  # Ctrl-C must reach the job only; a child ends when its input is closed
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path), **_ENVIRONMENT},
         )
 
     async def _ask(self, child: Process, data: bytes) -> Rendered:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(LENGTH.pack(len(data)) + data)  # one system call for a small picture
+        child.stdin.write(LENGTH.pack(len(data)) + data)  # a small picture takes one system call
         await child.stdin.drain()
-        told, more = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
-        said = json.loads(await child.stdout.readexactly(told))
-        made = await child.stdout.readexactly(more) if more else None
-        if "error_kind" in said:
-            raise PictureError(said["error_kind"], said["error_message"])
-        unchanged = said.pop("unchanged")
-        return Rendered(None if unchanged else made, PictureFacts(**said))
+        header_length, data_length = ANSWER.unpack(await child.stdout.readexactly(ANSWER.size))
+        header = json.loads(await child.stdout.readexactly(header_length))
+        rendered = await child.stdout.readexactly(data_length) if data_length else None
+        if "error_kind" in header:
+            raise PictureError(header["error_kind"], header["error_message"])
+        unchanged = header.pop("unchanged")
+        return Rendered(None if unchanged else rendered, PictureFacts(**header))
 
     async def _end(self, child: Process | None) -> None:
         if child is not None and child.returncode is None:
@@ -123,7 +130,7 @@ class Decoders:
             await child.wait()
 
     async def close(self) -> None:
-        """End the children; those at work are waited for."""
+        """End the processes, each after the picture that it decodes."""
         for _ in range(self.processes):
             await self._end(await self._free.get())
         for _ in range(self.processes):

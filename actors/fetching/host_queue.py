@@ -12,7 +12,7 @@ from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, acquired
 
 BUSY = (429, 503)
 IDLE_S = 1.0  # a connection without requests is closed after this time
-FRESH_S = 0.1  # after a reply without a pause, the limiter is not asked about pauses for this time
+FRESH_S = 0.1  # after a reply without a pause, time until the limiter is queried about pauses again
 NAP_S = 2.0  # interval at which a pause is checked again: another worker may have extended it
 LOOK_AHEAD = 64  # queued jobs among which an open connection looks for one of its own host
 

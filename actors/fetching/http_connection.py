@@ -1,11 +1,13 @@
-"""One connection to one host, one request at a time: bounded in bytes and time, nothing followed, nothing unpacked."""
+"""A connection to one host, with one request at a time.
+
+Bytes and time are limited; redirects are not followed and bodies are not decompressed.
+"""
 
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -15,12 +17,18 @@ from actors.errors import first_line
 from actors.fetching.net_safety import BlockedError, Lookup, Rules, address_error, connector
 
 CHUNK = 64 * 1024
-CLOSING_S = 0.05  # between a closed connection and the next, so that the host has seen the end of the first
-SKIMMED = 64 * 1024  # of an answer whose body is not wanted: read if it is no longer, so that the connection is kept
+CLOSING_S = 0.05  # between closing a connection and opening the next, so that the host counts one
+MAX_DISCARDED = 64 * 1024  # bytes of an unwanted body that are read in order to keep the connection
 
 
 class HttpError(Exception):
-    """No answer, or one that cannot be used. `retry`: whether asking again may help."""
+    """There is no usable reply.
+
+    Attributes:
+        kind: the column `error_kind` of the row.
+        retry: whether another attempt may succeed.
+        http_status: of the reply, if there was one.
+    """
 
     def __init__(self, kind: str, message: str, *, retry: bool, http_status: int | None = None) -> None:
         super().__init__(message)
@@ -48,7 +56,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What to ask: `headers` beyond those of every request; `data` is the form of a POST."""
+    """A request; `headers` are added to those of every request, `data` is the form of a POST."""
 
     url: str
     method: str = "GET"
@@ -57,14 +65,14 @@ class HttpRequest:
 
     @cached_property
     def origin(self) -> tuple[str, str]:
-        """What a connection can be kept for: scheme, and host with port."""
+        """Scheme, and host with port: requests that share them can share a connection."""
         parts = urlsplit(self.url)
         return parts.scheme, parts.netloc.lower()
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; `body` only of a 200 or 203 to a GET or POST whose headers `wanted` let pass."""
+    """A reply; it has a `body` if the status is 200 or 203, the method GET or POST, and no header opts out."""
 
     status: int
     body: bytes | None
@@ -74,11 +82,11 @@ class Reply:
 
 
 class Connection:
-    """A connection, opened by the first request and again when it was lost or another host is asked."""
+    """A connection that the first request opens; it is reopened after a loss and for another host."""
 
     @property
     def origin(self) -> tuple[str, str] | None:
-        """Whom it was opened for."""
+        """The origin that it was opened for; None before the first request."""
         return self._origin
 
     def __init__(
@@ -91,7 +99,16 @@ class Connection:
         lookup: Lookup | None = None,
         opts_out: Callable[[tuple[str, ...]], bool] = lambda robots: False,
     ) -> None:
-        """`opts_out` looks at X-Robots-Tag headers; the body of an answer that opts out is not read."""
+        """Keep the settings; nothing is opened.
+
+        Args:
+            agent: the header User-Agent.
+            rules: addresses that may be connected to.
+            bounds: limits of each request.
+            tls: certificates that are trusted.
+            lookup: resolves names; None: the system's resolver.
+            opts_out: whether X-Robots-Tag headers forbid the use; the body is then not read.
+        """
         self._agent, self._rules, self._tls, self._lookup = agent, rules, tls, lookup
         self._bounds, self._opts_out = bounds, opts_out
         self._session = self._new_session()
@@ -102,21 +119,21 @@ class Connection:
         return aiohttp.ClientSession(
             connector=connector(self._rules, ssl=self._tls, lookup=self._lookup),
             cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,  # no proxy, no .netrc
+            trust_env=False,  # ignore the environment's proxies and .netrc
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=bounds.connect_s, sock_read=bounds.read_s),
             headers={"User-Agent": self._agent, "Accept": "image/*,*/*;q=0.5", "Accept-Encoding": "identity"},
         )
 
     async def ask(self, request: HttpRequest, received: Callable[[int], Awaitable[None]]) -> Reply:
-        """Send `request`; `received` is told of each piece of the body, and may take its time.
+        """The reply to `request`; `received` is awaited with the length of each piece, which may slow the transfer.
 
         Raises:
-            BlockedError: the name leads to an address that is not public.
+            BlockedError: the name resolves to an address that is not public.
             HttpError: kinds timeout, dns, connection, tls, bad_answer, bad_url, incomplete_body, too_many_bytes,
                 encoded_body.
         """
-        if self._origin not in (None, request.origin):  # aiohttp would keep the idle connection to the other host
+        if self._origin not in (None, request.origin):  # aiohttp would keep the idle connection to the previous host
             await self._session.close()
             await asyncio.sleep(CLOSING_S)
             self._session = self._new_session()
@@ -125,9 +142,9 @@ class Connection:
             async with asyncio.timeout(self._bounds.total_s):
                 return await self._ask(request, received)
         except TimeoutError as error:
-            raise HttpError("timeout", "the answer took too long", retry=True) from error
+            raise HttpError("timeout", "the reply took too long", retry=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _explained(error) from error
+            raise _classified(error) from error
 
     async def _ask(self, request: HttpRequest, received: Callable[[int], Awaitable[None]]) -> Reply:
         async with self._session.request(
@@ -143,7 +160,7 @@ class Connection:
                 if answer.status in (200, 203) and not self._opts_out(robots) and "Range" not in dict(request.headers):
                     body = await self._body(answer, received)
                 else:
-                    await self._skim(answer, received)
+                    await self._discard(answer, received)
             return Reply(
                 status=answer.status,
                 body=body,
@@ -153,15 +170,15 @@ class Connection:
             )
 
     async def _body(self, answer: aiohttp.ClientResponse, received: Callable[[int], Awaitable[None]]) -> bytes:
-        most = self._bounds.max_bytes
+        limit = self._bounds.max_bytes
         encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("identity", ""):
             answer.close()
-            message = f"the body is packed ({encoding[:40]}), which was not asked for"
+            message = f"the body is compressed ({encoding[:40]}), which the request did not allow"
             raise HttpError("encoded_body", message, retry=False, http_status=answer.status)
         pieces: list[bytes] = []
         read = 0
-        while (answer.content_length or 0) <= most and read <= most:
+        while (answer.content_length or 0) <= limit and read <= limit:
             piece = await answer.content.read(CHUNK)
             if not piece:
                 return b"".join(pieces)
@@ -169,15 +186,15 @@ class Connection:
             read += len(piece)
             await received(len(piece))
         answer.close()
-        raise HttpError("too_many_bytes", f"more than {most} bytes", retry=False, http_status=answer.status)
+        raise HttpError("too_many_bytes", f"more than {limit} bytes", retry=False, http_status=answer.status)
 
-    async def _skim(self, answer: aiohttp.ClientResponse, received: Callable[[int], Awaitable[None]]) -> None:
-        """Read a short body to keep the connection, give up a long one with it."""
+    async def _discard(self, answer: aiohttp.ClientResponse, received: Callable[[int], Awaitable[None]]) -> None:
+        """Read a short body, to keep the connection; abort a long one, which closes it."""
         read = 0
         while piece := await answer.content.read(CHUNK):
             read += len(piece)
             await received(len(piece))
-            if read > SKIMMED:
+            if read > MAX_DISCARDED:
                 answer.close()
                 return
 
@@ -186,29 +203,36 @@ class Connection:
         await self._session.close()
 
 
-_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # the first that fits
-    (aiohttp.InvalidURL, "bad_url", "not a URL that can be asked", False),
-    (aiohttp.ClientConnectorDNSError, "dns", "the name does not resolve", True),
-    (aiohttp.ClientSSLError, "tls", "no secure connection", False),
-    (aiohttp.ClientPayloadError, "incomplete_body", "the body ended before its announced end", True),
-    (aiohttp.ClientResponseError, "bad_answer", "not an answer of HTTP", False),
+_CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, message, retry; the first that fits
+    (aiohttp.InvalidURL, "bad_url", "not a valid URL", False),
+    (aiohttp.ClientConnectorDNSError, "dns", "the name cannot be resolved", True),
+    (aiohttp.ClientSSLError, "tls", "the TLS handshake failed", False),
+    (aiohttp.ClientPayloadError, "incomplete_body", "the body is shorter than announced", True),
+    (aiohttp.ClientResponseError, "bad_answer", "not a valid HTTP reply", False),
     (aiohttp.ClientError, "connection", "the connection failed", True),
     (OSError, "connection", "the connection failed", True),
 )
 
 
-def _explained(error: Exception) -> Exception:
+def _classified(error: Exception) -> Exception:
     if private := address_error(error):
         return BlockedError("private_address", str(private))
     for cause, kind, message, retry in _CAUSES:
         if isinstance(error, cause):
             return HttpError(kind, f"{message} ({first_line(error)[:200]})", retry=retry)
-    return HttpError("bad_url", f"not a URL that can be asked ({first_line(error)[:200]})", retry=False)
+    return HttpError("bad_url", f"not a valid URL ({first_line(error)[:200]})", retry=False)
 
 
-def tls_context(ca_file: str | None = None) -> Any:
-    """Certificates and names are checked; `ca_file` is an authority that is trusted besides the system's."""
-    made = ssl.create_default_context()
+def tls_context(ca_file: str | None = None) -> ssl.SSLContext:
+    """A context that checks certificates and names.
+
+    Args:
+        ca_file: PEM file of an authority to trust in addition to the system's.
+
+    Raises:
+        OSError: `ca_file` cannot be read or is not PEM.
+    """
+    context = ssl.create_default_context()
     if ca_file:
-        made.load_verify_locations(ca_file)
-    return made
+        context.load_verify_locations(ca_file)
+    return context

@@ -1,38 +1,13 @@
-"""Rows of the table `images`: their columns, and how each fetcher fills them."""
+"""Rows of the table `images`: how each fetcher fills their columns (`actors.schemas.IMAGES`)."""
 
 from typing import Any
-
-import pyarrow as pa
 
 from actors.pictures import PictureError, PictureFacts
 from actors.status import Status
 
 DEFAULT_MAX_BYTES = 64 * 2**20
 
-# The columns of `images` in jobs/tables.py, which adds their descriptions; a test compares the two.
-SCHEMA = pa.schema(
-    {
-        "image_id": pa.string(),
-        "rendition": pa.string(),
-        "bytes": pa.large_binary(),
-        "format": pa.string(),
-        "width": pa.int32(),
-        "height": pa.int32(),
-        "sha256": pa.string(),
-        "phash": pa.string(),
-        "source_url": pa.string(),
-        "final_url": pa.string(),
-        "author": pa.string(),
-        "licence": pa.string(),
-        "http_status": pa.int32(),
-        "attempts": pa.int32(),
-        "status": pa.string(),
-        "error_kind": pa.string(),
-        "error_message": pa.string(),
-    }
-)
-
-ImageRow = dict[str, Any]  # some columns of SCHEMA; the others are null
+ImageRow = dict[str, Any]  # some columns of `actors.schemas.IMAGES`; the others are null
 
 
 def rendition_name(width: int | None) -> str:

@@ -1,4 +1,7 @@
-"""Where a request may go: public addresses only, allow-listed hosts, https, and no way round by redirect or DNS."""
+"""Which requests are allowed: https to allow-listed hosts with public addresses.
+
+The fetcher checks redirects like first URLs, and addresses where they are connected to: DNS cannot bypass the rules.
+"""
 
 import asyncio
 import ipaddress
@@ -12,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-RECEIVE_BUFFER = 128 * 1024  # bytes in flight that a slow reader cannot take back: small, so that a rate is kept
+RECEIVE_BUFFER = 128 * 1024  # bytes; what it holds was already sent, so a large one would defeat a rate limit
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
@@ -21,7 +24,7 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # host, port -> address
 
 
 class BlockedError(Exception):
-    """A rule forbids this request; `rule` is its name."""
+    """A rule forbids this request; `rule` is its name, the column `error_kind` of the row."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -29,13 +32,13 @@ class BlockedError(Exception):
 
 
 class AddressError(OSError):
-    """A name led to an address that is not public."""
+    """A name resolved to an address that is not public."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet; False for what is no address.
+    """Whether `address` is an IP address of the public internet; False if it is not an IP address.
 
-    An IPv4 address inside an IPv6 one (mapped, 6to4, NAT64) counts as that IPv4 address.
+    An IPv6 address that contains an IPv4 one (mapped, 6to4, NAT64) is judged by the latter.
     """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
@@ -58,9 +61,10 @@ def is_public(address: str) -> bool:
 class Rules:
     """Which requests are allowed.
 
-    `hosts` are names, `*.name` for all below a name, `*` for any; each may end in `:port`, without which it means port
-    443. For tests only: `private` are addresses that are allowed though they are not public, and `fixed` gives names
-    another address and port (name, address, port).
+    Attributes:
+        hosts: names, `*.name` for all subdomains of a name, `*` for any; each may end in `:port`, else it means 443.
+        private: addresses that are allowed although they are not public; for tests only.
+        fixed: (name, address, port) to which a name resolves; for tests only.
     """
 
     hosts: tuple[str, ...]
@@ -68,19 +72,19 @@ class Rules:
     fixed: tuple[tuple[str, str, int], ...] = ()
 
     def check_url(self, url: str) -> tuple[str, int]:
-        """The host and port that a URL leads to.
+        """The host and port of a URL.
 
         Raises:
             BlockedError: rules `not_https`, `credentials_in_url`, `host_not_allowed`, `private_address`.
-            ValueError: it is no URL.
+            ValueError: not a URL.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("not a URL of the web")
         if parts.scheme != "https":
-            raise BlockedError("not_https", "only https is asked")
+            raise BlockedError("not_https", "only https is allowed")
         if parts.username is not None or parts.password is not None:
-            raise BlockedError("credentials_in_url", "the URL carries a user name or password")
+            raise BlockedError("credentials_in_url", "the URL contains a user name or password")
         host, port = parts.hostname.rstrip(".").lower(), parts.port or 443
         if not any(_matches(pattern, host, port) for pattern in self.hosts):
             raise BlockedError("host_not_allowed", f"{host}:{port} is not among source.allow_hosts")
@@ -112,10 +116,9 @@ def _is_literal(host: str) -> bool:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name and refuses it if any of its addresses is not allowed.
+    """Resolves a name; raises if any of its addresses is not allowed.
 
-    aiohttp connects to the addresses given here and to no others, so that a second answer of the name server changes
-    nothing.
+    aiohttp connects to these addresses only: a later answer of the name server has no effect (DNS rebinding).
     """
 
     def __init__(self, rules: Rules, lookup: Lookup | None = None) -> None:
@@ -130,7 +133,7 @@ class CheckedResolver(AbstractResolver):
         if not addresses:
             raise OSError(f"{host} has no address")
         if private := [a for a in addresses if not self._rules.allows(a)]:
-            raise AddressError(f"{host} leads to {private[0]}, which is not a public address")
+            raise AddressError(f"{host} resolves to {private[0]}, which is not a public address")
         return [
             ResolveResult(
                 hostname=host,
@@ -144,38 +147,38 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources to release."""
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    """The system's own resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
+    """The addresses of a name by the system's resolver, without duplicates."""
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for _, _, _, _, address in infos))
 
 
 def connector(rules: Rules, *, ssl: Any, lookup: Lookup | None = None) -> aiohttp.TCPConnector:
-    """A connector of one connection at a time whose every socket is checked again as it is opened."""
+    """A connector of at most one connection; it checks the address of each socket that it opens."""
 
     def open_socket(info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
         family, kind, proto, _, address = info
         if not rules.allows(str(address[0])):
             raise AddressError(f"{address[0]} is not a public address")
-        made = socket.socket(family=family, type=kind, proto=proto)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
-        return made
+        opened = socket.socket(family=family, type=kind, proto=proto)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        return opened
 
     return aiohttp.TCPConnector(
         limit=1,
         ssl=ssl,
         resolver=CheckedResolver(rules, lookup),
         socket_factory=open_socket,
-        happy_eyeballs_delay=None,  # a race of two addresses would be a connection more than allowed
-        use_dns_cache=False,  # a connection is opened seldom
+        happy_eyeballs_delay=None,  # racing two addresses would open one connection more than allowed
+        use_dns_cache=False,  # connections are opened rarely
     )
 
 
 def address_error(error: BaseException | None) -> AddressError | None:
-    """The AddressError among the causes of what aiohttp raised."""
+    """The AddressError among the causes of an error of aiohttp; None if there is none."""
     seen: Collection[int] = []
     while error is not None and id(error) not in seen:
         if isinstance(error, AddressError):

@@ -1,4 +1,4 @@
-"""What a polite client says of itself, and how it reads what servers ask of it."""
+"""How a polite client identifies itself, and the headers by which servers ask for pauses or forbid a use."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -17,16 +17,16 @@ _PLACEHOLDER = re.compile(
 
 
 def user_agent(contact: str) -> str:
-    """`remine/<version> (<contact>) aiohttp/<version>`, the form that Wikimedia's policy asks for.
+    """The header User-Agent: `remine/<version> (<contact>) aiohttp/<version>`, the form of Wikimedia's policy.
 
     Raises:
-        ValueError: `contact` is not an e-mail address or a web page at which a person can be reached.
+        ValueError: `contact` is not an e-mail address or a web page, or is a placeholder.
     """
     contact = contact.strip()
     if not (_EMAIL.fullmatch(contact) or _PAGE.fullmatch(contact)) or not contact.isascii():
-        raise ValueError(f"{contact!r} is neither an e-mail address nor the URL of a page")
+        raise ValueError("neither an e-mail address nor the URL of a page")
     if _PLACEHOLDER.search(contact):
-        raise ValueError(f"{contact!r} is a placeholder")
+        raise ValueError("a placeholder")
     return f"{AGENT}/{_version(AGENT)} ({contact}) aiohttp/{_version('aiohttp')}"
 
 
@@ -38,7 +38,7 @@ def _version(package: str) -> str:
 
 
 def retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds to wait, from a Retry-After header in either of its forms; None if it says nothing."""
+    """Seconds to wait by a Retry-After header (seconds or a date, RFC 9110 section 10.2.3); None if not valid."""
     if value is None:
         return None
     text = value.strip()
@@ -53,10 +53,10 @@ def retry_after(value: str | None, now: datetime | None = None) -> float | None:
 
 
 def opted_out(headers: Iterable[str], words: Collection[str]) -> str | None:
-    """The word of `words` by which an X-Robots-Tag header forbids this use; None if none does.
+    """The word of `words` by which an X-Robots-Tag header forbids this use; None if no header does.
 
-    A header may begin with the agent that it is for (`googlebot: noindex`); only those for everyone, or for this
-    agent, count.
+    A header may begin with the agent that it addresses (`googlebot: noindex`); only headers for all agents and for
+    this one count.
     """
     forbidden = {word.lower() for word in words}
     for header in headers:

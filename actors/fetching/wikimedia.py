@@ -1,7 +1,7 @@
-"""Wikimedia's addresses of files: which file a URL means, and the URL of its thumbnail. Pure, nothing is fetched.
+"""Wikimedia's URLs of files: which file a URL names, and the URL of its thumbnail. Sends no requests.
 
-Rules as in MediaWiki's source (File::generateThumbName, FileRepo::nameForThumb, the media handlers' getThumbType)
-and Wikimedia's configuration of 2026: thumbnails are served in a few widths only.
+The rules are those of MediaWiki's source (File::generateThumbName, FileRepo::nameForThumb, the media handlers'
+getThumbType) and of Wikimedia's configuration of 2026, which serves thumbnails in a few widths only.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ DOMAINS = (
     "wikimedia.org wikipedia.org wiktionary.org wikibooks.org wikinews.org wikiquote.org wikisource.org "
     "wikiversity.org wikivoyage.org wikidata.org mediawiki.org"
 ).split()
-LONG_NAME = 160  # bytes: a longer name is `thumbnail.<ext>` in its thumbnails' names (abbrvThreshold)
-PICTURES = ("jpg", "jpeg", "jpe", "png", "apng", "gif", "webp", "bmp", "tif", "tiff")  # decodable as they are
-SCALABLE = ("svg", "stl")  # their nominal width bounds nothing
+LONG_NAME = 160  # bytes; thumbnails of longer names are called `thumbnail.<ext>` (abbrvThreshold)
+PICTURES = ("jpg", "jpeg", "jpe", "png", "apng", "gif", "webp", "bmp", "tif", "tiff")  # originals that can be decoded
+SCALABLE = ("svg", "stl")  # their nominal width does not limit the width of thumbnails
 
 Form = Literal["served", "paper"]
 
@@ -38,65 +38,65 @@ _THUMB_NAME = re.compile(
 _ARCHIVED = re.compile(r"(?P<stamp>\d{14})!(?P<name>.+)", re.S)
 _FILE_PAGE = re.compile(r"(?:File|Image):(?P<name>.+)", re.I | re.S)
 _FILE_PATH = re.compile(r"Special:(?:FilePath|Redirect/file)/(?P<name>.+)", re.I | re.S)
-_OPENED = re.compile("/media/(?P<title>.+)", re.S)  # a file shown above another page, by the media viewer
-_INVISIBLE = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki drops them from titles
+_OPENED = re.compile("/media/(?P<title>.+)", re.S)  # the media viewer shows a file above another page
+_INVISIBLE = re.compile("[\u200e\u200f\u202a-\u202e]")  # MediaWiki removes them from titles
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class NoThumbnailError(ValueError):
-    """This address has no thumbnail form; the message is the reason, in a few words."""
+    """A URL has no thumbnail form; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class WikimediaFile:
     """A file in a repository of Wikimedia."""
 
-    project: str  # wikipedia, wikisource, … : the first part of the upload path
+    project: str  # wikipedia, wikisource, …: the first part of the upload path
     wiki: str  # commons, en, …
     hash: str  # "a/ab": the first digits of the MD5 of the name
     name: str  # decoded, with underscores
-    page: int | None = None  # of a TIFF, PDF or DjVu; None: the first
+    page: int | None = None  # of a TIFF, PDF or DjVu; None: the first one
     lang: str | None = None  # of an SVG with translations
     stamp: str | None = None  # of an older version: when it was replaced, 14 digits
-    seek: str | None = None  # of a film: the second of the frame
+    seek: str | None = None  # of a video: the second of the frame
 
     @property
     def extension(self) -> str:
-        """In lower case, empty if there is none."""
+        """Extension in lower case; empty if there is none."""
         return self.name.rpartition(".")[2].lower() if "." in self.name else ""
 
     @property
     def title(self) -> str:
-        """The title of its file page."""
+        """Title of the file page."""
         return f"File:{self.name.replace('_', ' ')}"
 
     @property
     def host(self) -> str:
-        """The wiki whose file page it has."""
+        """Host of the wiki with the file page."""
         if self.wiki == "mediawiki":
             return "www.mediawiki.org"
-        # A language's wiki lies at its project; the others (commons, meta, species, …) at wikimedia.org.
+        # Wikis of a language are below their project's domain, others (commons, meta, species, …) below wikimedia.org.
         if self.wiki in ("commons", "meta", "species", "incubator", "foundation") or self.project == "wikimedia":
             return f"{self.wiki}.wikimedia.org"
         return f"{self.wiki}.{self.project}.org"
 
     def original_url(self) -> str:
-        """Where the file itself lies."""
+        """URL of the file itself."""
         zone = "archive/" if self.stamp else ""
         return f"https://{ORIGINALS}/{self.project}/{self.wiki}/{zone}{self.hash}/{_quoted(self._stored)}"
 
     def thumbnail_url(self, width: int, form: Form = "served") -> str:
-        """Where a rendition of `width` pixels lies; the file should be wider than that (see `request_url`).
+        """URL of a thumbnail of `width` pixels; the file must be wider (`request_url` checks that).
 
         Form `served` is what Wikimedia serves in 2026. Form `paper` is what Century used (its figures 5 and 10): any
-        width, from the host of the originals, named `lossless-page1-300px-NAME.jpg` whatever the file's format.
+        width, from the host of the originals, named `lossless-page1-300px-NAME.jpg` for all formats.
 
         Raises:
-            NoThumbnailError: sounds, and formats that are not rendered.
-            ValueError: a width that is not served.
+            NoThumbnailError: the file is audio, or of a format without thumbnails.
+            ValueError: `width` is not served.
         """
         if form == "served" and width not in SERVED_WIDTHS:
-            raise ValueError(f"width {width} is not served; there are {', '.join(map(str, SERVED_WIDTHS))}")
+            raise ValueError(f"width={width}: not served; allowed are {', '.join(map(str, SERVED_WIDTHS))}")
         host = THUMBNAILS if form == "served" else ORIGINALS
         zone = "thumb/archive" if self.stamp else "thumb"
         path = f"{self.project}/{self.wiki}/{zone}/{self.hash}/{_quoted(self._stored)}"
@@ -114,7 +114,7 @@ class WikimediaFile:
         return f"{before.format(width=width)}{name}{after}"
 
     def _around(self, form: Form) -> tuple[str, str]:
-        """What stands before (with {width}) and after the name in its thumbnail's name."""
+        """The text before (with {width}) and after the file's name in the thumbnail's name."""
         extension, page = self.extension, self.page or 1
         if form == "paper" and extension in (*PICTURES, "svg"):
             return f"lossless-page{page}-{{width}}px-", ".jpg"
@@ -129,16 +129,19 @@ class WikimediaFile:
         if extension in PICTURES:
             return "{width}px-", ""
         if extension in _SOUND:
-            raise NoThumbnailError("a sound")
-        raise NoThumbnailError(f"no thumbnails are made of {f'.{extension}' if extension else 'such'} files")
+            raise NoThumbnailError("audio")
+        kind = f"of type .{extension}" if extension else "without extension"
+        raise NoThumbnailError(f"files {kind} have no thumbnails")
 
 
 def parse(url: str) -> WikimediaFile:
-    """The file that a URL means: an original, a thumbnail of any form, an older version, or a page or redirect of
-    Commons that names the file; http, https or without a scheme, percent-encoded (once or twice) or not.
+    """The file that a URL names.
+
+    The URL may be of an original, a thumbnail of any form, an older version, or a page or redirect of Commons; with
+    http, https or no scheme; percent-encoded once, twice or not.
 
     Raises:
-        NoThumbnailError: the URL means no file in a repository of Wikimedia.
+        NoThumbnailError: it does not name a file in a repository of Wikimedia.
     """
     parts = _split(url)
     host = _host(parts)
@@ -147,8 +150,8 @@ def parse(url: str) -> WikimediaFile:
     if host in COMMONS:
         return _of_commons(parts)
     if is_their_host(host):
-        raise NoThumbnailError(f"a page of {host}, which does not say which repository holds the file")
-    raise NoThumbnailError("not an address of Wikimedia")
+        raise NoThumbnailError(f"a page of {host}, which does not tell the repository of the file")
+    raise NoThumbnailError("not a URL of Wikimedia")
 
 
 def is_wikimedia(url: str) -> bool:
@@ -161,18 +164,18 @@ def is_wikimedia(url: str) -> bool:
 
 @lru_cache(4096)
 def is_their_host(host: str) -> bool:
-    """Whether a host (lower case, no dot at its end) belongs to Wikimedia."""
+    """Whether a host (lower case, without a trailing dot) belongs to Wikimedia."""
     return any(host == domain or host.endswith(f".{domain}") for domain in DOMAINS)
 
 
 def why_no_thumbnail(url: str, mime_type: str | None = None) -> str | None:
-    """Why `url` has no thumbnail form; None if it has one. The rule by which Century drops pictures.
+    """Why `url` has no thumbnail form; None if it has one. Century drops pictures by this rule.
 
-    The file's extension decides (a film's thumbnail is a frame of it); what a MIME type, where one is given, calls no
-    picture has none either. Nothing is fetched.
+    The file's extension decides (the thumbnail of a video is one of its frames), and `mime_type`, if given, must be
+    that of a picture or a PDF.
     """
     if mime_type and not mime_type.lower().startswith(_PICTURE_TYPES):
-        return f"{mime_type} is no picture"
+        return f"{mime_type} is not a picture"
     try:
         parse(url).thumbnail_url(SERVED_WIDTHS[0])
     except NoThumbnailError as reason:
@@ -181,38 +184,37 @@ def why_no_thumbnail(url: str, mime_type: str | None = None) -> str | None:
 
 
 def served_width(width: int) -> int:
-    """The narrowest width that is served and not narrower than `width`.
+    """The smallest served width that is at least `width`.
 
     Raises:
-        ValueError: below 1, or wider than anything that is served.
+        ValueError: `width` is below 1 or above the largest served width.
     """
-    found = next((w for w in SERVED_WIDTHS if w >= width), None)
-    if width < 1 or found is None:
-        raise ValueError(f"width={width}: from 1 to {SERVED_WIDTHS[-1]}")
-    return found
+    served = next((w for w in SERVED_WIDTHS if w >= width), None)
+    if width < 1 or served is None:
+        raise ValueError(f"width={width}: must be from 1 to {SERVED_WIDTHS[-1]}")
+    return served
 
 
 def request_url(file: WikimediaFile, width: int | None, original_width: int | None, form: Form = "served") -> str:
-    """The URL to ask for, so that the picture comes at least `width` wide where the file has that much.
+    """The URL of a rendition that is at least `width` wide, if the file is.
 
-    A file that is no wider than what would be served is asked for as it is, if pictures like it can be decoded. With
-    `width` None the original is.
+    That is the original for `width` None, and for a file that is at most as wide as the thumbnail and can be decoded.
 
     Raises:
         NoThumbnailError: there is neither a thumbnail nor a decodable original.
-        ValueError: `width` is wider than anything that is served.
+        ValueError: `width` is above the largest served width.
     """
     if width is None:
         if file.extension not in PICTURES:
-            raise NoThumbnailError(f"a .{file.extension} file is no picture as it lies there; ask for a width")
+            raise NoThumbnailError(f"a .{file.extension} file cannot be decoded; request a thumbnail with width=")
         return file.original_url()
-    asked = width if form == "paper" else served_width(width)
-    if original_width is not None and original_width <= asked and file.extension not in SCALABLE:
+    requested = width if form == "paper" else served_width(width)
+    if original_width is not None and original_width <= requested and file.extension not in SCALABLE:
         if file.extension in PICTURES and file.page in (None, 1):
-            file.thumbnail_url(asked, form)  # refuses what it refuses at every width
+            file.thumbnail_url(requested, form)  # raises if the file has no thumbnails
             return file.original_url()
-        asked = max((w for w in SERVED_WIDTHS if w <= original_width), default=SERVED_WIDTHS[0])
-    return file.thumbnail_url(asked, form)
+        requested = max((w for w in SERVED_WIDTHS if w <= original_width), default=SERVED_WIDTHS[0])
+    return file.thumbnail_url(requested, form)
 
 
 def _split(url: str) -> SplitResult:
@@ -221,10 +223,10 @@ def _split(url: str) -> SplitResult:
         text = f"https:{text}"
     try:
         parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 443) in (80, 443)
-    except ValueError as error:  # a port that is no number, an unclosed [
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 443) in (80, 443)
+    except ValueError as error:  # a port that is not a number, an unclosed [
         raise NoThumbnailError("not a URL") from error
-    if not known:
+    if not is_web:
         raise NoThumbnailError("not a URL of the web")
     return parts
 
@@ -235,7 +237,7 @@ def _host(parts: SplitResult) -> str:
 
 def _of_upload(parts: list[str]) -> WikimediaFile:
     if len(parts) < 3 or not re.fullmatch("[a-z]+", parts[0]) or not re.fullmatch("[a-z0-9-]+", parts[1]):
-        raise NoThumbnailError("not the address of a file")
+        raise NoThumbnailError("not the URL of a file")
     project, wiki, rest = parts[0], parts[1], parts[2:]
     thumb = rest[0] == "thumb"
     rest = rest[1:] if thumb else rest
@@ -245,57 +247,58 @@ def _of_upload(parts: list[str]) -> WikimediaFile:
     if zone in ("archive", "transcoded"):
         rest = rest[1:]
     if len(rest) < 3 or not re.fullmatch(r"[0-9a-f]", rest[0]) or not re.fullmatch(f"{rest[0]}[0-9a-f]", rest[1]):
-        raise NoThumbnailError("not the address of a file")
+        raise NoThumbnailError("not the URL of a file")
     if len(rest) > (4 if thumb or zone == "transcoded" else 3):
-        raise NoThumbnailError("not the address of a file")
+        raise NoThumbnailError("not the URL of a file")
     file = WikimediaFile(project, wiki, f"{rest[0]}/{rest[1]}", _name(rest[2]))
     if file.name == f".{file.extension}":
-        raise NoThumbnailError("not the address of a file")
+        raise NoThumbnailError("not the URL of a file")
     if zone == "archive":
         if not (older := _ARCHIVED.fullmatch(file.name)):
-            raise NoThumbnailError("an older version without the time it was replaced")
+            raise NoThumbnailError("an older version without its timestamp")
         file = replace(file, name=older["name"], stamp=older["stamp"])
-    if thumb and len(rest) == 4 and (of := _THUMB_NAME.match(_decoded(rest[3]))):
-        page = whole_number(of["page"])
+    if thumb and len(rest) == 4 and (thumbnail := _THUMB_NAME.match(_decoded(rest[3]))):
+        page = whole_number(thumbnail["page"])
         page = page if file.extension in (*_TIFF, *_PAGED) else None
-        file = replace(file, page=page, lang=of["lang"], seek=of["seek"] if file.extension in _VIDEO else None)
+        seek = thumbnail["seek"] if file.extension in _VIDEO else None
+        file = replace(file, page=page, lang=thumbnail["lang"], seek=seek)
     return file
 
 
 def _of_commons(parts: SplitResult) -> WikimediaFile:
-    asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
+    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
     path = parts.path
-    page = whole_number(asked.get("p") or asked.get("page"))
-    if path == "/w/thumb.php" and "f" in asked:
-        return _on_commons(asked["f"], page)
-    title = asked.get("title", "") if path == "/w/index.php" else _decoded(path.removeprefix("/wiki/"))
+    page = whole_number(query.get("p") or query.get("page"))
+    if path == "/w/thumb.php" and "f" in query:
+        return _on_commons(query["f"], page)
+    title = query.get("title", "") if path == "/w/index.php" else _decoded(path.removeprefix("/wiki/"))
     if opened := _OPENED.fullmatch(_decoded(parts.fragment)):
         title = opened["title"]
-    if title.lower() == "special:filepath" and "file" in asked:
-        return _on_commons(asked["file"], None)
-    if found := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
-        return _on_commons(found["name"].removeprefix("File:"), page)
-    raise NoThumbnailError("a page of Commons that is no file's")
+    if title.lower() == "special:filepath" and "file" in query:
+        return _on_commons(query["file"], None)
+    if named := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
+        return _on_commons(named["name"].removeprefix("File:"), page)
+    raise NoThumbnailError("a page of Commons that is not a file page")
 
 
 def _on_commons(name: str, page: int | None) -> WikimediaFile:
     name = re.sub("_+", "_", _name(name)).strip("_")
     if not name or "/" in name:
-        raise NoThumbnailError("a page of Commons that is no file's")
+        raise NoThumbnailError("a page of Commons that is not a file page")
     name = name[0].upper() + name[1:]
     digest = hashlib.md5(name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
     return WikimediaFile("wikipedia", "commons", f"{digest[0]}/{digest[:2]}", name, page)
 
 
 def _name(part: str) -> str:
-    """A part of a path as MediaWiki names the file: decoded, NFC, underscores, nothing invisible."""
+    """The file name in a part of a path, as MediaWiki normalises it: decoded, NFC, underscores, no invisible marks."""
     name = unicodedata.normalize("NFC", _INVISIBLE.sub("", _decoded(part)))
     return name.replace(" ", "_")
 
 
 def _decoded(part: str) -> str:
     text = unquote(part, errors="surrogateescape")
-    # A title cannot hold %XX, so what still does was encoded twice.
+    # Titles cannot contain %XX: a text that still does was encoded twice.
     return unquote(text, errors="surrogateescape") if _ENCODED.search(text) else text
 
 

@@ -1,9 +1,8 @@
-"""Small models for machines without a model hub.
+"""Small models for tests and machines without network: `local:NAME`.
 
-`local:NAME` names a checkpoint of a real architecture, scaled down, with **random weights**: its answers
-mean nothing. It exists so that everything around a model (loading, preprocessing, batching, storing) runs
-as it would with a hub model: the checkpoint is written once into a cache folder and is then loaded from
-that folder by the same calls that load a hub model.
+They have real architectures, scaled down, and **random weights**: their answers are meaningless. Loading,
+preprocessing, batching and storing run as with a hub model: a checkpoint is written once into a cache folder and loaded
+from there by the same calls.
 """
 
 import importlib
@@ -14,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 PREFIX = "local:"
-BUILDERS = {  # name -> module with VERSION, and its function of a folder
+BUILDERS = {  # name -> module with VERSION, and its function that writes into a folder
     "siglip-tiny": "actors.local_models.siglip:build",
     "qwen2.5-vl-tiny": "actors.local_models.qwen:build",
     "qwen2.5-vl-70m": "actors.local_models.qwen:build_70m",
@@ -29,30 +28,29 @@ log = logging.getLogger(__name__)
 
 
 def is_local(model: str) -> bool:
-    """Whether `model` names one of these random-weight checkpoints."""
+    """Return whether `model` has the form `local:NAME`."""
     return model.startswith(PREFIX)
 
 
 def cache_folder() -> Path:
-    """Where checkpoints are built: `$REMINE_CACHE`, else `$XDG_CACHE_HOME/remine`, else `~/.cache/remine`."""
-    named = os.environ.get("REMINE_CACHE")
-    if named:
-        return Path(named)
+    """Return the folder of checkpoints: `$REMINE_CACHE`, else `$XDG_CACHE_HOME/remine`, else `~/.cache/remine`."""
+    if folder := os.environ.get("REMINE_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "remine"
 
 
 def is_ready(model: str) -> bool:
-    """Whether `model` names one of these checkpoints and it was built before."""
+    """Return whether `model` is `local:NAME` and its checkpoint has been built."""
     return is_local(model) and _folder(model).is_dir()
 
 
 def resolve(model: str) -> str:
-    """Return what a loader takes: a folder for `local:NAME` (built on first use), else `model` unchanged.
+    """Return the folder of `local:NAME`, building its checkpoint on first use; any other `model` unchanged.
 
-    Safe when several processes ask at once: each builds aside and the first rename wins.
+    Safe in concurrent processes: each builds in a temporary folder, and the first rename wins.
 
     Raises:
-        ValueError: `local:NAME` with a name that does not exist.
+        ValueError: `local:NAME` with an unknown name.
     """
     if not is_local(model):
         return model
@@ -62,24 +60,24 @@ def resolve(model: str) -> str:
     if folder.is_dir():
         return str(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    log.warning("building %s: random weights, its answers mean nothing", model)
-    aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    log.warning("building %s: random weights, its answers are meaningless", model)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
     try:
-        getattr(builder, function)(aside)
-        aside.chmod(0o755)
+        getattr(builder, function)(temporary)
+        temporary.chmod(0o755)
         try:
-            aside.rename(folder)
+            temporary.rename(folder)
         except OSError:
-            if not folder.is_dir():  # not another process that was faster
+            if not folder.is_dir():  # unless another process was faster
                 raise
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return str(folder)
 
 
 def _folder(model: str) -> Path:
     name = model.removeprefix(PREFIX)
     if name not in BUILDERS:
-        raise ValueError(f"no local model {name!r}; there are {', '.join(sorted(BUILDERS))}")
+        raise ValueError(f"no local model {name!r}; available are {', '.join(sorted(BUILDERS))}")
     builder = importlib.import_module(BUILDERS[name].partition(":")[0])
     return cache_folder() / f"{name}-{builder.VERSION}"

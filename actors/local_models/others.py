@@ -1,9 +1,8 @@
-"""Small random checkpoints of the other families that judge: `local:NAME` for LLaVA-NeXT, mllama, Gemma 3, SmolVLM
-and a text model that sees no picture.
+"""Small random checkpoints of LLaVA-NeXT, mllama, Gemma 3, SmolVLM and Llama (a text model) for `local:NAME`.
 
-Architectures, special tokens and the form of the chat are those of the published models (neulab/Pangea-7B-hf,
+Architectures, special tokens and chat formats are those of the published models (neulab/Pangea-7B-hf,
 meta-llama/Llama-3.2-11B-Vision-Instruct, google/gemma-3-12b-it, HuggingFaceTB/SmolVLM2-2.2B-Instruct); sizes,
-vocabulary and weights are not, and their answers mean nothing.
+vocabulary and weights are not.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ _VISION: dict[str, Any] = {
     "image_size": PICTURE,
     "patch_size": 14,
 }
-# A chat: how a turn begins and ends, and how a picture stands in it. `%%` marks are filled in by `_template`.
+# The chat format: the beginning and end of a turn, and a picture's mark. `_template` replaces the `%%` words.
 _TEMPLATE = """\
 {%%BEGIN%%}{%- for message in messages -%}
 {{- %%TURN%% -}}
@@ -47,7 +46,7 @@ _CHATML: dict[str, Any] = {
 
 
 def build_llava_next(folder: Path) -> None:
-    """LLaVA-NeXT over a Qwen2 text model, as Pangea is."""
+    """Write LLaVA-NeXT with a Qwen2 text model, the architecture of Pangea, into `folder`."""
     from transformers import (
         LlavaNextConfig,
         LlavaNextForConditionalGeneration,
@@ -81,7 +80,7 @@ def build_llava_next(folder: Path) -> None:
 
 
 def build_mllama(folder: Path) -> None:
-    """Llama 3.2 Vision: the picture enters by cross-attention."""
+    """Write Llama 3.2 Vision, which sees the picture through cross-attention, into `folder`."""
     from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaImageProcessor, MllamaProcessor
 
     template = _template(
@@ -95,7 +94,7 @@ def build_mllama(folder: Path) -> None:
     tokenizer = _tokenizer(folder, specials, end="<|eot_id|>", template=template, start="<|begin_of_text|>")
     config = MllamaConfig(
         text_config=_text(specials, None)
-        # The released model's output has no place for the picture's token, the last of its input embedding.
+        # As in the released model, the output layer lacks the picture's token, the last of the input embedding.
         | {"vocab_size": tiny.MERGED + len(specials) - 1, "cross_attention_layers": [1, 3]}
         | tiny.rope(5e5),
         vision_config={
@@ -119,7 +118,7 @@ def build_mllama(folder: Path) -> None:
 
 
 def build_gemma3(folder: Path) -> None:
-    """Gemma 3: layers that see only a window, and pictures whose tokens see one another."""
+    """Write Gemma 3, with windowed layers and bidirectional attention inside a picture, into `folder`."""
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessor, Gemma3Processor
 
     template = _template(
@@ -141,7 +140,7 @@ def build_gemma3(folder: Path) -> None:
     config = Gemma3Config(
         text_config=_text(specials, None)
         | {
-            "num_hidden_layers": 6,  # the sixth is the first that sees everything
+            "num_hidden_layers": 6,  # the sixth is the first without a window
             "head_dim": 32,
             "sliding_window": 64,
             "query_pre_attn_scalar": 32,
@@ -158,7 +157,7 @@ def build_gemma3(folder: Path) -> None:
 
 
 def build_smolvlm(folder: Path) -> None:
-    """SmolVLM2 (Idefics3's successor): a picture in tiles, and a template with a space before the answer."""
+    """Write SmolVLM2, with pictures in tiles and a space before the answer in its template, into `folder`."""
     from transformers import (
         SmolVLMConfig,
         SmolVLMForConditionalGeneration,
@@ -190,7 +189,7 @@ def build_smolvlm(folder: Path) -> None:
 
 
 def build_llama(folder: Path) -> None:
-    """A text model: it judges what is said about a picture, not the picture."""
+    """Write Llama, a text model, which judges the context of a picture and not the picture, into `folder`."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     template = _template(
@@ -215,10 +214,10 @@ def _template(*, turn: str, end: str, answer: str, picture: str, begin: str = ""
         "%%END%%": end,
         "%%ANSWER%%": answer,
     }
-    made = _TEMPLATE
+    template = _TEMPLATE
     for mark, text in marks.items():
-        made = made.replace(mark, text)
-    return made
+        template = template.replace(mark, text)
+    return template
 
 
 def _tokenizer(folder: Path, specials: Sequence[str], *, end: str, template: str, **more: Any) -> Any:
@@ -226,8 +225,7 @@ def _tokenizer(folder: Path, specials: Sequence[str], *, end: str, template: str
 
 
 def _text(specials: Sequence[str], kind: str | None) -> dict[str, Any]:
-    known = {"model_type": kind} if kind else {}
-    return known | {
+    return ({"model_type": kind} if kind else {}) | {
         "vocab_size": tiny.MERGED + len(specials),
         "hidden_size": HIDDEN,
         "intermediate_size": 256,

@@ -1,7 +1,7 @@
-"""Qwen-VL with random weights: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m` and `local:qwen3-vl-tiny`.
+"""Small random checkpoints of Qwen-VL: `local:qwen2.5-vl-tiny`, `local:qwen2.5-vl-70m` and `local:qwen3-vl-tiny`.
 
-The architecture, the special tokens, the picture's preprocessing and the ChatML format are those of
-Qwen2.5-VL (Bai et al. 2025, arXiv:2502.13923) and Qwen3-VL; the sizes are not, and their answers mean nothing.
+Architecture, special tokens, preprocessing and the ChatML format are those of Qwen2.5-VL (Bai et al. 2025,
+arXiv:2502.13923) and Qwen3-VL; sizes and weights are not.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from actors.local_models import tiny
 
 VERSION = "4"
 CELL = 28  # pixels: a patch of 14 merged 2 x 2 is one token
-MAX_PICTURE_TOKENS = 64  # a real Qwen2.5-VL spends up to 16,384; this one serves demonstrations on a CPU
+MAX_PICTURE_TOKENS = 64  # up to 16,384 in the published model; few here for speed on a CPU
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
@@ -41,7 +41,7 @@ CHAT_TEMPLATE = """\
 """
 
 
-class Shape(NamedTuple):
+class TextShape(NamedTuple):
     """Sizes of the text model."""
 
     hidden: int
@@ -51,14 +51,14 @@ class Shape(NamedTuple):
     kv_heads: int
 
 
-TINY = Shape(hidden=256, intermediate=512, layers=4, heads=4, kv_heads=2)  # 5 M parameters
-SEVENTY = Shape(hidden=768, intermediate=2048, layers=10, heads=12, kv_heads=4)  # 70 M: what the benchmarks measure
+TINY = TextShape(hidden=256, intermediate=512, layers=4, heads=4, kv_heads=2)  # 5 M parameters
+SEVENTY = TextShape(hidden=768, intermediate=2048, layers=10, heads=12, kv_heads=4)  # 70 M parameters, for benchmarks
 
 
-def build(folder: Path, *, shape: Shape = TINY) -> None:
-    """Write weights (safetensors, float32), tokenizer and processor of a Qwen2.5-VL into `folder`.
+def build(folder: Path, *, shape: TextShape = TINY) -> None:
+    """Write weights (safetensors, float32), tokenizer and processor of Qwen2.5-VL into `folder`.
 
-    Deterministic for one Python, tokenizers and torch; leaves torch's random state as it was.
+    Deterministic for a given version of Python, tokenizers and torch; does not change torch's random state.
     """
     from transformers import (
         Qwen2_5_VLConfig,
@@ -87,12 +87,12 @@ def build(folder: Path, *, shape: Shape = TINY) -> None:
 
 
 def build_70m(folder: Path) -> None:
-    """As `build`, in the shape that the benchmarks measure."""
+    """As `build`, in the shape of the benchmarks."""
     build(folder, shape=SEVENTY)
 
 
 def build_qwen3(folder: Path) -> None:
-    """The same for Qwen3-VL: interleaved positions, and pictures that enter at several layers."""
+    """As `build` for Qwen3-VL, which has interleaved positions and adds picture features at several layers."""
     from transformers import (
         Qwen2VLImageProcessor,
         Qwen3VLConfig,
@@ -128,7 +128,7 @@ def _tokenizer(folder: Path) -> tuple[Any, dict[str, int]]:
     return tokenizer, {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIALS}
 
 
-def _text(shape: Shape, tokens: Mapping[str, int]) -> dict[str, Any]:
+def _text(shape: TextShape, tokens: Mapping[str, int]) -> dict[str, Any]:
     return {
         "vocab_size": VOCABULARY,
         "hidden_size": shape.hidden,

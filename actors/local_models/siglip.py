@@ -1,10 +1,10 @@
-"""`local:siglip-tiny`: SigLIP's architecture in open_clip, scaled down, with random weights.
+"""A small random checkpoint of SigLIP in open_clip: `local:siglip-tiny`.
 
-The same parts as open_clip's `ViT-B-16-SigLIP-i18n-256`: a timm ViT with attention ("map") pooling and no projection,
-a text tower without causal mask that pools the last token, a logit bias, SigLIP's own preprocessing, canonicalised
-texts of 64 tokens padded with the end token. Two things differ beside the size: timm's smallest ViT has a class token
-(which the pooling leaves out), and the tokenizer is byte-level BPE instead of SentencePiece, so that it can be trained
-here and still takes any script. The ViT interpolates its 14 x 14 positions to the 16 x 16 patches of a picture.
+It has the parts of open_clip's `ViT-B-16-SigLIP-i18n-256`: a timm ViT with attention ("map") pooling and no projection,
+a text tower without causal mask that pools the last token, a logit bias, SigLIP's preprocessing, and canonicalised
+texts of 64 tokens padded with the end token. Apart from the size, two things differ: timm's smallest ViT has a class
+token, which the pooling ignores, and the tokenizer is byte-level BPE instead of SentencePiece, so that it can be
+trained on the spot and takes any script. The ViT interpolates its 14 x 14 positions to a picture's 16 x 16 patches.
 """
 
 import json
@@ -17,7 +17,7 @@ VERSION = "1"
 _CONTEXT = 64
 _VOCABULARY = 2048
 _PAD_AND_END = "</s>"
-_GAIN = 3.0  # with timm's own initialisation all pictures get nearly the same vector (cosine above 0.99)
+_GAIN = 3.0  # with timm's initialisation all pictures get nearly the same vector (cosine above 0.99)
 _MODEL: dict[str, Any] = {
     "embed_dim": 64,
     "init_logit_bias": -10,
@@ -55,11 +55,11 @@ _PREPROCESSING: dict[str, Any] = {
 
 
 def build(folder: Path) -> None:
-    """Write the checkpoint into the existing `folder`, the same bytes each time.
+    """Write the checkpoint into the existing `folder`, always with the same bytes.
 
-    Leaves `open_clip_config.json`, `open_clip_model.safetensors` (float32), `tokenizer.json` and
-    `tokenizer_config.json`, which `open_clip.create_model_and_transforms` and `open_clip.get_tokenizer` load offline
-    as `local-dir:FOLDER`.
+    The files are `open_clip_config.json`, `open_clip_model.safetensors` (float32), `tokenizer.json` and
+    `tokenizer_config.json`; `open_clip.create_model_and_transforms` and `open_clip.get_tokenizer` load them offline as
+    `local-dir:FOLDER`.
     """
     config = {"model_cfg": _MODEL, "preprocess_cfg": _PREPROCESSING}
     (folder / "open_clip_config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
@@ -74,8 +74,8 @@ def _write_weights(folder: Path) -> None:
     from safetensors.torch import save_file
 
     model = CustomTextCLIP(**{name: value for name, value in _MODEL.items() if name != "custom_text"})
-    # Drawn one by one from the generator that NumPy has frozen: the checkpoint's bytes then do not depend on how
-    # this release of torch, timm or open_clip initialises its layers.
+    # NumPy guarantees the stream of RandomState, so that the bytes do not depend on how a release of torch, timm or
+    # open_clip initialises its layers.
     draw = np.random.RandomState(0)
     weights = {}
     for name, tensor in sorted(model.state_dict().items()):
@@ -119,7 +119,7 @@ def _write_tokenizer(folder: Path) -> None:
 
 
 def _texts() -> Iterator[str]:
-    """Python's own manual, cleaned as the tokenizer's input will be."""
+    """Yield paragraphs of Python's manual, canonicalised like the tokenizer's input."""
     from pydoc_data.topics import topics
 
     from open_clip.tokenizer import canonicalize_text

@@ -1,4 +1,4 @@
-"""What the small random checkpoints share: a tokenizer trained here, weights that show mistakes, saving."""
+"""Shared by the small random checkpoints: training of a tokenizer, initialisation of weights, saving."""
 
 import functools
 import importlib
@@ -9,16 +9,16 @@ from typing import Any
 
 SEED = 20250219
 MERGED = 4000  # tokens before the special ones
-# With the default initialisation of 0.02 a wrong mask or position moves the logits too little to be noticed.
+# With the default initialisation of 0.02 a wrong mask or position changes the logits too little for tests to notice.
 WEIGHT_SCALE = 3.0
 
-# Qwen2's split before byte-pair encoding: a digit is always a token of its own.
+# Qwen2's pre-tokenisation; each digit is a token.
 QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# GPT-2's (SmolLM, Idefics): the last of several line ends before a word is split off from the others, so that a
-# text cut there has other tokens than the whole.
+# GPT-2's (SmolLM, Idefics); it splits the last of several newlines from the others, so that tokens of a text that is
+# cut there differ from those of the whole.
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
@@ -34,13 +34,15 @@ def write_tokenizer(
     kind: str = "PreTrainedTokenizerFast",
     named: dict[str, str] | None = None,
 ) -> Any:
-    """Write tokenizer.json and its settings into `folder`; the tokenizer as AutoTokenizer loads it.
+    """Write tokenizer.json and its settings into `folder`; returns the tokenizer as AutoTokenizer loads it.
 
     Args:
         specials: special tokens, in the order of their ids, after `MERGED` others.
-        end, pad, start: the tokens that end a turn, fill, and begin a text (`start` is left to the template).
-        kind: the class to be named; Qwen's own was renamed between transformers 4 and 5, the files were not.
-        named: further special tokens by the attribute under which a processor looks for them.
+        end, pad, start: the tokens that end a turn, pad, and begin a text (the template writes `start`).
+        template: of the chat.
+        split: regular expression of the pre-tokenisation.
+        kind: class name in the settings; Qwen's class was renamed between transformers 4 and 5, its files were not.
+        named: further special tokens by the attribute under which a processor looks them up.
     """
     from tokenizers import AddedToken
     from transformers import AutoTokenizer
@@ -67,24 +69,24 @@ def write_tokenizer(
 
 
 def byte_pairs(split: str) -> Any:
-    """A byte-level byte-pair encoding of `MERGED` tokens, trained on the texts of Python's own help."""
+    """Return a byte-level byte-pair encoding of `MERGED` tokens, trained on the texts of Python's help."""
     from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
-    made = Tokenizer.from_str(_trained())
-    made.normalizer = normalizers.NFC()
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = Tokenizer.from_str(_trained())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(split), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    made.decoder = decoders.ByteLevel()
-    return made
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
 
 
 @functools.lru_cache(maxsize=1)
 def _trained() -> str:
-    """The merges, learned once a process: a second, which eight checkpoints need not pay eight times."""
+    """Return the trained tokenizer as JSON; cached, because training takes a second per checkpoint."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -109,16 +111,21 @@ def _texts() -> Iterator[str]:
 
 
 def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = False) -> dict[str, Any]:
-    """Rotary positions as the configuration of this transformers spells them; `sections` of time, height, width."""
+    """Return the settings of rotary positions for the installed version of transformers.
+
+    Args:
+        theta: base.
+        sections: of time, height and width; empty for one-dimensional positions.
+    """
     import transformers
 
     if int(transformers.__version__.split(".", maxsplit=1)[0]) >= 5:
-        found: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
+        parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": theta}
         if sections:
-            found["mrope_section"] = list(sections)
+            parameters["mrope_section"] = list(sections)
         if interleaved:
-            found["mrope_interleaved"] = True
-        return {"rope_parameters": found}
+            parameters["mrope_interleaved"] = True
+        return {"rope_parameters": parameters}
     if not sections:
         return {"rope_theta": theta, "rope_scaling": {"rope_type": "default"}}
     scaling: dict[str, Any] = {"type": "mrope", "rope_type": "default", "mrope_section": list(sections)}
@@ -128,9 +135,12 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
 
 
 def save(folder: Path, *, make: Callable[[], Any], processor: Any) -> None:
-    """Write a model of random weights (safetensors, float32) and its processor; torch's random state stays as it was.
+    """Write a model with random weights (safetensors, float32) and its processor; does not change torch's random state.
 
-    Matrices are scaled up. Gates and projections that start at zero, and would keep the picture out, are set.
+    Matrices are scaled up. Gates and projections that start at zero, which would hide the picture, are set.
+
+    Args:
+        make: returns the model in its default initialisation.
     """
     import torch
     from transformers.utils import logging
@@ -141,16 +151,16 @@ def save(folder: Path, *, make: Callable[[], Any], processor: Any) -> None:
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if name.endswith(("attn_gate", "mlp_gate", "gate_attn", "gate_ffn")) or name.endswith(".gate"):
-                    weight.fill_(0.7)  # mllama's cross-attention starts shut
+                    weight.fill_(0.7)  # those of mllama's cross-attention start at zero
                 elif name.endswith("mm_input_projection_weight"):
                     weight.normal_(std=0.02 * WEIGHT_SCALE)  # Gemma 3's starts at zero
                 elif weight.ndim >= 2:
                     weight.mul_(WEIGHT_SCALE)
-    shown = logging.is_progress_bar_enabled()
+    has_progress_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         model.save_pretrained(folder)
     finally:
-        if shown:
+        if has_progress_bar:
             logging.enable_progress_bar()
     processor.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Rendered prompts of one model, their tokens, and the tokens of answers as the model would write them."""
+"""Prompts that share a prefix, and allowed answers, as tokens in a model's chat format."""
 
 import re
 from collections.abc import Sequence
@@ -10,17 +10,28 @@ from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
 from actors.vlm.prompts import Prompt, as_list
 from actors.vlm.token_trees import common
 
-_SUFFIX_MARK = "REMINE7SUFFIX"  # stands for a suffix while a template is rendered; a word that no template touches
+_SUFFIX_MARK = "REMINE7SUFFIX"  # replaces the suffix while a template is rendered; no template changes this word
 WINDOW = 160  # characters before the suffix that are tokenised again with it
-IN_STEP = 2  # tokens of the window that must be the same for a suffix to be joined to the prompt before it
+SHARED_IN_WINDOW = 2  # tokens of the window that all suffixes must share for the cut to be safe
+
+
+class SplitTokens(NamedTuple):
+    """Where the tokens of prompts part: how many they share, and the rest of each."""
+
+    shared: int
+    suffixes: list[list[int]]
+
+    def joined(self, ids: list[int]) -> list[list[int]]:
+        """Return the tokens of whole prompts, which begin as `ids` does."""
+        return [ids[: self.shared] + suffix for suffix in self.suffixes]
 
 
 class PromptTokens(NamedTuple):
     """Prompts about one picture as tokens.
 
     Attributes:
-        inputs: what the processor makes of the first prompt, the picture included: name -> tensor.
-        shared: how many of its tokens all prompts begin with, the picture's among them.
+        inputs: what the processor returned for the first prompt, the picture included: name -> tensor, batch 1.
+        shared: how many of its tokens all prompts begin with, including the picture's.
         suffixes: token ids of each prompt after those.
     """
 
@@ -30,7 +41,11 @@ class PromptTokens(NamedTuple):
 
 
 class Chat(ChatFormat):
-    """Prompts that share their beginning, and answers, in the chat format of one model.
+    """Tokenises prompts with a shared prefix, and answers, in the chat format of one model.
+
+    Args:
+        name: of the model, for messages.
+        bounds, config: as `ChatFormat`.
 
     Raises:
         ValueError: as `ChatFormat`.
@@ -39,138 +54,146 @@ class Chat(ChatFormat):
     def __init__(self, processor: Any, *, name: str, bounds: PixelBounds = NO_BOUNDS, config: Any = None) -> None:
         super().__init__(processor, bounds=bounds, config=config)
         self.name = name
-        self.start, self.lead, self.turn_end = self._assistant()
-        self._whole = False  # whether suffixes must be tokenised with the whole prompt
-        self._proven = False
+        self.start, self.lead, self.turn_end = self._assistant_turn()
+        self._needs_whole = False  # whether suffixes must be tokenised with the whole prompt
+        self._is_checked = False
 
     def tokens(self, prompts: Sequence[Prompt], picture: Any) -> PromptTokens:
-        """Tokens of `prompts`, which differ in their suffixes only, about one picture or several (None: none).
+        """Tokenise prompts that differ in their suffixes only.
 
-        The tokens of a whole prompt are those of what is shared followed by those of its suffix. Where a
-        tokenizer joins what stands on both sides of the cut, the cut moves.
+        tokens(whole prompt) = shared tokens + suffix tokens, for each prompt. If the tokenizer merges text across the
+        cut, the cut moves to an earlier token.
+
+        Args:
+            picture: PIL image, a sequence of several, or None.
         """
         picture = picture if self.sees_pictures else None
         if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
-            # Some templates trim a message, and then what stands before such a suffix is not what is shared.
+            # Some templates trim a message: the text before such a suffix then differs from the shared text.
             rendered = [self.rendered(p, picture) for p in prompts]
             inputs = self.encode(rendered[0], picture)
-            return PromptTokens(inputs, *self._tokenised_whole(rendered, inputs["input_ids"][0].tolist()))
+            return PromptTokens(inputs, *self._split_whole(rendered, inputs["input_ids"][0].tolist()))
         head, end = self._frame(prompts[0], picture)
         inputs = self.encode(head + prompts[0].suffix + end, picture)
         ids: list[int] = inputs["input_ids"][0].tolist()
-        found = None if self._whole else self._windowed(head, [p.suffix + end for p in prompts], ids)
-        if found is None or not self._proven:
-            whole = self._tokenised_whole([head + p.suffix + end for p in prompts], ids)
-            if found is not None and _joined(ids, found) != _joined(ids, whole):
-                found, self._whole = None, True
-            found, self._proven = found or whole, True
-        return PromptTokens(inputs, found[0], found[1])
+        split = None if self._needs_whole else self._split_in_window(head, [p.suffix + end for p in prompts], ids)
+        if split is None or not self._is_checked:
+            whole = self._split_whole([head + p.suffix + end for p in prompts], ids)
+            if split is not None and split.joined(ids) != whole.joined(ids):
+                split, self._needs_whole = None, True
+            split, self._is_checked = split or whole, True
+        return PromptTokens(inputs, split.shared, split.suffixes)
 
     def encode(self, text: str, picture: Any) -> dict[str, Any]:
-        """The inputs of a rendered prompt about a picture, several or none (`ChatFormat.inputs`)."""
+        """Return the inputs of a rendered prompt (`ChatFormat.inputs`) about one picture, several or None."""
         return self.inputs(text, [] if picture is None else as_list(picture))
 
     def rendered(self, prompt: Prompt, picture: Any) -> str:
-        """The prompt as the model's template writes it, up to where the model answers."""
+        """Return the prompt as the model's template writes it, up to where the model answers."""
         return self._opened(self.render(prompt.messages(picture if self.sees_pictures else None)), prompt.start)
 
     def answers(self, codes: Sequence[str], *, start: str = "") -> AnswerCodes:
-        """`codes` as tokens at the start of the model's turn (after `start`, if its turn is begun with that).
+        """Return `codes` as tokens in the model's turn.
 
-        Between `start` and an answer stands a space; none where `start` ends in a line and the tokens split there.
+        Args:
+            start: how the model's turn begins. A space separates it from the answer, unless it ends in a newline and
+                the tokens split there.
 
         Raises:
             ValueError: no code or an empty one, or two that are the same tokens.
         """
         if not codes or not all(codes):
-            raise ValueError(f"{self.name}: an empty answer among {list(codes)!r}")
-        found = self._behind(start, codes)
+            raise ValueError(f"{self.name}: an empty answer in {list(codes)!r}")
+        tokens = self._tokens_after(start, codes)
         bridge = 0
-        while all(len(s) > bridge + 1 and s[bridge] == found[0][bridge] for s in found):
-            if self.tokenizer.decode([found[0][bridge]]).strip():
+        while all(len(s) > bridge + 1 and s[bridge] == tokens[0][bridge] for s in tokens):
+            if self.tokenizer.decode([tokens[0][bridge]]).strip():
                 break  # a word that all answers begin with is part of them
             bridge += 1
-        sequences = tuple(s[bridge:] for s in found)
+        sequences = tuple(s[bridge:] for s in tokens)
         if len(set(sequences)) < len(sequences):
-            raise ValueError(f"{self.name} cannot tell the answer codes {', '.join(codes)} apart")
+            raise ValueError(f"{self.name} cannot tell the answer codes {', '.join(codes)} apart; use other codes")
         if all(len(s) == 1 for s in sequences):
-            return AnswerCodes("code", found[0][:bridge], sequences)
-        return AnswerCodes("sequence", found[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
+            return AnswerCodes("code", tokens[0][:bridge], sequences)
+        return AnswerCodes("sequence", tokens[0][:bridge], tuple((*s, self.turn_end) for s in sequences))
 
-    def _behind(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
-        """Tokens of each of `codes` behind the opened turn, with the white space before them."""
+    def _tokens_after(self, start: str, codes: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the tokens of each code in the opened turn, with the white space before it."""
         before = self._opened(self.start, start)
         opened = self.ids(before)
-        between = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
-        for space in ["", *between] if start and before.endswith("\n") else between:
-            found = [self.ids(before + space + code) for code in codes]
-            split = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in found]
-            if all(split):
-                return [tuple(ids[len(opened) :]) for ids in found]
-        code = codes[split.index(False)]
-        raise ValueError(f"{self.name} does not write the answer {code!r} as tokens of its own")
+        spaces = [start[len(start.rstrip(" ")) :] or " "] if start else [self.lead]
+        for space in ["", *spaces] if start and before.endswith("\n") else spaces:
+            tokens = [self.ids(before + space + code) for code in codes]
+            splits = [ids[: len(opened)] == opened and len(ids) > len(opened) for ids in tokens]
+            if all(splits):
+                return [tuple(ids[len(opened) :]) for ids in tokens]
+        code = codes[splits.index(False)]
+        raise ValueError(f"{self.name} does not write the answer {code!r} as separate tokens; use other codes")
 
     def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
-        """The rendered text before and after the suffix."""
+        """Return the rendered text before and after the suffix."""
         rendered = self.rendered(Prompt(prompt.before, prompt.after, _SUFFIX_MARK, prompt.start), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
             raise ValueError(f"{self.name}: its chat template leaves the user's text out")
         return head, end
 
-    def _windowed(self, head: str, rests: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]] | None:
-        """Suffixes from the last characters of `head` with each rest; None where the tokenizer gives no sure cut."""
+    def _split_in_window(self, head: str, rests: Sequence[str], ids: list[int]) -> SplitTokens | None:
+        """Tokenise the last characters of `head` with each rest; None if the tokenizer allows no safe cut.
+
+        Args:
+            ids: tokens of `head` with the first rest.
+        """
         begin = max(0, len(head) - WINDOW)
-        after_line = head.find("\n", begin, len(head) - 40)
-        begin = after_line + 1 if after_line >= 0 else begin
-        for mark in self.special.finditer(head, max(0, begin - WINDOW)):
-            begin = max(begin, mark.end())
+        newline = head.find("\n", begin, len(head) - 40)
+        begin = newline + 1 if newline >= 0 else begin
+        for match in self.special.finditer(head, max(0, begin - WINDOW)):
+            begin = max(begin, match.end())
         window = head[begin:]
-        found: list[list[int]] = self.tokenizer([window + rest for rest in rests], add_special_tokens=False)[
-            "input_ids"
-        ]
+        texts = [window + rest for rest in rests]
+        tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
         # The first tokens may differ from those inside the text: some tokenizers put a space before a text.
-        for skip in range(min(3, len(found[0]))):
-            if ids[-len(found[0]) + skip :] == found[0][skip:]:
+        for skip in range(min(3, len(tokens[0]))):
+            if ids[-len(tokens[0]) + skip :] == tokens[0][skip:]:
                 break
         else:
             return None
-        needed = skip + (IN_STEP if window else 0)
-        if any(common(found[0], tokens) < needed for tokens in found[1:]):
+        needed = skip + (SHARED_IN_WINDOW if window else 0)
+        if any(common(tokens[0], other) < needed for other in tokens[1:]):
             return None
-        return len(ids) - len(found[0]) + skip, [tokens[skip:] for tokens in found]
+        return SplitTokens(len(ids) - len(tokens[0]) + skip, [suffix[skip:] for suffix in tokens])
 
-    def _tokenised_whole(self, texts: Sequence[str], ids: list[int]) -> tuple[int, list[list[int]]]:
-        """Suffixes from the tokens of whole prompts, in which a picture is one mark yet."""
-        found: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
-        shared = min((common(found[0], tokens) for tokens in found[1:]), default=len(found[0]) - 1)
-        shared = min(shared, len(found[0]) - 1)
-        rest = found[0][shared:]
+    def _split_whole(self, texts: Sequence[str], ids: list[int]) -> SplitTokens:
+        """Tokenise whole prompts, in which a picture is a single mark.
+
+        Args:
+            ids: tokens of the first prompt, with those of its picture.
+        """
+        tokens: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        shared = min((common(tokens[0], other) for other in tokens[1:]), default=len(tokens[0]) - 1)
+        shared = min(shared, len(tokens[0]) - 1)
+        rest = tokens[0][shared:]
         if ids[-len(rest) :] != rest:
-            raise ValueError(f"{self.name}: its processor writes prompts otherwise than its tokenizer")
-        return len(ids) - len(rest), [tokens[shared:] for tokens in found]
+            raise ValueError(f"{self.name}: its processor and its tokenizer write a prompt as different tokens")
+        return SplitTokens(len(ids) - len(rest), [suffix[shared:] for suffix in tokens])
 
-    def _assistant(self) -> tuple[str, str, int]:
-        """The text up to the model's turn, the white space its template puts before an answer, the end of a turn."""
-        asked = [_turn([_text("Is it?")])]
-        answered = [*asked, {"role": "assistant", "content": [_text("A")]}]
-        start = self.render(asked)
-        whole = self.render(answered, open_turn=False)
-        found = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
-        end = self.ids(whole.removeprefix(start)[found.end() :]) if found else []
+    def _assistant_turn(self) -> tuple[str, str, int]:
+        """Return the text up to the model's turn, the white space before an answer, and the token that ends a turn."""
+        question = [_user_turn([_text("Is it?")])]
+        conversation = [*question, {"role": "assistant", "content": [_text("A")]}]
+        start = self.render(question)
+        whole = self.render(conversation, open_turn=False)
+        match = re.match(r"(\s*)A", whole.removeprefix(start)) if whole.startswith(start) else None
+        end = self.ids(whole.removeprefix(start)[match.end() :]) if match else []
         turn_end = end[0] if end else self.tokenizer.eos_token_id
-        return start, found[1] if found else "", int(turn_end)
+        return start, match[1] if match else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
-        """`rendered` with the beginning of the model's turn; a space at its end is put before the answer instead."""
+        """Return `rendered` with the beginning of the model's turn, without a space at its end."""
         return rendered + self.lead + start.rstrip(" ") if start else rendered
 
 
-def _joined(ids: list[int], found: tuple[int, list[list[int]]]) -> list[list[int]]:
-    return [ids[: found[0]] + suffix for suffix in found[1]]
-
-
-def _turn(content: list[dict[str, Any]]) -> dict[str, Any]:
+def _user_turn(content: list[dict[str, Any]]) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 

@@ -1,4 +1,4 @@
-"""What every use of a model's chat has in common: its template, its tokens, and text that must stay text."""
+"""A model's chat format: its template, its tokens, and text that must not be read as special tokens."""
 
 import datetime
 import re
@@ -10,92 +10,96 @@ import jinja2
 from actors.vlm.families import picture_tokens
 from actors.vlm.picture_size import NO_BOUNDS, PictureSizer, PixelBounds
 
-# Some templates (Llama 3.2's, for prompts without a picture) write the day into a prompt. A prompt must not depend on
-# the day it is asked on, so every prompt is of the day that Llama's own template names where it has no clock.
+# Some templates (Llama 3.2's, for prompts without a picture) write today's date into the prompt. A prompt must not
+# depend on the day, so the date is always the one that Llama's own template uses where it has no clock.
 DAY = datetime.date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 
 
 class ChatFormat:
-    """A model's template and tokenizer, from its processor (of a model of text: `actors.vlm.loading.TextProcessor`).
+    """A model's template and tokenizer, from its processor (of a text model: `actors.vlm.loading.TextProcessor`).
 
-    The template is the processor's own, or its tokenizer's if the processor has none. A template that takes a message
-    as a string only (Qwen2's, which came with Pangea's tokenizer) gets each picture as the model's token for pictures
-    and a line end, which is how LLaVA models were trained.
+    The template is the processor's, or its tokenizer's if the processor has none. If the template takes messages as
+    strings only (Qwen2's, in Pangea's tokenizer), each picture becomes the model's picture token and a newline, as in
+    the training of LLaVA models.
 
     Args:
-        bounds: of the pixels of a picture as the model sees it; the processor's own where not given.
-        config: the model's, needed only to count the tokens of pictures.
+        bounds: of the pixels of a picture as the model sees it; by default the processor's own.
+        config: the model's; needed only to count the tokens of pictures.
 
     Raises:
-        ValueError: a model without a chat template, or one of pictures whose template leaves the picture out.
+        ValueError: a model without a chat template, or whose template omits the picture.
     """
 
     def __init__(self, processor: Any, *, bounds: PixelBounds = NO_BOUNDS, config: Any = None) -> None:
-        self._sized, self._config = PictureSizer(processor, bounds), config
+        self._sizer, self._config = PictureSizer(processor, bounds), config
         self.processor, self.tokenizer = processor, processor.tokenizer
         self.sees_pictures = bool(getattr(processor, "sees_pictures", True))
-        own = getattr(processor, "chat_template", None)
-        template = own or self.tokenizer.chat_template
+        processor_template = getattr(processor, "chat_template", None)
+        template = processor_template or self.tokenizer.chat_template
         if not template:
-            raise ValueError("the model has no chat template; name an instruction-tuned model")
-        self._template: Callable[..., str] = (
-            processor if own or not self.sees_pictures else self.tokenizer
-        ).apply_chat_template
-        dated = isinstance(template, str) and _TODAY.search(template)
-        self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if dated else {}
+            raise ValueError("the model has no chat template; use an instruction-tuned model")
+        renderer = processor if processor_template or not self.sees_pictures else self.tokenizer
+        self._template: Callable[..., str] = renderer.apply_chat_template
+        is_dated = isinstance(template, str) and _TODAY.search(template)
+        self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if is_dated else {}
         self.special = _special_tokens(processor)
-        self._pieces = True  # whether the template takes a message as a list of pieces
+        self._takes_pieces = True  # whether the template takes a message as a list of pieces
         if self.sees_pictures and not self._shows_pictures():
-            self._pieces = False
+            self._takes_pieces = False
             if not self._shows_pictures():
-                raise ValueError("the model's chat template leaves the picture out; its answers would not be about it")
+                raise ValueError("the model's chat template leaves the picture out; its answers would not depend on it")
 
     def as_data(self, text: str) -> str:
-        """`text` with a space inside whatever the model would read as a special token (a turn's end, a picture)."""
-        return self.special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+        """Return `text` with a space inside each special token of the model (the end of a turn, a picture)."""
+        return self.special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
 
     def token_starts(self, text: str) -> list[int]:
-        """For each token of `text` on its own, the character at which it begins."""
+        """Return, for each token of `text` on its own, the index of its first character."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return [start for start, _ in encoded["offset_mapping"]]
 
     def inputs(self, text: str, pictures: Sequence[Any]) -> dict[str, Any]:
-        """What the processor returns for a rendered prompt, batch 1: all of it goes to the model.
+        """Return the processor's tensors for a rendered prompt, by name, batch 1.
 
-        Qwen2.5-VL without `mm_token_type_ids`, say, silently takes one-dimensional positions for the picture.
+        All of them must be passed to the model: Qwen2.5-VL without `mm_token_type_ids`, for example, silently uses
+        one-dimensional positions for the picture.
 
         Args:
             pictures: PIL images, RGB.
         """
-        begin = getattr(self.tokenizer, "bos_token", None)  # which templates write themselves
-        shown, options = self._sized(pictures)
-        given: dict[str, Any] = {"images": [shown]} if shown else {}
+        begin = getattr(self.tokenizer, "bos_token", None)  # some templates write it themselves
+        shown, options = self._sizer(pictures)
+        arguments: dict[str, Any] = {"images": [shown]} if shown else {}
         if options:
-            given["images_kwargs"] = options
-        made = self.processor(
-            text=[text], add_special_tokens=not (begin and text.startswith(begin)), return_tensors="pt", **given
+            arguments["images_kwargs"] = options
+        tensors = self.processor(
+            text=[text], add_special_tokens=not (begin and text.startswith(begin)), return_tensors="pt", **arguments
         )
-        return dict(made)
+        return dict(tensors)
 
     def picture_tokens(self, inputs: Mapping[str, Any]) -> int | None:
-        """Tokens of the pictures in `inputs` (`actors.vlm.families.picture_tokens`); None where it cannot be told."""
+        """Return the tokens of the pictures in `inputs` (`actors.vlm.families.picture_tokens`); None if unknown."""
         return None if self._config is None else picture_tokens(self._config, inputs)
 
     def render(self, messages: list[dict[str, Any]], *, open_turn: bool = True) -> str:
-        """The template's text of `messages`, by default up to where the model's turn begins."""
-        given = messages if self._pieces else [self._as_string(message) for message in messages]
-        return self._template(given, tokenize=False, add_generation_prompt=open_turn, **self._options)
+        """Return the template's text of `messages`.
+
+        Args:
+            open_turn: whether to end where the model's turn begins.
+        """
+        rendered = messages if self._takes_pieces else [self._as_string(message) for message in messages]
+        return self._template(rendered, tokenize=False, add_generation_prompt=open_turn, **self._options)
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of `text`, with none put around them."""
-        found: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return found
+        """Return the token ids of `text`, without special tokens around them."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
     def _shows_pictures(self) -> bool:
-        """Whether a picture in a message puts a mark for a picture into the prompt."""
+        """Return whether a picture in a message puts a mark for a picture into the prompt."""
         marks = _picture_marks(self.processor)
-        if not marks and not self._pieces:
+        if not marks and not self._takes_pieces:
             return False
         text = {"type": "text", "text": "x"}
         with_picture, without = ([{"role": "user", "content": [*s, text]}] for s in ([{"type": "image"}], []))
@@ -106,7 +110,7 @@ class ChatFormat:
         return any(shown.count(mark) > bare.count(mark) for mark in marks) if marks else shown != bare
 
     def _as_string(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message with its content as one string."""
+        """Return a message with its content as one string."""
         content = message["content"]
         if isinstance(content, str):
             return dict(message)
@@ -115,21 +119,21 @@ class ChatFormat:
 
 
 def _as_of_day(call: re.Match[str]) -> str:
-    """The string that a template's call for today's date gives on `DAY`; transformers lets no function be passed in."""
+    """Return the literal that replaces a template's call for today's date; transformers accepts no clock of ours."""
     return repr(DAY.strftime(call[2]))
 
 
 def _picture_marks(processor: Any) -> list[str]:
-    """What stands for a picture in a prompt: Gemma's is `boi_token`, every other family's `image_token`."""
-    found = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
-    return [mark for mark in found if mark]
+    """Return the tokens that stand for a picture in a prompt: `boi_token` of Gemma, `image_token` of all others."""
+    marks = (str(getattr(processor, name, None) or "") for name in ("boi_token", "image_token"))
+    return [mark for mark in marks if mark]
 
 
 def _special_tokens(processor: Any) -> re.Pattern[str]:
     tokenizer = processor.tokenizer
-    found = set(tokenizer.all_special_tokens)
-    found |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    found |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
-    # Longest first, so that a token is not broken at a shorter one inside it and left whole.
-    longest = sorted((token for token in found if len(token) > 1), key=lambda token: (-len(token), token))
+    tokens = set(tokenizer.all_special_tokens)
+    tokens |= {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    tokens |= {str(getattr(processor, name, "") or "") for name in ("image_token", "video_token", "boi_token")}
+    # Longest first, so that a shorter token inside a longer one does not match before it.
+    longest = sorted((token for token in tokens if len(token) > 1), key=lambda token: (-len(token), token))
     return re.compile("|".join(map(re.escape, longest)) or r"(?!)")

@@ -56,7 +56,8 @@ def debias(with_context: np.ndarray, without_context: np.ndarray, setting: Debia
     # lambda 0 times a base rate of -inf would be NaN
     if setting.weight == 0:
         return np.broadcast_arrays(with_context, without_context)[0].astype(np.float64)
-    return with_context - setting.weight * np.maximum(without_context, setting.threshold)
+    scores: np.ndarray = with_context - setting.weight * np.maximum(without_context, setting.threshold)
+    return scores
 
 
 @dataclass

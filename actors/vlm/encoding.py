@@ -1,7 +1,7 @@
-"""A chat as a model's inputs: what the processor makes of pictures and texts, as bytes that travel between stages.
+"""Chats as a model's inputs, and as bytes that travel between stages.
 
-The work of the processor (decoding, resizing, tokenizing) needs no weights and no device: it is done in a pool of
-CPU actors, and what it makes is handed on as one safetensors buffer a prompt.
+Decoding, resizing and tokenising need neither weights nor a device: a pool of CPU actors does them and passes the
+inputs of each prompt on as one safetensors buffer.
 """
 
 from collections.abc import Sequence
@@ -14,50 +14,50 @@ from actors.vlm.families import PER_TOKEN
 from actors.vlm.loading import TextProcessor, completed
 from actors.vlm.picture_size import PixelBounds
 
-LARGEST_TRIED = 2**24  # pixels; above all models' own bounds
+LARGEST_TRIED = 2**24  # pixels; more than any model's own bound
 
 
 class ChatEncoder(ChatFormat):
     """Turns user turns into the inputs of one model."""
 
     def encode(self, pieces: Sequence[str | None], pictures: Sequence[Any], *, start: str = "") -> dict[str, Any]:
-        """The inputs of one prompt: a user's turn and the beginning of the model's.
+        """Return the inputs of one prompt: a user's turn and the beginning of the model's.
 
         Args:
-            pieces: texts in their order, None where all the pictures stand.
+            pieces: texts in their order, None where the pictures go.
             pictures: PIL images, RGB.
             start: how the model's turn begins.
 
         Returns:
-            tensors by name as the processor makes them, batch 1: `input_ids`, `attention_mask` and the family's own.
+            tensors by name from the processor, batch 1: `input_ids`, `attention_mask` and those of the family.
 
         Raises:
-            ValueError: pictures for a model that takes none.
+            ValueError: pictures for a text model.
         """
         if pictures and not self.sees_pictures:
             raise ValueError("the model takes no pictures; use a vision-language model or a prompt without `picture`")
         return self.inputs(self.text(pieces, len(pictures), start=start), pictures)
 
     def text(self, pieces: Sequence[str | None], pictures: int, *, start: str = "") -> str:
-        """The prompt as the chat template renders it, each picture one placeholder."""
+        """Return the prompt from the chat template, with one placeholder per picture."""
         content: list[dict[str, Any]] = []
         for piece in pieces:
             if piece is None:
                 content += [{"type": "image"}] * pictures
             else:
                 content.append({"type": "text", "text": piece})
-        whole: Any = content
-        if not self.sees_pictures:  # templates of text models know strings only
-            whole = "\n\n".join(piece for piece in pieces if piece)
-        return self.render([{"role": "user", "content": whole}]) + start
+        message: Any = content
+        if not self.sees_pictures:  # templates of text models take strings only
+            message = "\n\n".join(piece for piece in pieces if piece)
+        return self.render([{"role": "user", "content": message}]) + start
 
     def continuation(self, start: str, words: str) -> list[int]:
-        """The tokens of `words` behind `start` in the model's own turn.
+        """Return the token ids of `words` after `start` in the model's own turn.
 
         Raises:
             ValueError: the tokens of `start` change when `words` follow.
         """
-        # Rendered around nothing: what stands before does not change how the model's own turn is cut into tokens.
+        # With an empty user turn: what precedes the model's turn does not change its tokens.
         head = self.text([""], 0, start=start)
         before, whole = self.ids(head), self.ids(head + words)
         if whole[: len(before)] != before or len(whole) == len(before):
@@ -67,29 +67,29 @@ class ChatEncoder(ChatFormat):
         return whole[len(before) :]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of generated tokens, without special ones and without white space around it."""
+        """Return the text of generated tokens, without special tokens and surrounding white space."""
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.strip()
 
 
-def load_processor(model: str, *, revision: str | None = None, here: bool = False) -> Any:
-    """The processor of a model (`TextProcessor` of one without pictures); no weights are loaded, no code is run.
+def load_processor(model: str, *, revision: str | None = None, local_only: bool = False) -> Any:
+    """Return the processor of a model (`TextProcessor` of a text model); loads no weights and runs no remote code.
 
     Args:
-        here: only from a folder or the hub's cache, without asking the hub.
+        local_only: whether to use only a folder or the hub's cache.
 
     Raises:
-        ValueError: a model that cannot be found.
+        ValueError: the model does not exist.
     """
     from transformers import AutoConfig, AutoProcessor
 
     source = resolve(model)
-    common = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": here}
+    options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
     try:
-        made = AutoProcessor.from_pretrained(source, **common)
-        if hasattr(made, "image_processor"):
-            return completed(made, AutoConfig.from_pretrained(source, **common))
-        return TextProcessor(made)
+        processor = AutoProcessor.from_pretrained(source, **options)
+        if hasattr(processor, "image_processor"):
+            return completed(processor, AutoConfig.from_pretrained(source, **options))
+        return TextProcessor(processor)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ValueError(f"cannot load the processor of model {model!r} ({first_line(error)})") from error
 
@@ -97,10 +97,15 @@ def load_processor(model: str, *, revision: str | None = None, here: bool = Fals
 def tokens_of_sizes(
     model: str, sizes: Sequence[tuple[int, int]], *, bounds: PixelBounds, revision: str | None = None
 ) -> list[int] | None:
-    """Tokens of a picture of each of `sizes` (width, height): the model's own processor is given blank ones.
+    """Return the tokens of a picture of each size, by passing blank pictures to the model's own processor.
 
-    No weights are loaded and nothing is downloaded or built. Empty for a model that sees no pictures; None where the
-    processor is not on this machine, or where a picture's tokens cannot be told.
+    Loads no weights, downloads and builds nothing.
+
+    Args:
+        sizes: (width, height).
+
+    Returns:
+        empty for a text model; None if the processor is not on this machine or the tokens are unknown.
     """
     from PIL import Image
     from transformers import AutoConfig
@@ -108,75 +113,74 @@ def tokens_of_sizes(
     if is_local(model) and not is_ready(model):
         return None
     try:
-        processor = load_processor(model, revision=revision, here=True)
-        source, common = resolve(model), {"revision": revision or "main", "trust_remote_code": False}
-        config = AutoConfig.from_pretrained(source, local_files_only=True, **common)
+        processor = load_processor(model, revision=revision, local_only=True)
+        source, options = resolve(model), {"revision": revision or "main", "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(source, local_files_only=True, **options)
         chat = ChatEncoder(processor, bounds=bounds, config=config)
     except (ValueError, OSError):
         return None
     if not chat.sees_pictures:
         return []
-    # Above the bound only the aspect ratio matters, and a camera's picture takes a second.
+    # Above the bound only the aspect ratio matters; a photo in full size would take a second.
     tried = PixelBounds(4 * bounds.max_pixels if bounds.max_pixels else LARGEST_TRIED)
-    found = []
+    counts = []
     for size in sizes:
         tokens = chat.picture_tokens(chat.encode([None, "x"], [Image.new("RGB", tried.size(*size))]))
         if tokens is None:
             return None
-        found.append(tokens)
-    return found
+        counts.append(tokens)
+    return counts
 
 
 def to_bytes(inputs: dict[str, Any]) -> bytes:
-    """Inputs as one safetensors buffer."""
+    """Return inputs as one safetensors buffer."""
     from safetensors.torch import save
 
     return save({name: tensor.contiguous() for name, tensor in inputs.items()})
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Inputs from what `to_bytes` made."""
+    """Return inputs from the buffer of `to_bytes`."""
     from safetensors.torch import load
 
     return load(data)
 
 
 def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:
-    """Inputs of several prompts as one batch, padded on the left, so that all end in the same column.
+    """Return the inputs of several prompts as one batch, padded on the left so that all end in the same column.
 
-    What is not a sequence (pixels, sizes of grids) is concatenated; where pictures have different numbers of tiles, the
-    missing ones are zeros, as the processors pad.
+    Tensors without a token axis (pixels, sizes of grids) are concatenated; if pictures have different numbers of tiles,
+    the missing ones are zeros, as in the processors.
+
+    Args:
+        pad_id: token id of the padding.
     """
     import torch
 
     length = max(inputs["input_ids"].shape[1] for inputs in batch)
-    made = {}
+    result = {}
     for name in batch[0]:
         tensors = [inputs[name] for inputs in batch]
         if name in PER_TOKEN:
             fill = pad_id if name == "input_ids" else 0
             tensors = [_left_padded(tensor, length, fill) for tensor in tensors]
         if len({tensor.shape[1:] for tensor in tensors}) > 1:
-            most = [max(sizes) for sizes in zip(*(tensor.shape[1:] for tensor in tensors), strict=True)]
-            tensors = [_right_padded(tensor, most) for tensor in tensors]
-        made[name] = torch.cat(tensors)
-    return made
+            largest = [max(sizes) for sizes in zip(*(tensor.shape[1:] for tensor in tensors), strict=True)]
+            tensors = [_right_padded(tensor, largest) for tensor in tensors]
+        result[name] = torch.cat(tensors)
+    return result
 
 
 def _left_padded(tensor: Any, length: int, fill: int) -> Any:
+    import torch
+
     missing = length - tensor.shape[1]
     if not missing:
         return tensor
-    return _cat(tensor.new_full((tensor.shape[0], missing, *tensor.shape[2:]), fill), tensor)
+    return torch.cat([tensor.new_full((tensor.shape[0], missing, *tensor.shape[2:]), fill), tensor], dim=1)
 
 
 def _right_padded(tensor: Any, sizes: Sequence[int]) -> Any:
     padded = tensor.new_zeros((tensor.shape[0], *sizes))
     padded[tuple(slice(size) for size in tensor.shape)] = tensor
     return padded
-
-
-def _cat(*tensors: Any) -> Any:
-    import torch
-
-    return torch.cat(tensors, dim=1)

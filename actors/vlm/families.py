@@ -113,7 +113,7 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
     """
     if (tiles := inputs.get("aspect_ratio_mask")) is not None:
         vision = config.vision_config
-        return int(tiles.sum()) * ((vision.image_size // vision.patch_size) ** 2 + 1)
+        return int(tiles.sum()) * (int(vision.image_size // vision.patch_size) ** 2 + 1)
     token = getattr(config, "image_token_id", getattr(config, "image_token_index", None))
     return None if token is None else int((inputs["input_ids"] == token).sum())
 

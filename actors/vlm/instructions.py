@@ -1,4 +1,4 @@
-"""An instruction is data: what a model is told to write about an item, in parts, in an order.
+"""An instruction: what a model is asked to write about an item, as the parts of a prompt in an order.
 
 An instruction's YAML file (`conf/prompt/`) reads
 
@@ -10,19 +10,21 @@ An instruction's YAML file (`conf/prompt/`) reads
       instruction: Describe this picture …
       context: "{% if page_title %}Title: {{ page_title }}{% endif %}"
     order: [instruction, context, picture]   # of the parts and the word `picture`; without it no picture is shown
-    start: ""                                # how the model's own turn begins, if it is to go on from there
+    start: ""                                # how the model's own turn begins
 
-Context is data and is never read as a template. `questions` (a list of name, text, note and answers with value and
-label) may be used by instructions that ask a rubric's questions, `target` by those about a label.
+Context is data and is never read as a template. Instructions may use `questions` (a list of name, text, note and
+answers with value and label) to ask a rubric's questions, and `target` to ask about a label.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from actors.vlm.rubric import PICTURE, TARGET_WORD, Rubric, environment, words
+from actors.vlm import checks
+from actors.vlm.rubric import Rubric
+from actors.vlm.templates import PICTURE, TARGET_WORD, environment, words
 
 QUESTIONS_WORD = "questions"
 
@@ -42,65 +44,60 @@ class Instruction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Instruction":
-        """Check an instruction as YAML or Hydra gives it.
+        """Check an instruction from YAML or Hydra.
 
         Raises:
             ValueError: naming the instruction, the place, the value, and what is allowed there.
         """
         where = f"prompt {data.get('name')!r}" if isinstance(data, Mapping) else "a prompt"
-        allowed = ("name", "version", "source", "parts", "order", "start", "context")
-        if not isinstance(data, Mapping):
-            raise ValueError(f"{where} is {data!r}; it must be a mapping with {', '.join(allowed)}")
-        if unknown := [str(key) for key in data if key not in allowed]:
-            raise ValueError(f"{where} has unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
-        if missing := [key for key in allowed[:5] if not data.get(key)]:
-            raise ValueError(f"{where} lacks {missing[0]!r}; needed are {', '.join(allowed[:5])}")
+        required = ("name", "version", "source", "parts", "order")
+        checks.check_keys(data, where=where, required=required, optional=("start", "context"))
+        if empty := [key for key in required if not data[key]]:
+            raise ValueError(f"{where}: {empty[0]!r} is empty")
         context = data.get("context") or {}
-        if not isinstance(context, Mapping) or set(context) - {"fields", "cut"}:
-            raise ValueError(f"{where}, context is {context!r}; it may have fields and cut")
-        if not isinstance(data["parts"], Mapping):
-            raise ValueError(f"{where}, parts is {data['parts']!r}; it must be a mapping of names to templates")
-        made = cls(
+        checks.check_keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
+        parts = checks.mapping(data["parts"], f"{where}, parts")
+        instruction = cls(
             name=str(data["name"]),
             version=str(data["version"]),
             source=str(data["source"]),
-            parts={str(name): str(text) for name, text in data["parts"].items()},
-            order=_names(data["order"], f"{where}, order"),
+            parts={name: str(text) for name, text in parts.items()},
+            order=checks.texts(data["order"], f"{where}, order"),
             start=str(data.get("start") or ""),
-            context_fields=_names(context.get("fields") or (), f"{where}, context.fields"),
-            context_cut=_names(context.get("cut") or (), f"{where}, context.cut"),
+            context_fields=checks.texts(context.get("fields"), f"{where}, context.fields"),
+            context_cut=checks.texts(context.get("cut"), f"{where}, context.cut"),
         )
-        _check(made, where=where)
-        return made
+        _check(instruction, where=where)
+        return instruction
 
     @property
     def shows_picture(self) -> bool:
-        """Whether the picture is part of what the model is given."""
+        """Whether the model is shown the picture."""
         return PICTURE in self.order
 
     @property
     def words(self) -> set[str]:
-        """The words that the parts in use, and the start, take from outside."""
+        """The names that the parts in use, and the start, take from outside."""
         used = [self.parts[entry] for entry in self.order if entry != PICTURE]
         return set().union(*(words(text) for text in (*used, self.start)))
 
-    def render(self, context: Mapping[str, str], **more: Any) -> list[str | None]:
-        """The pieces of the user's turn in their order, None for the pictures; texts side by side are joined.
+    def render(self, context: Mapping[str, str], **values: Any) -> list[str | None]:
+        """Return the pieces of the user's turn in their order: texts (adjacent ones joined), and None for the pictures.
 
         Args:
-            context: text by context field; what is missing is empty.
-            more: `questions` and `target`, where the instruction uses them.
+            context: text by context field; a missing field is empty.
+            values: `questions` and `target`, where the instruction uses them.
 
         Raises:
             jinja2.TemplateError: a part that cannot be rendered.
         """
-        values = {field: (context.get(field) or "").strip() for field in self.context_fields} | more
+        names = {field: (context.get(field) or "").strip() for field in self.context_fields} | values
         pieces: list[str | None] = []
         for entry in self.order:
             if entry == PICTURE:
                 pieces.append(None)
                 continue
-            text = environment().from_string(self.parts[entry]).render(values).strip()
+            text = environment().from_string(self.parts[entry]).render(names).strip()
             if not text:
                 continue
             last = pieces[-1] if pieces else None
@@ -110,13 +107,13 @@ class Instruction:
                 pieces[-1] = f"{last}\n\n{text}"
         return pieces
 
-    def begin(self, **more: Any) -> str:
-        """The start of the model's own turn."""
-        return environment().from_string(self.start).render(more)
+    def begin(self, **values: Any) -> str:
+        """Return the start of the model's own turn."""
+        return environment().from_string(self.start).render(values)
 
 
 def identity(instruction: Instruction) -> str:
-    """A hash (SHA-256, 32 hexadecimal digits) of everything in `instruction` that changes what a model is given."""
+    """Return a hash (SHA-256, 32 hexadecimal digits) of everything in `instruction` that changes the prompt."""
     facts = asdict(instruction)
     facts["parts"] = [(entry, instruction.parts.get(entry, "")) for entry in instruction.order]
     del facts["source"], facts["version"]
@@ -124,8 +121,24 @@ def identity(instruction: Instruction) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
 
 
-def asked_questions(rubric: Rubric) -> list[dict[str, Any]]:
-    """A rubric's questions in the form in which an instruction reads them."""
+class AnswerWords(TypedDict):
+    """An answer as templates of instructions read it."""
+
+    value: str
+    label: str
+
+
+class QuestionWords(TypedDict):
+    """A question as templates of instructions read it."""
+
+    name: str
+    text: str
+    note: str
+    answers: Sequence[AnswerWords]
+
+
+def asked_questions(rubric: Rubric) -> list[QuestionWords]:
+    """Return a rubric's questions for the word `questions` of instructions."""
     return [
         {
             "name": question.name,
@@ -137,31 +150,24 @@ def asked_questions(rubric: Rubric) -> list[dict[str, Any]]:
     ]
 
 
-def _names(data: Any, where: str) -> tuple[str, ...]:
-    if isinstance(data, str) or not isinstance(data, Sequence) or not all(isinstance(entry, str) for entry in data):
-        raise ValueError(f"{where} is {data!r}; it must be a list of names")
-    if twice := [entry for entry in data if list(data).count(entry) > 1]:
-        raise ValueError(f"{where} has {twice[0]!r} twice; each may stand once")
-    return tuple(data)
-
-
-def _check(made: Instruction, *, where: str) -> None:
-    if PICTURE in made.parts:
-        raise ValueError(f"{where} has a part named {PICTURE!r}; that word stands for the picture itself")
-    if unknown := [entry for entry in made.order if entry != PICTURE and entry not in made.parts]:
-        raise ValueError(f"{where}, order names {unknown[0]!r}; it may name {', '.join([PICTURE, *made.parts])}")
-    if all(entry == PICTURE for entry in made.order):
-        raise ValueError(f"{where}, order names no part; a model has to be told something")
-    if unknown := [field for field in made.context_cut if field not in made.context_fields]:
-        raise ValueError(f"{where}, context.cut names {unknown[0]!r}; fields are {', '.join(made.context_fields)}")
-    allowed = {QUESTIONS_WORD, TARGET_WORD, *made.context_fields}
-    sample = [{"name": "x", "text": "x", "note": "", "answers": [{"value": "x", "label": "x"}]}]
-    for name, text in {**made.parts, "start": made.start}.items():
+def _check(instruction: Instruction, *, where: str) -> None:
+    parts, order, fields = instruction.parts, instruction.order, instruction.context_fields
+    if PICTURE in parts:
+        raise ValueError(f"{where}: a part is named {PICTURE!r}, which means the picture itself; use another name")
+    if unknown := [entry for entry in order if entry != PICTURE and entry not in parts]:
+        raise ValueError(f"{where}, order: unknown part {unknown[0]!r}; allowed are {', '.join([PICTURE, *parts])}")
+    if all(entry == PICTURE for entry in order):
+        raise ValueError(f"{where}, order: at least one part is required")
+    if unknown := [field for field in instruction.context_cut if field not in fields]:
+        raise ValueError(f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(fields)}")
+    allowed = {QUESTIONS_WORD, TARGET_WORD, *fields}
+    sample: QuestionWords = {"name": "x", "text": "x", "note": "", "answers": [{"value": "x", "label": "x"}]}
+    for name, text in {**parts, "start": instruction.start}.items():
         try:
             if unknown := sorted(words(text) - allowed):
-                raise ValueError(f"it uses {unknown[0]!r}; it may use {', '.join(sorted(allowed))}")
-            for filled in ("", "x"):
-                values = {**dict.fromkeys(made.context_fields, filled), QUESTIONS_WORD: sample, TARGET_WORD: "x"}
+                raise ValueError(f"unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")
+            for filler in ("", "x"):
+                values = {**dict.fromkeys(fields, filler), QUESTIONS_WORD: [sample], TARGET_WORD: "x"}
                 environment().from_string(text).render(values)
         except Exception as error:
-            raise ValueError(f"{where}, part {name!r} is not a template that can be used: {error}") from error
+            raise ValueError(f"{where}, part {name!r}: not a valid template: {error}") from error

@@ -1,10 +1,10 @@
-"""Answers out of a text that was to be one JSON object: tolerant where the meaning is certain, never guessing.
+"""Answers in a text that should be one JSON object: tolerant where the meaning is certain, never guessing.
 
-Taken: the object alone, in a code fence, or with text before or behind it; an answer by its value, its label (in any
-case) or, on an ordinal scale, its number; and a dictionary of a single entry whose key and value name the same answer,
-such as {"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a status of
-its own and no value: two objects that differ, a key that stands twice, a boolean, a dictionary that contradicts
-itself, a number outside the scale.
+Accepted: the object alone, in a code fence, or with text around it; an answer by its value, its label (in any case) or,
+on an ordinal scale, its number; and a dictionary of one entry whose key and value name the same answer, such as
+{"5": "Strongly agree"} (Century, appendix S: 6 % of one labeller's answers). Everything else has a status of its own
+and no value: objects that differ, a duplicate key, a boolean, a dictionary that contradicts itself, a number outside
+the scale.
 """
 
 import json
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from actors.status import Status
 from actors.vlm.rubric import Answer, Question
 
-MAX_OBJECTS = 200  # places at which an object is looked for; a text of nothing but braces must not take for ever
+MAX_OBJECTS = 200  # positions at which an object is looked for, which bounds the time for a text full of braces
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _DECODER_LIMITS = (ValueError, RecursionError)
 
 
-class Parsed(NamedTuple):
-    """What a text says to one question: an answer if the status is ok, else why there is none."""
+class ParsedAnswer(NamedTuple):
+    """The answer to one question if the status is ok, else why there is none."""
 
     status: Status
     answer: Answer | None = None
@@ -29,87 +29,86 @@ class Parsed(NamedTuple):
     message: str | None = None
 
 
-class _Twice:
-    """Stands for the values of a key that an object has twice."""
+class _Duplicate:
+    """Stands for the values of a key that an object has twice with different values."""
 
 
-def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, Parsed]:
-    """The answer to each question; never raises.
+def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, ParsedAnswer]:
+    """Return the answer to each question, by question name; never raises.
 
     Args:
         text: what a model wrote.
-        questions: of the rubric that was asked; their names are the object's keys.
+        questions: of the rubric; their names are the keys of the object.
 
     Returns:
-        by question name: ok with one of its answers; `out_of_range` for a number outside an ordinal scale; `unparsed`
+        status ok with one of the question's answers; `out_of_range` for a number outside an ordinal scale; `unparsed`
         for anything else.
     """
     names = {question.name for question in questions}
-    found = [entry for entry in _objects(text or "") if names & set(entry)]
-    if not found:
-        missing = _unparsed("no_object", "there is no JSON object with the name of a question in the text")
+    candidates = [candidate for candidate in _objects(text or "") if names & set(candidate)]
+    if not candidates:
+        missing = _unparsed("no_object", "the text contains no JSON object with the name of a question")
         return dict.fromkeys((question.name for question in questions), missing)
-    made = {}
+    parsed = {}
     for question in questions:
-        said = [entry[question.name] for entry in found if question.name in entry]
-        if not said:
-            made[question.name] = _unparsed("missing_key", f"the object has no key {question.name!r}")
-        elif any(isinstance(value, _Twice) for value in said) or any(not _same(value, said[0]) for value in said):
-            made[question.name] = _unparsed("several_answers", f"{question.name!r} is answered more than once")
+        values = [candidate[question.name] for candidate in candidates if question.name in candidate]
+        if not values:
+            parsed[question.name] = _unparsed("missing_key", f"the object has no key {question.name!r}")
+        elif any(isinstance(value, _Duplicate) or not _same(value, values[0]) for value in values):
+            parsed[question.name] = _unparsed("several_answers", f"{question.name!r} has several answers")
         else:
-            made[question.name] = parse_answer(said[0], question)
-    return made
+            parsed[question.name] = parse_answer(values[0], question)
+    return parsed
 
 
-def parse_answer(value: Any, question: Question) -> Parsed:
-    """The answer that a JSON value names; statuses as `parse_answers`, never raises."""
+def parse_answer(value: Any, question: Question) -> ParsedAnswer:
+    """Return the answer that a JSON value names; statuses as in `parse_answers`, never raises."""
     if isinstance(value, Mapping):
-        return _pair(value, question)
+        return _parse_pair(value, question)
     if value is None or (isinstance(value, str) and not value.strip()):
         return _unparsed("no_answer", "the answer is empty")
-    named = _named(value, question)
-    if len(named) == 1:
-        return Parsed(Status.OK, named[0])
-    if named:
-        return _unparsed("ambiguous", f"{_shown(value)} names several answers")
+    answers = _candidates(value, question)
+    if len(answers) == 1:
+        return ParsedAnswer(Status.OK, answers[0])
+    if answers:
+        return _unparsed("ambiguous", f"{_quoted(value)} names several answers")
     number = _number(value)
     scores = [answer.score for answer in question.answers if answer.score is not None]
     if number is not None and scores and not min(scores) <= number <= max(scores):
-        return Parsed(
-            Status.OUT_OF_RANGE, None, "out_of_range", f"{_shown(value)} is not in {min(scores):g} to {max(scores):g}"
-        )
-    return _unparsed("not_an_answer", f"{_shown(value)} is none of the allowed answers")
+        message = f"{_quoted(value)} is not in {min(scores):g} to {max(scores):g}"
+        return ParsedAnswer(Status.OUT_OF_RANGE, None, "out_of_range", message)
+    return _unparsed("not_an_answer", f"{_quoted(value)} is not one of the allowed answers")
 
 
-def _pair(value: Mapping[str, Any], question: Question) -> Parsed:
+def _parse_pair(value: Mapping[str, Any], question: Question) -> ParsedAnswer:
     if len(value) != 1:
-        return _unparsed("not_an_answer", f"a dictionary of {len(value)} entries is no answer")
+        return _unparsed("not_an_answer", f"a dictionary of {len(value)} entries is not an answer")
     (key, inner), *_ = value.items()
-    if isinstance(inner, Mapping | _Twice):
-        return _unparsed("not_an_answer", "a dictionary inside a dictionary is no answer")
-    outer, within = parse_answer(key, question), parse_answer(inner, question)
-    if outer.answer is not None and outer.answer == within.answer:
-        return outer
-    if outer.status is within.status is Status.OUT_OF_RANGE:
-        return outer
-    if outer.answer is not None and within.answer is not None:
-        return _unparsed("contradiction", f"{_shown(key)} and {_shown(inner)} are different answers")
-    return _unparsed("not_an_answer", f"{_shown(key)} and {_shown(inner)} do not name the same answer")
+    if isinstance(inner, Mapping | _Duplicate):
+        return _unparsed("not_an_answer", "a nested dictionary is not an answer")
+    by_key, by_value = parse_answer(key, question), parse_answer(inner, question)
+    if by_key.answer is not None and by_key.answer == by_value.answer:
+        return by_key
+    if by_key.status is by_value.status is Status.OUT_OF_RANGE:
+        return by_key
+    if by_key.answer is not None and by_value.answer is not None:
+        return _unparsed("contradiction", f"{_quoted(key)} and {_quoted(inner)} are different answers")
+    return _unparsed("not_an_answer", f"{_quoted(key)} and {_quoted(inner)} do not name the same answer")
 
 
-def _named(value: Any, question: Question) -> list[Answer]:
-    """The answers that `value` may mean."""
-    if isinstance(value, bool):  # to Python, True is 1
+def _candidates(value: Any, question: Question) -> list[Answer]:
+    """Return the answers that `value` may mean."""
+    if isinstance(value, bool):  # True == 1 in Python
         return []
     if isinstance(value, str):
         folded = value.strip().casefold()
-        named = [a for a in question.answers if folded in (a.value.casefold(), a.label.casefold())]
-        if named:
-            return named
+        answers = [a for a in question.answers if folded in (a.value.casefold(), a.label.casefold())]
+        if answers:
+            return answers
     number = _number(value)
     if number is None:
         return []
-    return [a for a in question.answers if a.score is not None and a.score == number]
+    return [answer for answer in question.answers if answer.score is not None and answer.score == number]
 
 
 def _number(value: Any) -> float | int | None:
@@ -123,44 +122,44 @@ def _number(value: Any) -> float | int | None:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """The outermost JSON objects in `text`, in their order."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
-    found, place, tried = [], text.find("{"), 0
-    while place >= 0 and tried < MAX_OBJECTS:
-        tried += 1
+    """Return the outermost JSON objects in `text`, in their order."""
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)
+    objects, place, attempts = [], text.find("{"), 0
+    while place >= 0 and attempts < MAX_OBJECTS:
+        attempts += 1
         try:
             value, end = decoder.raw_decode(text, place)
         except _DECODER_LIMITS:
             end = place + 1
         else:
-            found.append(value)
+            objects.append(value)
         place = text.find("{", end)
-    return found
+    return objects
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for key, value in pairs:
-        made[key] = _Twice() if key in made and not _same(made[key], value) else value
-    return made
+        entries[key] = _Duplicate() if key in entries and not _same(entries[key], value) else value
+    return entries
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; to Python, True equals 1."""
-    return type(one) is type(other) and bool(one == other)
+def _same(first: Any, second: Any) -> bool:
+    """Return whether two JSON values are equal and of one type; True == 1 in Python."""
+    return type(first) is type(second) and bool(first == second)
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not valid JSON")
 
 
-def _unparsed(kind: str, message: str) -> Parsed:
-    return Parsed(Status.UNPARSED, None, kind, message)
+def _unparsed(kind: str, message: str) -> ParsedAnswer:
+    return ParsedAnswer(Status.UNPARSED, None, kind, message)
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         text = "a number"
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,16 +1,16 @@
-"""How large a model sees a picture: one upper and one lower bound of its pixels, for every family of models.
+"""Bounds of the pixels of a picture as a model sees it, with one meaning for all families of models.
 
-The bounds count width x height of the picture itself, aspect ratio kept. Padding, and the small overview that tiling
-models add, are not counted. How a bound reaches the model depends on what its image processor can do:
+A bound counts width x height of the picture, whose aspect ratio is kept, without padding and without the small overview
+that tiling models add. How it is applied depends on the image processor:
 
-- Qwen2.5-VL and Qwen3-VL take the bounds as parameters of their own resize: the picture is resampled once.
-- SmolVLM and Idefics3 scale every picture, also a small one, to one longest edge and cut it into square tiles: they are
-  given the largest longest edge whose tiles stay within the bound, one tile at the least.
-- LLaVA-NeXT (Pangea), mllama and Gemma 3 have fixed sizes. Where the largest of them is within the bound they get the
-  picture as it is; else the picture is resampled to the bound first, and the processor scales the result to its size.
-- An image processor that is not known here gets the picture resampled to the bound.
+- Qwen2.5-VL and Qwen3-VL take the bounds as parameters of their own resize, which resamples the picture once.
+- SmolVLM and Idefics3 scale every picture, also a small one, to one longest edge and cut it into square tiles. They get
+  the largest longest edge whose tiles stay within the bound, and at least one tile.
+- LLaVA-NeXT (Pangea), mllama and Gemma 3 have fixed sizes. If the largest of them is within the bound, they get the
+  picture unchanged; else the picture is resampled to the bound first, and the processor scales the result.
+- Other image processors get the picture resampled to the bound.
 
-A bound of the processor's own that is tighter stays in force.
+A tighter bound of the processor's own is kept.
 """
 
 import math
@@ -26,7 +26,7 @@ DEFAULT_MAX_PIXELS = 1280 * 28 * 28
 
 @dataclass(frozen=True)
 class PixelBounds:
-    """The least and the most pixels (width x height) of a picture as a model sees it; None: what its processor does.
+    """Least and most pixels (width x height) of a picture as a model sees it; None: the processor's own bound.
 
     Raises:
         ValueError: a bound that is not a positive integer, or min_pixels above max_pixels.
@@ -44,14 +44,14 @@ class PixelBounds:
             raise ValueError(f"min_pixels={self.min_pixels}: must not exceed max_pixels={self.max_pixels}")
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of a picture of this size once it is within the bounds, aspect ratio kept."""
+        """Return (width, height) of a picture of this size scaled into the bounds, keeping its aspect ratio."""
         pixels = width * height
         if self.max_pixels is not None and pixels > self.max_pixels:
             return _within(self.max_pixels, width, height)
         if self.min_pixels is not None and pixels < self.min_pixels:
             scale = math.sqrt(self.min_pixels / pixels)
             width, height = math.ceil(width * scale), math.ceil(height * scale)
-            if self.max_pixels is not None and width * height > self.max_pixels:  # rounded up past it
+            if self.max_pixels is not None and width * height > self.max_pixels:  # rounded up past the bound
                 return _within(self.max_pixels, width, height)
         return width, height
 
@@ -60,17 +60,17 @@ NO_BOUNDS = PixelBounds()
 
 
 def _within(most: int, width: int, height: int) -> tuple[int, int]:
-    # In integers, since a floating-point root may end one pixel above the bound.
+    # In integers: a floating-point root may exceed the bound by one pixel.
     narrower = max(1, math.isqrt(most * width // height))
     lower = max(1, math.isqrt(most * height // width))
     return min(narrower, most), min(lower, most)
 
 
 class PictureSizer:
-    """Brings pictures within bounds for one image processor, and says what the processor is to be called with.
+    """Scales pictures into bounds for one image processor, and returns the options to call it with.
 
     Args:
-        processor: a model's processor, as transformers loads it; one without an image processor changes nothing.
+        processor: a model's processor, as transformers loads it; without an image processor pictures stay as they are.
         bounds: of the pictures' pixels.
     """
 
@@ -78,17 +78,17 @@ class PictureSizer:
         self.bounds = bounds
         self._images = getattr(processor, "image_processor", None)
         name = type(self._images).__name__
-        self._way = next((way for prefix, way in _WAYS.items() if name.startswith(prefix)), _unknown)
+        self._method = next((method for prefix, method in _METHODS.items() if name.startswith(prefix)), _unknown)
 
     def __call__(self, pictures: Sequence[Image.Image]) -> tuple[list[Image.Image], dict[str, Any]]:
-        """(pictures, options of the image processor for a call with all of them).
+        """Return (pictures, options of the image processor for a call with all of them).
 
         Args:
-            pictures: RGB.
+            pictures: of one prompt, RGB.
         """
         if not pictures or self._images is None or self.bounds == NO_BOUNDS:
             return list(pictures), {}
-        sizes, options = self._way(self._images, self.bounds, [picture.size for picture in pictures])
+        sizes, options = self._method(self._images, self.bounds, [picture.size for picture in pictures])
         return [_resized(picture, size) for picture, size in zip(pictures, sizes, strict=True)], options
 
 
@@ -100,8 +100,8 @@ def _resized(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 _Size = tuple[int, int]  # width, height
-# A way: (image processor, bounds, sizes of a prompt's pictures) -> (sizes to resample them to, options of the call).
-_Way = Callable[[Any, PixelBounds, Sequence[_Size]], tuple[list[_Size], dict[str, Any]]]
+# (image processor, bounds, sizes of a prompt's pictures) -> (sizes to resample them to, options of the call)
+_Method = Callable[[Any, PixelBounds, Sequence[_Size]], tuple[list[_Size], dict[str, Any]]]
 
 
 def _unknown(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
@@ -109,24 +109,24 @@ def _unknown(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 
 
 def _by_area(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
-    """Bounds of the processor's own, which calls them edges and means areas.
+    """Set the bounds of a processor that has its own; it calls them edges but means areas.
 
-    It rounds both edges up to whole cells where it enlarges, which may pass the upper bound: such pictures are brought
-    to the lower bound beforehand.
+    The processor rounds both edges up to whole cells when it enlarges, which may exceed the upper bound: such pictures
+    are scaled to the lower bound first.
     """
-    own_least, own_most = int(images.size["shortest_edge"]), int(images.size["longest_edge"])
-    most = min(own_most, bounds.max_pixels or own_most)
-    least = min(max(own_least, bounds.min_pixels or own_least), most)
+    default_least, default_most = int(images.size["shortest_edge"]), int(images.size["longest_edge"])
+    most = min(default_most, bounds.max_pixels or default_most)
+    least = min(max(default_least, bounds.min_pixels or default_least), most)
     cell = int(images.patch_size) * int(images.merge_size)
-    made = list(sizes)
+    scaled = list(sizes)
     if any(_enlarged(size, cell=cell, least=least) > most for size in sizes):
-        made, least = [PixelBounds(most, least).size(*size) for size in sizes], 1
-    options = {} if (least, most) == (own_least, own_most) else {"shortest_edge": least, "longest_edge": most}
-    return made, {"size": options} if options else {}
+        scaled, least = [PixelBounds(most, least).size(*size) for size in sizes], 1
+    options = {} if (least, most) == (default_least, default_most) else {"shortest_edge": least, "longest_edge": most}
+    return scaled, {"size": options} if options else {}
 
 
 def _enlarged(size: _Size, *, cell: int, least: int) -> int:
-    """Pixels of a picture enlarged to `least` in whole cells, as transformers' `smart_resize` does; 0 if it is not."""
+    """Return the pixels after transformers' `smart_resize` enlarges to `least` in whole cells; 0 if it does not."""
     if round(size[0] / cell) * round(size[1] / cell) * cell * cell >= least:
         return 0
     scale = math.sqrt(least / (size[0] * size[1]))
@@ -134,18 +134,19 @@ def _enlarged(size: _Size, *, cell: int, least: int) -> int:
 
 
 def _by_edge(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
-    """Square tiles of a picture whose longest edge is fixed; the pictures of one prompt share the smallest edge."""
-    tile, own = int(images.max_image_size["longest_edge"]), int(images.size["longest_edge"])
+    """Set the longest edge, from which the processor cuts square tiles; pictures of one prompt share the smallest."""
+    tile, default = int(images.max_image_size["longest_edge"]), int(images.size["longest_edge"])
     if bounds.max_pixels is None or not getattr(images, "do_image_splitting", True):
         return _up_to(tile * tile, bounds, sizes), {}
-    edge = min(_largest_edge(size, tile=tile, own=own, most=bounds.max_pixels) for size in sizes)
-    made = _up_to(tile * tile if edge == tile else bounds.max_pixels, bounds, sizes)
-    return made, {} if edge == own else {"size": {"longest_edge": edge}}
+    edge = min(_largest_edge(size, tile=tile, default=default, most=bounds.max_pixels) for size in sizes)
+    scaled = _up_to(tile * tile if edge == tile else bounds.max_pixels, bounds, sizes)
+    return scaled, {} if edge == default else {"size": {"longest_edge": edge}}
 
 
-def _largest_edge(size: _Size, *, tile: int, own: int, most: int) -> int:
-    """The longest edge for a picture of `size`: the processor's own, else the most whole tiles within the bound."""
-    for edge in [own, *range(tile * ((own - 1) // tile), tile, -tile)]:
+def _largest_edge(size: _Size, *, tile: int, default: int, most: int) -> int:
+    """Return the longest edge for a picture: the processor's own, or that of the most tiles within the bound."""
+    edges: list[int] = [default, *range(tile * ((default - 1) // tile), tile, -tile)]
+    for edge in edges:
         shorter = edge * min(size) // max(size)
         shorter += shorter % 2  # as these processors round
         columns = -(-edge // tile)
@@ -164,9 +165,9 @@ def _by_grid(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[
 
 
 def _before_grid(size: _Size, *, grids: Sequence[_Size], most: int) -> _Size:
-    """The largest size from which the processor makes no more than `most` pixels; `size` itself where there is none.
+    """Return the largest size that the processor scales to at most `most` pixels; `size` itself if there is none.
 
-    A picture is scaled up or down to the grid that keeps most of it, so that one a little smaller than the bound may
+    The processor scales a picture up or down to the grid that keeps most of it: one slightly smaller than the bound may
     end far above it.
     """
     fits = sorted({_fit(size, grid) for grid in grids}, key=lambda fit: -fit[0] * fit[1])
@@ -183,7 +184,7 @@ def _fit(size: _Size, grid: _Size) -> _Size:
 
 
 def _chosen_grid(size: _Size, grids: Sequence[_Size]) -> _Size:
-    """As transformers' `select_best_resolution`: most of the picture kept, then least of the grid left over."""
+    """Choose as transformers' `select_best_resolution`: most of the picture kept, then least of the grid unused."""
 
     def kept(grid: _Size) -> tuple[int, int]:
         width, height = _fit(size, grid)
@@ -198,19 +199,19 @@ def _by_tiles(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple
 
 
 def _by_square(images: Any, bounds: PixelBounds, sizes: Sequence[_Size]) -> tuple[list[_Size], dict[str, Any]]:
-    if getattr(images, "do_pan_and_scan", None):  # crops of the whole picture, each of them scaled
+    if getattr(images, "do_pan_and_scan", None):  # it also scales crops of the picture
         return _unknown(images, bounds, sizes)
     return _up_to(images.size["height"] * images.size["width"], bounds, sizes), {}
 
 
 def _up_to(largest: int, bounds: PixelBounds, sizes: Sequence[_Size]) -> list[_Size]:
-    """Sizes for a processor that itself scales a picture to `largest` pixels at the most."""
+    """Return the sizes for a processor that itself scales every picture to at most `largest` pixels."""
     if bounds.max_pixels is not None and largest <= bounds.max_pixels:
         bounds = PixelBounds(None, bounds.min_pixels)
     return [bounds.size(*size) for size in sizes]
 
 
-_WAYS: dict[str, _Way] = {  # beginnings of the names of transformers' image processors
+_METHODS: dict[str, _Method] = {  # by the beginning of the class name of transformers' image processor
     "Qwen2VL": _by_area,
     "SmolVLM": _by_edge,
     "Idefics3": _by_edge,

@@ -1,7 +1,7 @@
-"""Prompts of a rubric: what the prompts of one picture share, and the suffix in which each differs.
+"""Prompts of a rubric: the text that all prompts of one picture share, and the suffix in which each differs.
 
-Shared text ends in an empty line (or at the picture) and a suffix begins with a letter or sign, so that the tokens
-of shared + suffix are the tokens of the one followed by the tokens of the other.
+Shared text ends in an empty line (or at the picture) and a suffix begins with a character that is not white space, so
+that tokens(shared + suffix) = tokens(shared) + tokens(suffix).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from actors.vlm.rubric import PICTURE, Question, Rubric, environment
+from actors.vlm.rubric import Question, Rubric
+from actors.vlm.templates import PICTURE, environment
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A picture (or several side by side) with the text around it.
+    """A picture, or several, with the text around it.
 
-    `before` and `after` are the same in all prompts of one picture.
-    `start` is how the model's turn begins ("Final score:"), if it is begun for it.
+    Attributes:
+        before, after: text before and after the picture, the same in all prompts of one picture.
+        suffix: the text after that, in which prompts differ.
+        start: how the model's turn begins ("Final score:"); empty: the model begins it.
     """
 
     before: str
@@ -27,14 +30,14 @@ class Prompt:
     start: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
-        """The chat: one turn of the user's with its pictures, in the form that transformers' templates read.
+        """Return the chat, one turn of the user, in the form that transformers' templates read.
 
         Args:
-            picture: one, or several in a sequence; without any (None) the turn is one text.
+            picture: one, or a sequence of several; None: the turn is one text.
         """
         if picture is None:
             return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.suffix}]}]
-        content: list[dict[str, Any]] = [{"type": "image", "image": each} for each in as_list(picture)]
+        content: list[dict[str, Any]] = [{"type": "image", "image": image} for image in as_list(picture)]
         if self.before:
             content.insert(0, {"type": "text", "text": self.before})
         content.append({"type": "text", "text": self.after + self.suffix})
@@ -42,12 +45,12 @@ class Prompt:
 
 
 def as_list(picture: Any) -> list[Any]:
-    """The pictures of a prompt, of which `picture` is one or a sequence of several."""
+    """Return the pictures of a prompt; `picture` is one or a sequence of several."""
     return list(picture) if isinstance(picture, list | tuple) else [picture]
 
 
 class TargetPrompt(NamedTuple):
-    """One question about one picture, against one target (empty if the rubric has none)."""
+    """One question about one picture, for one target (empty if the rubric has none)."""
 
     target: str
     question: Question
@@ -56,6 +59,9 @@ class TargetPrompt(NamedTuple):
 
 class PromptBuilder:
     """Renders the prompts of one rubric in one layout.
+
+    Args:
+        layout: the rubric's default if None.
 
     Raises:
         ValueError: a layout that the rubric does not have.
@@ -66,7 +72,7 @@ class PromptBuilder:
         self.layout = rubric.resolve_layout(layout)
         order, split = rubric.layouts[self.layout], rubric.split(self.layout)
         place = order.index(PICTURE)
-        self._before, self._after, self._tail = (
+        self._before, self._after, self._suffix = (
             [self._template(entry) for entry in entries]
             for entries in (order[:place], order[place + 1 : split], order[split:])
         )
@@ -75,10 +81,10 @@ class PromptBuilder:
         return environment().from_string(self.rubric.parts[part])
 
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
-        """Every question against every target about one picture: targets outside, questions inside.
+        """Return a prompt for each target and question about one picture; targets are the outer loop.
 
         Args:
-            context: text by context field; what is missing is empty. It is data and never read as a template.
+            context: text by context field; a missing field is empty. It is data and never read as a template.
             targets: labels to judge against.
 
         Raises:
@@ -94,7 +100,7 @@ class PromptBuilder:
                 Prompt(
                     before,
                     after,
-                    _render(self._tail, texts | _words(question, target)).rstrip(),
+                    _render(self._suffix, texts | _words(question, target)).rstrip(),
                     self.rubric.answer_start,
                 ),
             )
@@ -104,9 +110,10 @@ class PromptBuilder:
 
 
 def _words(question: Question, target: str) -> dict[str, str]:
-    lines = zip(question.codes, question.answers, strict=True)
+    """Return the values of the reserved words of templates."""
+    pairs = zip(question.codes, question.answers, strict=True)
     by_label = question.reply == "label"
-    options = "\n".join(f"- {code}" if by_label else f"{code} = {answer.label}" for code, answer in lines)
+    options = "\n".join(f"- {code}" if by_label else f"{code} = {answer.label}" for code, answer in pairs)
     return {"question": question.text, "note": question.note, "options": options, "target": target}
 
 

@@ -1,10 +1,11 @@
-"""Rows of the table `ratings` from what a scorer returned."""
+"""Rows of table `ratings` from a scorer's results."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from actors import schemas
 from actors.status import Status
 from actors.vlm.errors import ScoringError
 from actors.vlm.requests import Scores
@@ -12,41 +13,20 @@ from actors.vlm.rubric import Question
 
 METHOD = "closed"
 METHODS = {"code": METHOD, "sequence": "closed_sequence"}  # by the rule of `actors.vlm.answers`
-_STR, _F64 = pa.string(), pa.float64()
-_KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order")
-SCHEMA = pa.schema(
-    [
-        *(pa.field(name, _STR, nullable=False) for name in _KEY),
-        pa.field("sample", pa.int32(), nullable=False),
-        pa.field("value", _STR),
-        pa.field("score", _F64),
-        pa.field("expected", _F64),
-        pa.field("answers", pa.list_(_STR)),
-        pa.field("probabilities", pa.list_(_F64)),
-        pa.field("outside_mass", _F64),
-        pa.field("status", _STR),
-        pa.field("error_kind", _STR),
-        pa.field("error_message", _STR),
-        pa.field("raw", _STR),
-        pa.field("comment", _STR),
-        pa.field("seconds", _F64),
-    ]
-)
 
 
 def rating_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
-    """The rows as Arrow columns of table `ratings`; what a row does not name is null."""
-    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
+    """Return the rows as table `ratings`; a missing column is null."""
+    return pa.Table.from_pylist(list(rows), schema=schemas.RATINGS)
 
 
 def scored(question: Question, scores: Scores) -> dict[str, Any]:
-    """Columns of an answered question: the likeliest answer (the first of equals), and the mean of the scale."""
+    """Return the columns of an answered question: the most likely answer, the first of equals, and the mean score."""
     likeliest = max(range(len(question.answers)), key=lambda place: scores.probabilities[place])
     answer = question.answers[likeliest]
-    pairs = zip(scores.probabilities, (each.score for each in question.answers), strict=True)
-    expected = None if answer.score is None else sum(share * (score or 0.0) for share, score in pairs)
-    return {
-        **distribution(question, scores),
+    pairs = zip(scores.probabilities, question.answers, strict=True)
+    expected = None if answer.score is None else sum(share * (option.score or 0.0) for share, option in pairs)
+    return distribution(question, scores) | {
         "value": answer.value,
         "score": answer.score,
         "expected": expected,
@@ -55,7 +35,11 @@ def scored(question: Question, scores: Scores) -> dict[str, Any]:
 
 
 def answered(question: Question, result: Scores | ScoringError, cut: ScoringError | None) -> dict[str, Any]:
-    """Columns of a question that a model was asked, with a context that was `cut` or not."""
+    """Return the columns of a question that the model was asked.
+
+    Args:
+        cut: how the prompt's context was cut; None if it is whole.
+    """
     if isinstance(result, ScoringError):
         return failed(Status.ERROR, result)
     if cut:
@@ -64,7 +48,7 @@ def answered(question: Question, result: Scores | ScoringError, cut: ScoringErro
 
 
 def distribution(question: Question, scores: Scores) -> dict[str, Any]:
-    """Columns that say what the model made of each answer, whatever the status."""
+    """Return the columns with the probabilities of the answers; they are filled whatever the status."""
     return {
         "answers": [answer.value for answer in question.answers],
         "probabilities": list(scores.probabilities),
@@ -73,5 +57,5 @@ def distribution(question: Question, scores: Scores) -> dict[str, Any]:
 
 
 def failed(status: Status, reason: ScoringError) -> dict[str, Any]:
-    """Columns of a question without an answer."""
+    """Return the columns of a question without an answer."""
     return {"status": status.value, "error_kind": reason.kind, "error_message": reason.message}

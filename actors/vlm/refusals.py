@@ -1,23 +1,23 @@
-"""Did a model decline? Rules by language, from `conf/refusals/`, that tell four kinds apart (Century, appendices S, V).
+"""Detection of refusals: rules by language, from `conf/refusals/`, for four kinds (Century, appendices S and V).
 
-    full        it declines and gives no answer
-    hedge       it declines at first and answers after all
-    blocked     a filter stood between question and answer
-    drop_event  it suggests to leave the event or the picture out, whatever else it says
+    full        declines and does not answer
+    hedge       declines first and answers nevertheless
+    blocked     a filter replaced the answer
+    drop_event  suggests to leave the event or the picture out, whatever else it says
 
-A language's rules are regular expressions (Python's, without regard to case), for single sentences:
+A language's rules are regular expressions (of Python, ignoring case) for single sentences:
 
     en:
       refusal: […]      # declines, in the first person; counts at the beginning of a text only
-      offer: […]        # courtesy around a refusal ("I am happy to help with something else"): no answer
-      but: […]          # what follows it in a sentence that declined is no part of the refusal
+      offer: […]        # courtesy around a refusal ("I am happy to help with something else"): not an answer
+      but: […]          # what follows it, in a sentence that declined, is not part of the refusal
       turn: […]         # "however", "here is": an answer follows
-      blocked: […]      # what filters put in an answer's place
+      blocked: […]      # messages of filters
       drop_event: […]   # suggests other material
-      answer_chars: {turned: 120, plain: 400}   # that much text beside the above is an answer, with and without a turn
+      answer_chars: {turned: 120, plain: 400}   # so much further text is an answer, with and without a turn
 
-All languages' rules are tried on every text: which one a model chose is not known. What stands in quotation marks is
-somebody else's voice and is left out.
+All languages' rules are applied to every text, because the language that a model chose is unknown. Quotations are
+removed first: they are someone else's words.
 """
 
 import re
@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 
 KINDS = ("full", "hedge", "blocked", "drop_event")
 LISTS = ("refusal", "offer", "but", "turn", "blocked", "drop_event")
-OPENING = 500  # characters in which a refusal is looked for
-LONGEST = 20_000  # characters that are looked at; a refusal is no novel
-SHORT = 400  # characters: only a text of no more can be a filter's message
+OPENING = 500  # characters within which a refusal must begin
+LONGEST = 20_000  # characters of a text that are examined
+SHORT = 400  # characters; only a text this short can be a filter's message
 _SENTENCES = re.compile(r"(?<=[.!?؟।…:])\s+|(?<=[。！？])|\n+")
 _QUOTED = re.compile(
     r"“[^”\n]{0,600}”|\"[^\"\n]{0,600}\"|«[^»\n]{0,600}»|「[^」\n]{0,600}」|『[^』\n]{0,600}』|„[^“\n]{0,600}“"
@@ -39,14 +39,14 @@ _MARKS = re.compile(r"[#*_>`]+")
 
 
 class Refusal(NamedTuple):
-    """What kind of refusal a text is, and whether it answers all the same."""
+    """A refusal's kind (one of `KINDS`), and whether the text answers nevertheless."""
 
     kind: str
     answered: bool
 
 
 @dataclass(frozen=True)
-class _Language:
+class _LanguageRules:
     name: str
     patterns: dict[str, re.Pattern[str]]
     turned: int
@@ -60,22 +60,22 @@ class RefusalRules:
     """Checked rules of several languages.
 
     Args:
-        rules: by language, as `conf/refusals/*.yaml` read.
+        rules: by language, from `conf/refusals/*.yaml`.
 
     Raises:
-        ValueError: no language, an unknown key, or what is no regular expression; the sentence says where.
+        ValueError: no language, an unknown key, or an invalid regular expression; the message names the place.
     """
 
     def __init__(self, rules: Mapping[str, Any]) -> None:
         if not rules:
-            raise ValueError("refusals has no language; refusals=all has every one that comes along")
+            raise ValueError("refusals={}: at least one language is required; refusals=all has all of them")
         self._languages = [_language(str(name), data) for name, data in rules.items()]
 
     def find(self, text: str | None, *, finish_reason: str | None = None) -> Refusal | None:
-        """What kind of refusal `text` is, None if it is none.
+        """Return the kind of refusal of `text`; None if it does not refuse.
 
         Args:
-            finish_reason: why the text ended; `filter` alone makes it blocked.
+            finish_reason: why the text ended; with `filter` it is blocked, whatever it says.
         """
         if finish_reason == "filter":
             return Refusal("blocked", answered=False)
@@ -83,74 +83,77 @@ class RefusalRules:
         sentences = [part.strip() for part in _SENTENCES.split(plain) if part.strip()]
         if not sentences:
             return None
-        declined = next((found for each in self._languages if (found := _declined(each, sentences))), None)
-        if any(each.has("drop_event", sentence) for each in self._languages for sentence in sentences):
-            return Refusal("drop_event", answered=declined is None or declined.answered)
-        if len(plain) <= SHORT and any(each.has("blocked", plain) for each in self._languages):
+        refusals = (_refusal(language, sentences) for language in self._languages)
+        refusal = next((refusal for refusal in refusals if refusal), None)
+        if any(language.has("drop_event", sentence) for language in self._languages for sentence in sentences):
+            return Refusal("drop_event", answered=refusal is None or refusal.answered)
+        if len(plain) <= SHORT and any(language.has("blocked", plain) for language in self._languages):
             return Refusal("blocked", answered=False)
-        return declined
+        return refusal
 
 
-def _declined(language: _Language, sentences: list[str]) -> Refusal | None:
-    place, first = 0, None
+def _refusal(language: _LanguageRules, sentences: list[str]) -> Refusal | None:
+    """Return `full` or `hedge` if a sentence of the opening declines, by the amount of text that is not the refusal."""
+    offset, first = 0, None
     for number, sentence in enumerate(sentences):
-        if place > OPENING:
+        if offset > OPENING:
             break
         if language.has("refusal", sentence):
             first = number
             break
-        place += len(sentence)
+        offset += len(sentence)
     if first is None:
         return None
-    parts, turned = [], False
+    clauses, has_turned = [], False
     for sentence in sentences:
-        head, goes_on = _parted(language, sentence)
-        parts += [head, *([goes_on] if goes_on else [])]
-        turned = turned or bool(goes_on)
+        head, continuation = _split_at_but(language, sentence)
+        clauses += [head, *([continuation] if continuation else [])]
+        has_turned = has_turned or bool(continuation)
     courtesy = ("refusal", "offer", "drop_event")
-    rest = [each for each in parts if not any(language.has(rule, each) for rule in courtesy)]
-    turned = turned or any(language.has("turn", each) for each in sentences[first:] if not language.has("offer", each))
-    enough = language.turned if turned else language.plain
+    rest = [clause for clause in clauses if not any(language.has(rule, clause) for rule in courtesy)]
+    later = (sentence for sentence in sentences[first:] if not language.has("offer", sentence))
+    has_turned = has_turned or any(language.has("turn", sentence) for sentence in later)
+    enough = language.turned if has_turned else language.plain
     return Refusal("hedge", answered=True) if sum(map(len, rest)) >= enough else Refusal("full", answered=False)
 
 
-def _parted(language: _Language, sentence: str) -> tuple[str, str]:
-    """A sentence up to the "but" behind its refusal, and what follows; all of it and nothing where there is none."""
-    declined = language.patterns["refusal"].search(sentence)
-    turn = language.patterns["but"].search(sentence, declined.end()) if declined else None
-    return (sentence[: turn.start()], sentence[turn.end() :]) if turn else (sentence, "")
+def _split_at_but(language: _LanguageRules, sentence: str) -> tuple[str, str]:
+    """Split a sentence at the "but" after its refusal; (the whole sentence, empty) if there is none."""
+    refusal = language.patterns["refusal"].search(sentence)
+    but = language.patterns["but"].search(sentence, refusal.end()) if refusal else None
+    return (sentence[: but.start()], sentence[but.end() :]) if but else (sentence, "")
 
 
 def _plain(text: str) -> str:
-    """`text` without quotations and markup, its apostrophes straight; what is all one quotation stays."""
+    """Return `text` without quotations and markup, with straight apostrophes; a text that is one quotation stays."""
     text = unicodedata.normalize("NFKC", text[:LONGEST]).replace("’", "'").replace("‘", "'")
     text = _MARKS.sub("", text).strip()
-    left = _QUOTED.sub(" ", text).strip()
-    return left if any(letter.isalpha() for letter in left) else text
+    unquoted = _QUOTED.sub(" ", text).strip()
+    return unquoted if any(letter.isalpha() for letter in unquoted) else text
 
 
-def _language(name: str, data: Any) -> _Language:
+def _language(name: str, data: Any) -> _LanguageRules:
     where = f"refusals, language {name!r}"
     allowed = (*LISTS, "answer_chars")
     if not isinstance(data, Mapping):
-        raise ValueError(f"{where} is {data!r}; it must be a mapping with {', '.join(allowed)}")
+        raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
     if unknown := [str(key) for key in data if key not in allowed]:
-        raise ValueError(f"{where} has unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
     if not data.get("refusal"):
-        raise ValueError(f"{where} lacks refusal; at least one expression is needed")
+        raise ValueError(f"{where}: missing key 'refusal'; at least one expression is required")
     patterns = {}
     for rule in LISTS:
         parts = data.get(rule) or []
         if isinstance(parts, str) or not all(isinstance(part, str) and part for part in parts):
-            raise ValueError(f"{where}, {rule} is {parts!r}; it must be a list of regular expressions")
+            raise ValueError(f"{where}, {rule}: {parts!r} must be a list of regular expressions")
         for part in parts:
             try:
                 re.compile(part)
             except re.error as error:
-                raise ValueError(f"{where}, {rule}: {part!r} is no regular expression ({error})") from error
+                raise ValueError(f"{where}, {rule}: {part!r} is not a valid regular expression ({error})") from error
         patterns[rule] = re.compile("|".join(f"(?:{part})" for part in parts) or r"(?!)", re.IGNORECASE)
     chars = data.get("answer_chars") or {}
     sizes = [chars.get(key, default) for key, default in (("turned", 120), ("plain", 400))]
     if set(chars) - {"turned", "plain"} or not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise ValueError(f"{where}, answer_chars is {chars!r}; it has turned and plain, whole numbers above 0")
-    return _Language(name, patterns, sizes[0], sizes[1])
+        raise ValueError(f"{where}, answer_chars: {chars!r} must have turned and plain, integers above 0")
+    return _LanguageRules(name, patterns, sizes[0], sizes[1])

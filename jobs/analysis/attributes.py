@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.analysis.rating_codes import Hashes, item_hashes
 from jobs.errors import InputError
 from jobs.metrics.suite import PEOPLE, matching
+from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
 METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # of `ratings.method`; any other is a model's
@@ -167,13 +167,13 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
             named.update(own)
             put(row["item_id"], own, response[1] if response else np.nan)
             if row["gold"]:
-                gold[int(item_hashes([row["item_id"]])[0])] = frozenset(row["targets"] or ()), frozenset(row["gold"])
+                gold[int(hash_texts([row["item_id"]])[0])] = frozenset(row["targets"] or ()), frozenset(row["gold"])
     for response_id, (own, length) in written.items():
         if response_id not in seen:
             put(response_id, own, length)
     if not ids:
         return Items()
-    hashes = item_hashes(ids)
+    hashes = hash_texts(ids)
     order = np.argsort(hashes, kind="stable")
     coded = {name: coded_values(column, order) for name, column in values.items()}
     return Items(hashes[order], coded, np.array(lengths)[order] if responses else None, frozenset(named), gold)
@@ -184,7 +184,7 @@ def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
     ids = sorted({item for values in attributes.values() for item in values})
     if not ids:
         return Items()
-    hashes = item_hashes(ids)
+    hashes = hash_texts(ids)
     order = np.argsort(hashes, kind="stable")
     coded = {name: coded_values([values.get(item) for item in ids], order) for name, values in attributes.items()}
     return Items(hashes[order], coded, named=frozenset(attributes))

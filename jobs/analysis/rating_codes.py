@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
+from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.spool import Spool
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
-Hashes = NDArray[np.uint64]
 ROW = np.dtype(
     [
         ("item", "u8"),
@@ -38,14 +38,6 @@ PART = 1 << 21  # rows of a question that are put in order at once
 OPEN = 256  # files kept open; a table of more questions is a mistake, and slower
 _CODES = {status: place for place, status in enumerate(STATUSES)}
 _OK = _CODES[Status.OK]
-
-
-def item_hashes(ids: Sequence[str] | pa.Array | pa.ChunkedArray) -> Hashes:
-    """uint64[n]: 64-bit hashes of ids, the same in every run."""
-    from pandas.util import hash_array
-
-    values = ids.to_pylist() if isinstance(ids, pa.Array | pa.ChunkedArray) else list(ids)
-    return np.asarray(hash_array(np.array(values, dtype=object), categorize=False), np.uint64)
 
 
 @dataclass(frozen=True)
@@ -132,7 +124,7 @@ class Reduction:
             return
         rows = np.empty(batch.num_rows, ROW)
         ids, place = _encoded(batch["item_id"])
-        hashes = item_hashes(ids)
+        hashes = hash_texts(ids)
         rows["item"] = hashes[place]
         if self.ids is not None:
             self.ids.update(zip(hashes.tolist(), ids, strict=True))

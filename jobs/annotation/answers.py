@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from actors.status import Status
-from actors.vlm.rubric import PeopleQuestion, Question, Rubric
+from actors.vlm.people import PeopleQuestion
+from actors.vlm.rubric import Question, Rubric
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: was something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.store.hashing import hash_texts_128, joined_columns
+
 RULES = ("last", "first", "sample", "refuse")
-_SEPARATOR = "\x1f"
-_KEYS = ("0123456789abcdef", "fedcba9876543210")  # two 64-bit hashes under different keys are one of 128 bits
 
 
 class Repeats:
@@ -25,7 +25,7 @@ class Repeats:
 
     def add(self, rows: pa.Table, times: pa.ChunkedArray | None) -> None:
         """Take the next rows; `times` are seconds, null where unknown."""
-        self._hashes.append(hashes(rows, self.key))
+        self._hashes.append(hash_texts_128(joined_columns(rows, self.key)))
         unknown = np.full(rows.num_rows, -np.inf)
         known = unknown if times is None else pc.fill_null(times, -np.inf).to_numpy().astype(np.float64)
         self._times.append(known)
@@ -76,12 +76,3 @@ class Repeats:
         order = np.lexsort((np.arange(len(both)), np.concatenate(self._times), both[:, 1], both[:, 0]))
         ordered = both[order]
         return order, np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
-
-
-def hashes(rows: pa.Table, key: Sequence[str], *, many: int = 2) -> np.ndarray:
-    """uint64 [rows, many]: independent hashes of the key columns."""
-    from pandas.util import hash_array
-
-    parts = [pc.fill_null(rows[name].cast(pa.string()), "") for name in key]
-    joined = pc.binary_join_element_wise(*parts, _SEPARATOR).to_numpy(zero_copy_only=False).astype(object)
-    return np.stack([hash_array(joined, hash_key=k, categorize=False) for k in _KEYS[:many]], axis=1)

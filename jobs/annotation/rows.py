@@ -12,9 +12,9 @@ from actors.ids import content_id
 from actors.status import Status
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.model import ATTRIBUTES
-from jobs.annotation.repeats import hashes
 from jobs.annotation.tabular import mapped
 from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import hash_texts, joined_columns
 from jobs.tables import TABLES
 
 _SEPARATOR = "\x1f"
@@ -136,7 +136,7 @@ class Distinct:
     def add(self, rows: pa.Table, key: list[str]) -> None:
         """Take the keys of `rows`."""
         if rows.num_rows:
-            self._held.append(np.unique(hashes(rows, key, many=1)[:, 0]))
+            self._held.append(np.unique(hash_texts(joined_columns(rows, key))))
             self._count += len(self._held[-1])
             if self._count > HELD:
                 self._merge()

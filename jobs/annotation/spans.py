@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.vlm.rubric import COLOUR
+from actors.vlm.people import COLOUR
 from jobs.annotation.answers import fold
 
 _REQUIRED = {

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.titles import TitleMatcher
+from jobs.store.counts import Counts
 from jobs.store.locations import Object
-from jobs.store.writer import Counts, Reject
+from jobs.store.writer import Reject
 
 
 @dataclass(frozen=True)

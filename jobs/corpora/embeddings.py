@@ -179,7 +179,7 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     uris = HashSet(o.uri for o in files)
     for vectors in arrays:
         meta = partner(vectors.uri)
-        if (place := uris.place(meta)) is None:
+        if (place := uris.index(meta)) is None:
             raise InputError(f"corpus.path={cfg.path}: {vectors.uri} is there without its partner {meta}")
         yield vectors, files[place]
 

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
 from jobs.errors import InputError
 from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import hash_texts_128
 from jobs.store.reading import TableSource
 
 UNSAID = "unsaid"  # a method or split that the table does not name
 MAX_METHODS = 64  # a byte a row each
 THUMBNAILS = ("any", "wikimedia", "all")
-_HASH_KEYS = ("remine curation1", "remine curation2")  # two 64-bit hashes make 128 bits
 _COLUMNS = ["page_url", "image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
 
 
@@ -65,7 +65,7 @@ class HashIndex:
 
     def find(self, strings: pa.ChunkedArray) -> np.ndarray:
         """int64 [strings]: the place of each, -1 where there is none."""
-        return self.find_hashes(hashes_of(strings))
+        return self.find_hashes(hash_texts_128(strings))
 
     def find_hashes(self, wanted: np.ndarray) -> np.ndarray:
         """int64 [wanted]: the place of each of the hashes uint64 [wanted, 2], -1 where there is none."""
@@ -76,14 +76,6 @@ class HashIndex:
             hit = (self._hashes[place] == wanted).all(axis=1)
             found[hit] = place[hit]
         return found
-
-
-def hashes_of(strings: pa.ChunkedArray) -> np.ndarray:
-    """uint64 [strings, 2]: 128 bits of each string; null counts as empty."""
-    from pandas.util import hash_array
-
-    text = pc.fill_null(strings, "").to_numpy(zero_copy_only=False).astype(object)
-    return np.stack([hash_array(text, hash_key=key, categorize=False) for key in _HASH_KEYS], axis=1)
 
 
 def numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,9 +107,9 @@ def read_rows(source: TableSource, *, thumbnails: str, barred: Barred | None = N
     split, found = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
     for batch in source.batches(_COLUMNS):
-        pages.append(hashes_of(batch["page_url"]))
-        urls.append(hashes_of(batch["image_url"]))
-        images.append(hashes_of(batch["image_id"]))
+        pages.append(hash_texts_128(batch["page_url"]))
+        urls.append(hash_texts_128(batch["image_url"]))
+        images.append(hash_texts_128(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
         excluded.append(barred.mask(batch["image_id"]) | barred.mask(batch["image_url"]))
         split.append(splits.places(pc.fill_null(batch["split"], "")).astype(np.uint8))

@@ -23,8 +23,9 @@ from jobs.errors import InputError
 from jobs.judging.settings import AskingConfig
 from jobs.runtime import exclusions
 from jobs.store import locations
+from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import TableSource, data_objects, open_table, read_unit, reading_rows
+from jobs.store.reading import TableSource, open_table, read_unit, reading_rows
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from jobs.tables import TABLES

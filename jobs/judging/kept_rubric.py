@@ -23,7 +23,8 @@ from actors.vlm.instructions import Instruction
 from actors.vlm.rubric import Answer, Rubric
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.reading import TableSource, run_json
+from jobs.store.reading import TableSource
+from jobs.store.run_files import read_json
 
 FILE = "rubric.json"  # in _run/
 NAME, HASH = "rubric", "rubric_sha256"  # in a table's metadata, after `remine.`
@@ -124,7 +125,7 @@ def read_kept(source: TableSource) -> KeptRubric | None:
     """
     uri = locations.join(source.uri, "_run", FILE)
     try:
-        held = run_json(uri)
+        held = read_json(uri)
     except FileNotFoundError:
         return None
     try:

@@ -34,8 +34,9 @@ def check(cfg: AskingConfig, *, empty_context: str = "answer", shows: str = "") 
     Raises:
         ValueError: what is wrong, in a sentence.
     """
+    from actors.devices import check_dtype
     from actors.vlm import context
-    from actors.vlm.loading import check_dtype, check_vlm
+    from actors.vlm.model_checks import check_vlm
 
     context.check_options(cfg.max_context_tokens, empty_context)
     check_dtype(cfg.model.dtype)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors.items import TARGETS
 from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
-from jobs.runtime.config import CONF
+from jobs.runtime.config_files import CONF
 from jobs.store import locations
 from jobs.store.reading import TableSource
 

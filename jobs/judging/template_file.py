@@ -6,7 +6,7 @@ import yaml
 
 from actors.errors import first_line
 from jobs.errors import InputError
-from jobs.runtime.config import CONF
+from jobs.runtime.config_files import CONF
 from jobs.store import locations
 
 TEMPLATES = CONF / "zero_shot_template"

@@ -14,8 +14,8 @@ from jobs.corpora.vectors import matrix_of
 from jobs.errors import InputError
 from jobs.runtime import exclusions
 from jobs.runtime.exclusions import Barred
+from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
-from jobs.store.writer import Counts
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
 MOST_COMPARED = 5_000_000  # queries whose ids are compared before the search; for more, jobs.verify does it afterwards

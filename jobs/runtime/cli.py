@@ -1,7 +1,7 @@
-"""What `python -m jobs.<name>` does around a job: arguments, exit codes, one sentence for what went wrong.
+"""The command line of every job: arguments, exit codes, and errors in one line.
 
-Exit codes: 0 done; 1 the run failed or does not balance; 2 the input or configuration is wrong and nothing
-was written; 130 interrupted, 143 terminated (what is done stays done).
+Exit codes: 0 done; 1 the run failed or does not balance; 2 the input or configuration is wrong, and nothing was
+written; 130 interrupted, 143 terminated. Completed units are kept.
 """
 
 import ast
@@ -22,13 +22,13 @@ from jobs.runtime.console import say
 from jobs.store import faults
 
 JOBS_FOLDER = Path(__file__).resolve().parents[1]
-LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # the files of jobs/ that are not commands
+LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
 JOBS = tuple(sorted(path.stem for path in JOBS_FOLDER.glob("*.py") if path.stem not in LIBRARIES))
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job: its configuration's dataclass and what it does with it."""
+    """A job: the dataclass of its configuration, and the function that runs it."""
 
     name: str
     schema: type
@@ -37,8 +37,8 @@ class Job:
 
 def job(name: str) -> Job:
     """The job of module `jobs.<name>`."""
-    found: Job = importlib.import_module(f"jobs.{name}").JOB
-    return found
+    loaded: Job = importlib.import_module(f"jobs.{name}").JOB
+    return loaded
 
 
 def summary(name: str) -> str:
@@ -48,9 +48,9 @@ def summary(name: str) -> str:
 
 
 def execute(name: str, overrides: list[str]) -> object:
-    """Run a job in this process with `key=value` overrides; errors are raised."""
-    found = job(name)
-    return found.execute(config.load(name, found.schema, overrides))
+    """Run a job in this process with `key=value` overrides; raises its errors."""
+    loaded = job(name)
+    return loaded.execute(config.load(name, loaded.schema, overrides))
 
 
 def main(name: str, arguments: list[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def main(name: str, arguments: list[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt as error:
         signals.settle()
-        say("interrupted; what is done stays done, the same command goes on from there", err=True)
+        say("interrupted: completed units are kept; run the same command again to resume", err=True)
         return signals.exit_code(error)
     except ModuleNotFoundError as error:
         if (hint := extras.hint(error)) is None:
@@ -73,9 +73,9 @@ def main(name: str, arguments: list[str] | None = None) -> int:
         say(f"error: {name}: {hint}", err=True)
         return InputError.exit_code
     except Exception as error:
-        if (told := faults.sentence(error)) is None:
+        if (message := faults.sentence(error)) is None:
             raise
-        say(f"error: {told}. Finished units are kept; the same command continues with the others.", err=True)
+        say(f"error: {message}. Completed units are kept; run the same command again to resume.", err=True)
         return RunError.exit_code
     return 0
 
@@ -84,11 +84,11 @@ def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
         say("\n" + help_text.render(name, job(name).schema))
-        say("\nkey=value as in Hydra; --cfg key=value … shows the whole configuration that they make.")
+        say("\nkey=value is Hydra's syntax; --cfg key=value … prints the composed configuration.")
     elif "--version" in arguments:
         say(version())
     elif "--cfg" in arguments:
-        say(config.shown(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
+        say(config.as_yaml(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
     elif dashed := [a for a in arguments if a.startswith("-")]:
         raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
     else:
@@ -96,19 +96,19 @@ def _main(name: str, arguments: list[str]) -> None:
 
 
 def version() -> str:
-    """The release, and the Python that runs it."""
+    """The versions of remine and of Python."""
     return f"remine {metadata.version('remine')}, Python {platform.python_version()}"
 
 
 def jobs(arguments: list[str]) -> int:
-    """`python -m jobs`: what jobs there are, or the one that is named."""
+    """`python -m jobs`: list the jobs, or run the one that is named. Returns the exit code."""
     if arguments and not arguments[0].startswith("-"):
         name, *rest = arguments
         if name in JOBS:
             return main(name, rest)
         near = difflib.get_close_matches(name, JOBS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        say(f"error: {name}: no such job{hint}; there are {', '.join(JOBS)}", err=True)
+        say(f"error: {name}: no such job{hint}; allowed: {', '.join(JOBS)}", err=True)
         return InputError.exit_code
     if arguments and arguments[0] == "--version":
         say(version())

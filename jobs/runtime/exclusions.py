@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,10 @@ from jobs.errors import InputError
 from jobs.runtime import picture_urls
 from jobs.runtime.picture_urls import Named
 from jobs.store import locations
-from jobs.store.run import TableRun
-from jobs.store.writer import Counts
+from jobs.store.counts import Counts
+
+if TYPE_CHECKING:
+    from jobs.store.run import TableRun
 
 KEPT = "exclusions.txt"
 TALLY = "exclusions"  # in a unit's counts: mark -> rows that it matched
@@ -137,7 +139,7 @@ def identity(listed: Exclusions) -> dict[str, str]:
     return {"exclusions": content_id(*sorted(listed.marks))} if listed else {}
 
 
-def keep(run: TableRun, listed: Exclusions) -> str | None:
+def keep(run: "TableRun", listed: Exclusions) -> str | None:
     """Store the marks with the run, where workers read them; their uri, None if the list is empty."""
     return run.keep(KEPT, "\n".join(sorted(listed.marks)).encode()) if listed else None
 

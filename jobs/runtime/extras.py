@@ -2,7 +2,7 @@
 
 # extra of pyproject.toml -> the modules that its packages bring
 MODULES = {
-    "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "isal", "ray"),
+    "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "ray"),
     "models": ("accelerate", "open_clip", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
     "ann": ("faiss",),
 }

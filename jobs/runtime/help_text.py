@@ -1,7 +1,7 @@
-"""What `--help` says of a job: its keys with their defaults and the comments that stand beside them in the code.
+"""Text of `--help`: the keys of a job, with their defaults and explanations.
 
-A key is explained where it is declared, by the comment on its line in the job's dataclass. Keys that choose a file of
-`conf/` are shown with the files that there are.
+The explanation of a key is the comment on the line that declares it in the job's dataclass, or the comment line above.
+Keys that choose a file of `conf/` are listed with the available files.
 """
 
 import ast
@@ -10,27 +10,28 @@ import io
 import shutil
 import textwrap
 import tokenize
-import types
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from jobs.runtime import config
+from jobs.runtime import config, config_files
+from jobs.runtime.key_types import alternatives, nested_dataclass
 from jobs.runtime.resources import Resources, StageResources
 
-REQUIRED, REST = "???", "…"  # defaults: there is none; told elsewhere
-KEY_COLUMN = 36  # characters; a longer key has its explanation on the next line
+REQUIRED, REST = "???", "…"  # in place of a default: the key is required; its keys are listed below it
+KEY_COLUMN = 36  # characters; the explanation of a longer key starts on the next line
 WIDEST, NARROWEST = 120, 80
-SHOWN = 60  # characters of a list or a text; --cfg shows the whole
+SHOWN = 60  # characters of a list or a text; --cfg prints all of it
 KINDS = {str: "text", int: "int", float: "number", bool: "true or false", list: "list", dict: "{name: value}"}
 
 
 @dataclass(frozen=True)
 class HelpKey:
-    """One key of the command line; `options` are the files of conf/ that it chooses from, if it does."""
+    """One key of the command line; `options` are the files of conf/ that it can choose, if any."""
 
     name: str
     default: str
@@ -40,12 +41,12 @@ class HelpKey:
 
 
 def keys(job: str, schema: type) -> Iterator[HelpKey]:
-    """The keys of `job` in their order, those of `resources` apart (`stage_keys`)."""
-    yield from _below(schema, config.composed(job, schema, []), config.groups(job), "")
+    """The keys of `job` in the order of declaration, without those of `resources` (`stage_keys`)."""
+    yield from _below(schema, config.compose(job, schema, []), config_files.groups(job), "")
 
 
 def stage_keys() -> Iterator[HelpKey]:
-    """The keys that each stage has under `resources`, and those of Ray itself."""
+    """The keys of each stage under `resources`, then those of Ray itself."""
     texts = explanations(StageResources)
     for name, kind in get_type_hints(StageResources).items():
         yield HelpKey(f"resources.STAGE.{name}", REST, _kind(kind), texts.get(name, ""))
@@ -56,7 +57,7 @@ def stage_keys() -> Iterator[HelpKey]:
 
 
 def stages() -> list[str]:
-    """The names that stand for STAGE."""
+    """The values of STAGE in `resources.STAGE.KEY`."""
     return [name for name, kind in get_type_hints(Resources).items() if kind is StageResources]
 
 
@@ -66,14 +67,14 @@ def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> It
     for field in fields(schema):
         name, kind = prefix + field.name, hints[field.name]
         if field.name == "name" and prefix.rstrip(".") in chosen:
-            continue  # a file's own name: another one is chosen, not renamed
+            continue  # the name of a file of conf/: the group's key chooses another file
         group = not prefix and field.name in chosen
-        inner = next((t for t in _alternatives(kind) if isinstance(t, type) and is_dataclass(t)), None)
+        inner = nested_dataclass(kind)
         missing = OmegaConf.is_missing(values, field.name)
         value = REQUIRED if missing else values[field.name]
         text = texts.get(field.name, "") or (_first_line(inner) if inner else "")
         if group:
-            yield HelpKey(name, chosen[field.name], "", text, config.options(field.name, inner))
+            yield HelpKey(name, chosen[field.name], "", text, config_files.options(field.name, inner))
         elif inner is not None:
             yield HelpKey(f"{name}.…", REST, "", text)
         if inner is Resources:
@@ -85,8 +86,8 @@ def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> It
             yield from _below(inner, value, chosen, f"{name}.")
         elif isinstance(value, DictConfig) and value and not group:
             for entry in map(str, value):
-                own = REQUIRED if OmegaConf.is_missing(value, entry) else _shown(value[entry])
-                yield HelpKey(f"{name}.{entry}", own, "", text)
+                default = REQUIRED if OmegaConf.is_missing(value, entry) else _shown(value[entry])
+                yield HelpKey(f"{name}.{entry}", default, "", text)
         elif not group:
             yield HelpKey(name, _shown(value), _kind(kind), text)
 
@@ -96,7 +97,7 @@ def _first_line(schema: type) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A default as it would be typed, shortened."""
+    """A default as a user would type it, shortened."""
     if isinstance(value, ListConfig):
         inside = ",".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else "…"
         return f"[{textwrap.shorten(inside, SHOWN, placeholder='…')}]"
@@ -109,67 +110,67 @@ def _shown(value: Any) -> str:
 
 
 def _kind(kind: Any) -> str:
-    named = [KINDS.get(get_origin(t) or t, "") for t in _alternatives(kind) if t is not types.NoneType]
-    return " or ".join(dict.fromkeys(n for n in named if n))
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    names = [KINDS.get(get_origin(t) or t, "") for t in alternatives(kind) if t is not NoneType]
+    return " or ".join(dict.fromkeys(name for name in names if name))
 
 
 @cache
 def explanations(schema: type) -> dict[str, str]:
-    """Field -> the comment beside its declaration, in `schema` or a class that it inherits from."""
-    found: dict[str, str] = {}
+    """Field -> the comment on its declaration, in `schema` or a class that it inherits from."""
+    comments: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
         if is_dataclass(owner):
-            found |= _comments(owner)
-    return found
+            comments |= _comments(owner)
+    return comments
 
 
 def _comments(owner: type) -> dict[str, str]:
     source = textwrap.dedent(inspect.getsource(owner))
-    said: dict[int, str] = {
+    by_line: dict[int, str] = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
     (body,) = ast.parse(source).body
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    comments = {}
     for node in body.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            own = [said[n] for n in range(node.lineno, (node.end_lineno or node.lineno) + 1) if n in said]
-            found[node.target.id] = " ".join(own) or said.get(node.lineno - 1, "") * _alone(source, node.lineno - 1)
-    return found
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            on_it = " ".join(by_line[number] for number in lines if number in by_line)
+            above = by_line.get(node.lineno - 1, "") if _is_comment(source, node.lineno - 1) else ""
+            comments[node.target.id] = on_it or above
+    return comments
 
 
-def _alone(source: str, number: int) -> bool:
-    """Whether line `number` is nothing but a comment."""
+def _is_comment(source: str, number: int) -> bool:
+    """Whether line `number` is only a comment."""
     return source.split("\n")[number - 1].lstrip().startswith("#")
 
 
 def render(job: str, schema: type, *, width: int | None = None) -> str:
-    """All keys as lines for a person, at most `width` characters long (by itself: the terminal's)."""
+    """All keys as lines of at most `width` characters; None: as wide as the terminal, within limits."""
     width = width or max(NARROWEST, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
-    mine = list(keys(job, schema))
-    parts = [
-        ("Required:", [key for key in mine if key.default == REQUIRED]),
-        ("Keys and their defaults:", [key for key in mine if key.default != REQUIRED]),
+    job_keys = list(keys(job, schema))
+    sections = [
+        ("Required:", [key for key in job_keys if key.default == REQUIRED]),
+        ("Keys and their defaults:", [key for key in job_keys if key.default != REQUIRED]),
     ]
-    if "resources" in config.groups(job):
-        parts.append((f"STAGE: {', '.join(stages())}; resources= sets:", list(stage_keys())))
-    return "\n\n".join("\n".join([title, *(_lines(key, width) for key in some)]) for title, some in parts if some)
+    if "resources" in config_files.groups(job):
+        sections.append((f"STAGE: {', '.join(stages())}; resources= sets:", list(stage_keys())))
+    return "\n\n".join(
+        "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
+    )
 
 
 def _lines(key: HelpKey, width: int) -> str:
     head = f"  {key.name}" if key.default in (REQUIRED, REST) else f"  {key.name}={key.default}"
     kind = f"({key.kind})" if key.kind else ""
-    said = " ".join(part for part in (kind, key.text) if part)
+    text = " ".join(part for part in (kind, key.text) if part)
     if key.options:
-        said += f"{'; ' if said else ''}one of {', '.join(key.options)}, or a .yaml file of yours"
+        text += f"{'; ' if text else ''}one of {', '.join(key.options)}, or your own .yaml file"
     gap = " " * KEY_COLUMN
-    wrapped = textwrap.wrap(said, width, initial_indent=gap, subsequent_indent=gap, break_on_hyphens=False)
+    wrapped = textwrap.wrap(text, width, initial_indent=gap, subsequent_indent=gap, break_on_hyphens=False)
     if len(head) < KEY_COLUMN and wrapped:
         return "\n".join([head.ljust(KEY_COLUMN) + wrapped[0].lstrip(), *wrapped[1:]])
     return "\n".join([head, *wrapped])

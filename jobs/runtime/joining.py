@@ -1,4 +1,4 @@
-"""What can be said of a Ray cluster's address before it is joined, and of why it could not be joined."""
+"""Checks of a Ray cluster's address before joining it, and the reason if joining fails."""
 
 import os
 import socket
@@ -15,12 +15,12 @@ TOKEN_SOURCES = f"RAY_AUTH_TOKEN, the file that RAY_AUTH_TOKEN_PATH names, or {T
 
 
 def named(address: str, configured: str | None) -> str:
-    """The address with where it comes from: the key `ray.address` or the environment variable."""
+    """The address as its source wrote it: `ray.address=…` or `RAY_ADDRESS=…`."""
     return f"ray.address={address}" if configured else f"RAY_ADDRESS={address}"
 
 
 def endpoint(address: str) -> tuple[str, int] | None:
-    """Host and port of `HOST:PORT` or `ray://HOST:PORT`; None for what names neither (auto)."""
+    """Host and port of `HOST:PORT` or `ray://HOST:PORT`; None for any other address (auto)."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
@@ -30,43 +30,43 @@ def endpoint(address: str) -> tuple[str, int] | None:
 
 
 def check_reachable(address: str, *, name: str) -> None:
-    """Refuse an address at which nothing listens; Ray itself tries for minutes.
+    """Check that something listens at the address; Ray itself would try for minutes.
 
     Args:
-        name: of the address in the message.
+        name: the address in the message (`named`).
 
     Raises:
         InputError: no connection within `CONNECT_S` seconds.
     """
-    if (place := endpoint(address)) is None:
+    if (host_and_port := endpoint(address)) is None:
         return
     try:
-        socket.create_connection(place, timeout=CONNECT_S).close()
+        socket.create_connection(host_and_port, timeout=CONNECT_S).close()
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise InputError(f"{name}: no Ray cluster at this address ({reason})") from error
 
 
 def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) -> str:
-    """Why `ray.init` could not join the cluster at `name`, with what to do about it.
+    """Why `ray.init` could not join the cluster at `name`, and what to do.
 
     Args:
-        error: what it raised; its causes are read as well.
-        environment: of this process, which decides whether Ray sends a token.
+        error: the error of `ray.init`; its causes are read too.
+        environment: of this process; it decides whether Ray sends a token.
     """
-    said = [str(each).strip() or type(each).__name__ for each in _chain(error)]
-    kinds = [type(each).__name__ for each in _chain(error)]
+    texts = [str(cause).strip() or type(cause).__name__ for cause in _chain(error)]
+    kinds = [type(cause).__name__ for cause in _chain(error)]
     # Ray raises ConnectionError for a refused token, and has the reason in a cause's text.
-    if "AuthenticationError" not in kinds and not any("AuthenticationError" in text for text in said):
-        return f"{name}: the Ray cluster could not be joined ({said[0].splitlines()[0]})"
+    if "AuthenticationError" not in kinds and not any("AuthenticationError" in text for text in texts):
+        return f"{name}: the Ray cluster could not be joined ({texts[0].splitlines()[0]})"
     if environment.get("RAY_AUTH_MODE", "").lower() != "token":
         return (
             f"{name}: the Ray cluster requires an authentication token; set RAY_AUTH_MODE=token "
             f"(the token is read from {TOKEN_SOURCES})"
         )
     if source := _token_source(environment):
-        return f"{name}: the Ray cluster did not accept the token of {source}; use the token that its head has"
-    return f"{name}: RAY_AUTH_MODE=token is set and there is no token; Ray reads it from {TOKEN_SOURCES}"
+        return f"{name}: the Ray cluster rejected the token of {source}; use the token of its head node"
+    return f"{name}: RAY_AUTH_MODE=token is set, and there is no token; Ray reads it from {TOKEN_SOURCES}"
 
 
 def _token_source(environment: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""How jobs that use Ray begin and end: show the plan or open the run; close it and show the result."""
+"""Start and finish of a job that uses Ray: print the plan or open the run; close it and print the result."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,16 +20,16 @@ def begin(
     lines: Sequence[str] = (),
     streamed: bool = True,
 ) -> TableRun | None:
-    """Open the run of `plan` with Ray up and the cluster large enough; with plan=true show the plan and return None.
+    """Start Ray, check that the cluster is large enough, and open the run; with plan=true print the plan, return None.
 
     Args:
         pools: the stages' pools, in the order of the resources.
-        note: what it reads, asks or writes, for the shown plan.
-        lines: further lines of the shown plan.
-        streamed: units go through `flow.stream`, not `flow.process`.
+        note: the amount of work, for the printed plan.
+        lines: further lines of the printed plan.
+        streamed: units go through `stages.stream`, not `stages.process`.
 
     Raises:
-        InputError: what lies at `out=` is in the way, or there is no cluster, or it is too small.
+        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
     """
     needs = demands(cfg.resources, list(pools), streamed=streamed)
     if cfg.plan:
@@ -40,13 +40,13 @@ def begin(
 
 
 def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> None:
-    """Have Ray up for `plans`. What can be refused without a cluster is refused before Ray is imported.
+    """Start or join Ray for `plans`; the checks that need no cluster come first, before Ray is imported.
 
     Args:
-        needs: what the stages need at least, all of them together.
+        needs: the minimum that all stages need together.
 
     Raises:
-        InputError: what lies at `out=` is in the way, or there is no cluster, or it is too small.
+        InputError: the place `out=` cannot be used, or there is no cluster, or it is too small.
     """
     for plan in plans:
         check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -54,7 +54,7 @@ def ready(cfg: Common, plans: Sequence[TablePlan], needs: Sequence[Demand]) -> N
 
 
 def end(name: str, run: TableRun, excluded: Exclusions) -> dict[str, Any]:
-    """Close a run whose units are done; shows the result and returns the manifest."""
+    """Close a run whose units are done, and print the result; returns the manifest."""
     manifest = run.finish()
     summary.show_result(name, manifest, run)
     summary.show_exclusions(excluded, manifest["counts"]["tallies"].get(TALLY, {}))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both end a run in order, with one line, and nothing that comes after disturbs its end."""
+"""Ctrl-C and SIGTERM: both end a run in order, with one line; later signals do not disturb the end."""
 
 import signal
 import threading
@@ -6,16 +6,16 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """A scheduler, or `kill`, asked this process to end."""
+    """This process received SIGTERM, from a scheduler or `kill`."""
 
 
-_received: list[int] = []  # SIGTERMs: Ray's core turns whatever a handler raises into a plain KeyboardInterrupt
+_received: list[int] = []  # SIGTERMs; Ray's core turns any error that a handler raises into a plain KeyboardInterrupt
 
 
 def listen() -> None:
     """Let SIGTERM raise `Terminated` in the main thread, as Ctrl-C raises KeyboardInterrupt.
 
-    To be called again once Ray runs: it takes SIGTERM for itself, and its core then ends the process with a native
+    Call it again after Ray starts: Ray installs its own handler, and its core then ends the process with a native
     stack trace and status -6.
     """
     if threading.current_thread() is threading.main_thread():
@@ -28,12 +28,12 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 
 
 def settle() -> None:
-    """Ignore both from now on: a second Ctrl-C would cut off what ends Ray's processes, and leave some behind."""
+    """Ignore both signals from now on: a second Ctrl-C would interrupt the end of Ray's processes and leave some."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """128 and the signal's number, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+    """128 plus the signal's number, as in shells: 130 after Ctrl-C, 143 after SIGTERM."""
     return 128 + (signal.SIGTERM if _received or isinstance(error, Terminated) else signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What a job says at its end: the plan, the reconciliation, counts."""
+"""Printed summaries of all jobs: the plan, the reconciliation, counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,13 +16,13 @@ FAILURE_LINES = 10
 def show_plan(
     name: str, plan: TablePlan, uses: Sequence[Demand] = (), *, note: str = "", lines: Sequence[str] = ()
 ) -> None:
-    """plan=true: what would be read, written and used (by a job that needs Ray), then `lines`. Writes nothing."""
-    found = survey(plan, overwrite=bool(plan.config.get("overwrite")))
+    """Print what would be read, written and used, then `lines` (plan=true). Writes no files."""
+    amounts = survey(plan, overwrite=bool(plan.config.get("overwrite")))
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
-    rows = f", {found['rows_in']:,} rows" if found["rows_in"] else ""
+    rows = f", {amounts['rows_in']:,} rows" if amounts["rows_in"] else ""
     extra = f"; {note}" if note else ""
-    say(f"  reads  {found['units']:,} units{rows}, {found['bytes_in'] / 1e6:,.1f} MB{extra}")
-    say(f"  done   {found['done']:,} of {found['units']:,} units already")
+    say(f"  reads  {amounts['units']:,} units{rows}, {amounts['bytes_in'] / 1e6:,.1f} MB{extra}")
+    say(f"  done   {amounts['done']:,} of {amounts['units']:,} units")
     if uses:
         say(f"  uses   {', '.join(map(str, uses))}")
     for line in lines:
@@ -30,7 +30,7 @@ def show_plan(
 
 
 def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
-    """The reconciliation: in = out + filtered + rejected, and asked = ok + each other status."""
+    """Print the reconciliation: in = out + filtered + rejected; rows out = ok + each other status."""
     say(f"{name}: {run.target.out}")
     say(reconciliation(manifest["counts"]))
     again = f", {run.done_before:,} done before" if run.done_before else ""
@@ -38,28 +38,28 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:
-    """The sums of `Counts` as lines for a person, and of each kind of failure the number and the first."""
+    """The sums of `Counts` as lines, and each kind of failure with its number and an example."""
     parts = [f"{counts['rows_out']:,} out"]
     parts += [f"{n:,} filtered by {rule}" for rule, n in sorted(counts["filtered"].items())]
     parts += [f"{n:,} rejected as {reason}" for reason, n in sorted(counts["rejected"].items())]
     lines = [f"  {counts['rows_in']:,} in = {' + '.join(parts)}"]
     if counts["status"]:
-        by_status = sorted(counts["status"].items(), key=lambda kv: (kv[0] != "ok", kv[0]))
+        by_status = sorted(counts["status"].items(), key=lambda entry: (entry[0] != "ok", entry[0]))
         total = sum(counts["status"].values())
-        lines.append(f"  {total:,} asked = {' + '.join(f'{n:,} {word}' for word, n in by_status)}")
+        lines.append(f"  {total:,} asked = {' + '.join(f'{n:,} {status}' for status, n in by_status)}")
     lines += [f"    {line}" for line in failures.lines(counts["failures"], most=FAILURE_LINES)]
     return "\n".join(lines)
 
 
 def show_tally(title: str, tally: Mapping[str, int]) -> None:
-    """The most frequent entries of a tally."""
-    top = sorted(tally.items(), key=lambda kv: (-kv[1], kv[0]))
+    """Print the most frequent entries of a tally."""
+    top = sorted(tally.items(), key=lambda entry: (-entry[1], entry[0]))
     if top:
         more = f" (+{len(top) - TALLY_LINES:,} more)" if len(top) > TALLY_LINES else ""
-        say(f"  {title}: {', '.join(f'{k} {n:,}' for k, n in top[:TALLY_LINES])}{more}")
+        say(f"  {title}: {', '.join(f'{key} {n:,}' for key, n in top[:TALLY_LINES])}{more}")
 
 
 def show_exclusions(excluded: Exclusions, matched: Iterable[str]) -> None:
-    """How many entries of the list match a picture; nothing without a list. `matched`: marks that did."""
+    """Print how many entries of the list match a picture; nothing without a list. `matched`: the marks that did."""
     if line := excluded.summary(matched):
         say(f"  {line}")

@@ -1,7 +1,8 @@
-"""One limiter for a whole Ray cluster: a named actor that all workers of all `fetch` jobs ask.
+"""One limiter for a whole Ray cluster: a named actor that the workers of all `fetch` jobs call.
 
-It outlives the job that started it, so that a pause a server asked for holds for the next run too, and ends itself
-when nobody has asked it for a while.
+It outlives the job that started it, so that a pause that a host demands holds for the next run too, and ends itself
+when it has not been called for a while. The workers themselves open the connections: pictures pass through no other
+process, and any worker may request from any host.
 """
 
 import asyncio
@@ -11,53 +12,53 @@ from typing import Any
 
 from actors.fetching.rate_limits import LEASE_S, LeaseTable, Limit
 
-NAME, NAMESPACE = "remine-limiter-1", "remine"  # the number is that of its methods' meaning
+NAME, NAMESPACE = "remine-limiter-1", "remine"  # the number is the version of its protocol
 IDLE_S = 300.0
-ATTEMPTS = 8  # a limiter whose machine went away is started again elsewhere in seconds
+ATTEMPTS = 8  # if the limiter's node is lost, it is restarted elsewhere within seconds
 
 
-class SharedBook:
-    """The actor: a LeaseBook with Ray around it."""
+class SharedLeaseTable:
+    """The actor: a `LeaseTable` that Ray calls."""
 
     def __init__(self) -> None:
         import ray
 
-        again = ray.get_runtime_context().was_current_actor_reconstructed
-        # Leases given by the one that died are still in use; until they have run out, none is given.
-        self._book = LeaseTable(closed_until=time.monotonic() + LEASE_S if again else 0.0)
-        self._asked = time.monotonic()
+        restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        # Leases of the actor that died are still in use; none is granted until they have expired.
+        self._table = LeaseTable(closed_until=time.monotonic() + LEASE_S if restarted else 0.0)
+        self._called = time.monotonic()
 
     async def call(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """One method of the book."""
-        self._asked = time.monotonic()
+        """The result of a method of the table."""
+        self._called = time.monotonic()
         operations: dict[str, Callable[..., Any]] = {
-            "acquire": self._book.acquire,
-            "renew": self._book.renew,
-            "release": self._book.release,
-            "settle": self._book.settle,
+            "acquire": self._table.acquire,
+            "renew": self._table.renew,
+            "release": self._table.release,
+            "settle": self._table.settle,
         }
         return operations[method](*arguments, **named)
 
     async def run(self) -> None:
-        """End the process once nobody has asked for a while and no pause is left to be kept."""
+        """End the process once it has not been called for a while and no lease or pause is left."""
         import ray
 
-        while time.monotonic() < max(self._asked + IDLE_S, self._book.needed_until()):
+        while time.monotonic() < max(self._called + IDLE_S, self._table.needed_until()):
             await asyncio.sleep(30)
         ray.actor.exit_actor()
 
 
 def start() -> None:
-    """Start the cluster's limiter unless it is there."""
+    """Start the cluster's limiter unless it is running."""
     import ray
 
-    actor: Any = ray.remote(SharedBook)
+    actor: Any = ray.remote(SharedLeaseTable)
     options = {"num_cpus": 0, "max_restarts": 10, "max_concurrency": 1000, "lifetime": "detached"}
     actor.options(name=NAME, namespace=NAMESPACE, get_if_exists=True, **options).remote().run.remote()
 
 
 class ClusterLimiter:
-    """`actors.fetching.rate_limits.Limiter` through the cluster's actor; made where it is used."""
+    """An `actors.fetching.rate_limits.Limiter` that calls the cluster's actor; create it in the worker that uses it."""
 
     def __init__(self) -> None:
         self._actor: Any = None
@@ -69,7 +70,7 @@ class ClusterLimiter:
             try:
                 self._actor = self._actor or ray.get_actor(NAME, namespace=NAMESPACE)
                 return await self._actor.call.remote(method, arguments, named)
-            except (ray.exceptions.RayActorError, ValueError):  # it is being restarted, or had ended itself
+            except (ray.exceptions.RayActorError, ValueError):  # it is being restarted, or has ended itself
                 self._actor = None
                 if attempt == ATTEMPTS - 1:
                     raise

@@ -1,12 +1,13 @@
-"""Sharded Parquet out: locations, work units, one object a unit, manifest, resume.
+"""Tables as sharded Parquet: locations, work units, one object per unit, manifest, resume.
 
-A table lies in one directory or `s3://` prefix:
+A table is in one folder or `s3://` prefix:
 
-    <unit>.parquet               the unit's rows, written whole; counts in the footer
-    _rejects/<unit>.<g>.parquet  what the unit's generation g refused, with file, position and reason
-    _run/identity.json           what the rows depend on (model, rules, …); claimed once
-    _run/inputs.json             the frozen list of work units
-    _run/manifest.json           derived from the footers when a run ends
+    <unit>.parquet               the rows of a unit, written in one step; its record is in the footer
+    _rejects/<unit>.<g>.parquet  what generation g of the unit rejected, with file, position and reason
+    _run/identity.json           what the rows depend on (model, rules, …); written once
+    _run/inputs.jsonl            the frozen list of units
+    _run/manifest.json           the summary, derived from the footers when a run ends
+    _run/units.jsonl             the units of that summary, one per line
 
-Readers that skip a leading underscore see the rows and nothing else.
+Readers that skip names with a leading underscore see only the rows.
 """

@@ -1,8 +1,9 @@
-"""Long lists of things that are much alike, held small.
+"""Compressed in-memory lists of similar objects, and sets of hashes.
 
-A driver names each shard of what it reads and writes, and there are tens of thousands. As Python objects an input, a
-footer or a work unit is half a kilobyte to two; they differ in little more than a few hashes, which is what is left
-of them packed: some dozens of bytes.
+A driver lists each shard that it reads and writes, and a table may have tens of thousands. As a Python object an input,
+a footer or a unit takes half a kilobyte to two. They differ in little more than a few hashes, so that compressed they
+take some dozens of bytes. The lists hold four kinds of objects (inputs, units, tasks, footers), which is why they are
+pickled rather than stored as columns of an Arrow table of each kind.
 """
 
 import pickle
@@ -15,93 +16,93 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 
 T = TypeVar("T")
-AT_A_TIME = 64  # things packed as one
-FAST = 1  # zlib's level: the higher ones take three times as long to save a tenth
+CHUNK = 64  # objects compressed together
+ZLIB_LEVEL = 1  # higher levels take three times as long to save a tenth
 
 
-def some_at_a_time(things: Iterable[T], number: int) -> Iterator[list[T]]:
-    """Lists of so many `things`, the last one of what is left."""
-    left = iter(things)
-    while some := list(islice(left, number)):
-        yield some
+def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` values, the last one shorter."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 class CompactList(Sequence[T], Generic[T]):
-    """A list that cannot be changed, packed some dozens of things at a time; what is taken out of it is made anew.
+    """An immutable list, compressed in chunks; each access returns a new, equal object.
 
-    To be walked through, or taken from in about its order: a thing elsewhere costs the unpacking of its neighbours.
+    Use it for lists that are iterated, or indexed in about their order: access elsewhere decompresses a chunk.
     """
 
-    def __init__(self, things: Iterable[T] = ()) -> None:
+    def __init__(self, values: Iterable[T] = ()) -> None:
         self._length = 0
-        self._packs: list[bytes] = []
-        for some in some_at_a_time(things, AT_A_TIME):
-            self._packs.append(zlib.compress(pickle.dumps(some, pickle.HIGHEST_PROTOCOL), FAST))
-            self._length += len(some)
-        self._open: tuple[int, list[T]] = (-1, [])  # the pack that was looked into last, and what is in it
+        self._chunks: list[bytes] = []
+        for chunk in chunked(values, CHUNK):
+            self._chunks.append(zlib.compress(pickle.dumps(chunk, pickle.HIGHEST_PROTOCOL), ZLIB_LEVEL))
+            self._length += len(chunk)
+        self._last: tuple[int, list[T]] = (-1, [])  # number and content of the chunk that was accessed last
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        for pack in self._packs:
-            yield from self._unpacked(pack)
+        for chunk in self._chunks:
+            yield from self._decompressed(chunk)
 
     @overload
-    def __getitem__(self, place: int) -> T: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self[n] for n in range(*place.indices(self._length))]
-        pack, inside = divmod(range(self._length)[place], AT_A_TIME)
-        if self._open[0] != pack:
-            self._open = (pack, self._unpacked(self._packs[pack]))
-        return self._open[1][inside]
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(self._length))]
+        number, offset = divmod(range(self._length)[index], CHUNK)
+        if self._last[0] != number:
+            self._last = (number, self._decompressed(self._chunks[number]))
+        return self._last[1][offset]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_same, self, other))
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(_equal, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Packed({list(self)!r})"
+        return f"CompactList({list(self)!r})"
 
     @staticmethod
-    def _unpacked(pack: bytes) -> list[T]:
-        things: list[T] = pickle.loads(zlib.decompress(pack))
-        return things
+    def _decompressed(chunk: bytes) -> list[T]:
+        values: list[T] = pickle.loads(zlib.decompress(chunk))
+        return values
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
 class HashSet:
-    """Which names, or pairs of them, there are, in their order: eight bytes each, for this process alone.
+    """An ordered set of names, or of tuples of them, as 64-bit hashes: eight bytes each, valid in this process only.
 
-    Of ten thousand names two have the same mark once in 10**11 lists.
+    Among ten thousand names two have the same hash in one of 10**11 sets.
     """
 
     def __init__(self, names: Iterable[Any]) -> None:
-        self._marks = np.fromiter(map(hash, names), np.int64)
-        self._order = np.argsort(self._marks, kind="stable")
-        self._sorted = self._marks[self._order]
+        self._hashes = np.fromiter(map(hash, names), np.int64)
+        self._order = np.argsort(self._hashes, kind="stable")
+        self._sorted = self._hashes[self._order]
 
-    def place(self, name: Any) -> int | None:
-        """Where `name` is among them; None if it is not."""
-        mark = hash(name)
-        at = bisect_left(self._sorted, mark)
-        return int(self._order[at]) if at < len(self._sorted) and self._sorted[at] == mark else None
+    def index(self, name: Any) -> int | None:
+        """The index of `name`; None if it is not in the set."""
+        hashed = hash(name)
+        at = bisect_left(self._sorted, hashed)
+        return int(self._order[at]) if at < len(self._sorted) and self._sorted[at] == hashed else None
 
     def __contains__(self, name: Any) -> bool:
-        return self.place(name) is not None
+        return self.index(name) is not None
 
     def same_as(self, other: "HashSet") -> bool:
-        """Whether they are of equal names in the same order."""
-        return np.array_equal(self._marks, other._marks)
+        """Whether both have equal names in the same order."""
+        return np.array_equal(self._hashes, other._hashes)
 
     @property
     def distinct(self) -> bool:
-        """Whether none is there twice."""
+        """Whether there are no duplicates."""
         return bool((self._sorted[1:] != self._sorted[:-1]).all())

@@ -1,4 +1,4 @@
-"""What the rows of a table depend on, as one hash that every footer of the table holds."""
+"""The identity of a table: what its rows depend on, as one hash that every footer holds."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.ids import content_id
 
-TABLE = "table"  # the key that `_run/identity.json` has besides those of the identity: the table's name
+TABLE = "table"  # the key of `_run/identity.json` that names the table; the other keys are the identity's
 
 
 def identity_hash(identity: Mapping[str, Any]) -> str:
@@ -14,6 +14,6 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
     return content_id(json.dumps(identity, indent=1, sort_keys=True, ensure_ascii=False))
 
 
-def hash_of_kept(kept: Mapping[str, Any]) -> str:
-    """The hash of the identity in the content of an `_run/identity.json`."""
-    return identity_hash({key: value for key, value in kept.items() if key != TABLE})
+def hash_of_kept(content: Mapping[str, Any]) -> str:
+    """The identity hash for the content of an `_run/identity.json`."""
+    return identity_hash({key: value for key, value in content.items() if key != TABLE})

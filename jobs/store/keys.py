@@ -1,7 +1,7 @@
-"""Keys that occur more than once, in one table or in several, found by 64-bit hashes.
+"""Duplicate keys, in one table or across several, found by 64-bit hashes.
 
-Hashes are compared a part at a time, so that memory is bounded whatever the number of rows; keys whose hashes are equal
-are then compared themselves.
+Hashes are compared one part at a time, so that memory does not grow with the number of rows; keys with equal hashes are
+then compared themselves.
 """
 
 from collections import Counter, defaultdict
@@ -15,40 +15,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from jobs.store.hashing import Hashes, hash_texts, joined_columns
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
 
-HASHES_AT_A_TIME = 20_000_000  # 200 MB with the numbers of their tables
+HASHES_PER_PART = 20_000_000  # 200 MB with the numbers of their tables
 HELD = np.dtype([("hash", "u8"), ("table", "u2")])
-SUSPECTS_AT_A_TIME = 1000
-MAX_SPAN = 2**40  # of codes, before they are numbered anew: a further factor of millions still fits 64 bits
-Hashes = NDArray[np.uint64]
+SUSPECTS_PER_PASS = 1000
+MAX_SPAN = 2**40  # of codes before they are renumbered; a further factor of millions then fits 64 bits
+Values = tuple[str, ...]  # of the key columns in one row
 
 
-def double_keys(source: TableSource, key: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """The keys that occur more than once in a table, and how often."""
+def duplicate_keys(source: TableSource, key: Sequence[str]) -> dict[Values, int]:
+    """The keys that occur more than once in a table -> how often."""
     hashed = ((0, key_hashes(batch, key)) for batch in source.batches(key))
-    wanted = np.concatenate([np.zeros(0, np.uint64), *_repeated(hashed, source.rows)])
-    if not len(wanted):
+    repeated = np.concatenate([np.zeros(0, np.uint64), *_repeated(hashed, source.rows)])
+    if not len(repeated):
         return {}
-    seen: Counter[tuple[str, ...]] = Counter()
+    occurrences: Counter[Values] = Counter()
     for batch in source.batches(key):
-        rows = batch.filter(pa.array(np.isin(key_hashes(batch, key), wanted)))
-        seen.update(zip(*(rows[name].to_pylist() for name in key), strict=True))
-    return {k: n for k, n in seen.items() if n > 1}
+        rows = batch.filter(pa.array(np.isin(key_hashes(batch, key), repeated)))
+        occurrences.update(zip(*(rows[name].to_pylist() for name in key), strict=True))
+    return {values: n for values, n in occurrences.items() if n > 1}
 
 
 def key_hashes(batch: pa.Table, key: Sequence[str]) -> Hashes:
-    """uint64[rows]: hashes of the key columns, joined by a separator that ids and names do not hold."""
-    from pandas.util import hash_array
-
-    joined = pc.binary_join_element_wise(*(batch[name].cast(pa.string()) for name in key), "\x1f")
-    return np.asarray(hash_array(joined.to_numpy(zero_copy_only=False).astype(object), categorize=False), np.uint64)
+    """uint64[rows]: a hash of the key columns of each row."""
+    return hash_texts(joined_columns(batch, key))
 
 
 @dataclass(frozen=True)
 class SharedKey:
-    """A key that several tables hold, and the first two of them."""
+    """A key that several tables have, and the first two of these."""
 
     key: dict[str, Any]
     first: TableSource
@@ -56,11 +54,11 @@ class SharedKey:
 
 
 def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Sequence[str]) -> SharedKey | None:
-    """One of the keys that several of the tables hold, None if there is none.
+    """A key that several of the tables have; None if there is none.
 
     Args:
-        groups: columns of the key that have few different values, such as names of raters. One pass reads them; only
-            rows whose values in them occur in several tables are hashed, which in tables of one rater each are none.
+        groups: columns of the key with few different values, such as names of raters. One pass reads them, and only
+            rows whose values occur in several tables are hashed; in tables of one rater each there are none.
     """
     shared, rows = _shared_groups(sources, groups)
     hashed = (
@@ -69,22 +67,22 @@ def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Se
         for batch in _in_shared(source, key, groups, shared)
     )
     for suspects in _repeated(hashed, rows, across=True) if shared else ():
-        for start in range(0, len(suspects), SUSPECTS_AT_A_TIME):
-            wanted = suspects[start : start + SUSPECTS_AT_A_TIME]
-            if (found := _compared(sources, key, groups=groups, shared=shared, wanted=wanted)) is not None:
-                return found
+        for start in range(0, len(suspects), SUSPECTS_PER_PASS):
+            some = suspects[start : start + SUSPECTS_PER_PASS]
+            if (key_found := _compared(sources, key, groups=groups, shared=shared, suspects=some)) is not None:
+                return key_found
     return None
 
 
 def _repeated(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool = False) -> Iterator[Hashes]:
-    """The hashes that occur more than once, a part of them at a time, ascending.
+    """The hashes that occur more than once, one part of them at a time, ascending.
 
     Args:
-        hashed: (number of a table, uint64[n]), table after table; spooled to a temporary folder, 10 bytes each.
-        rows: how many there are.
-        across: only those of more than one table.
+        hashed: (number of a table, uint64[n]), table after table; spooled to a temporary folder, 10 bytes per hash.
+        rows: the number of hashes.
+        across: only hashes that occur in more than one table.
     """
-    parts = max(1, -(-rows // HASHES_AT_A_TIME))
+    parts = max(1, -(-rows // HASHES_PER_PART))
     with Spool("keys") as spool:
         paths = [spool.path / str(part) for part in range(parts)]
         with ExitStack() as stack:
@@ -97,17 +95,17 @@ def _repeated(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool =
                     file.write(held[part == place].tobytes())
         for path in paths:
             held = np.fromfile(path, HELD)
-            held = held[np.argsort(held["hash"], kind="stable")]  # of equal hashes the tables stay in their order
-            again = held["hash"][1:] == held["hash"][:-1]
+            held = held[np.argsort(held["hash"], kind="stable")]  # keeps the order of tables among equal hashes
+            repeats = held["hash"][1:] == held["hash"][:-1]
             if across:
-                again &= held["table"][1:] != held["table"][:-1]
-            yield np.unique(held["hash"][1:][again])
+                repeats &= held["table"][1:] != held["table"][:-1]
+            yield np.unique(held["hash"][1:][repeats])
 
 
-def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tuple[set[tuple[Any, ...]], int]:
-    """The values of `groups` that several tables have, and how many rows have them."""
-    rows: Counter[tuple[Any, ...]] = Counter()
-    tables: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tuple[set[Values], int]:
+    """The values of `groups` that occur in several tables, and how many rows have them."""
+    rows: Counter[Values] = Counter()
+    tables: dict[Values, set[int]] = defaultdict(set)
     for number, source in enumerate(sources):
         for batch in source.batches(groups, dictionaries=groups):
             values, code = _grouped(batch, groups)
@@ -118,8 +116,8 @@ def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tup
     return shared, sum(rows[value] for value in shared)
 
 
-def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[tuple[Any, ...]], NDArray[np.int64]]:
-    """The different values of `groups` in a batch, and each row's place among them: int64[rows]."""
+def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArray[np.int64]]:
+    """The different values of `groups` in a batch, and the index of each row's among them: int64[rows]."""
     if not batch.num_rows:
         return [], np.zeros(0, np.int64)
     code, span = np.zeros(batch.num_rows, np.int64), 1
@@ -136,7 +134,7 @@ def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[tuple[Any, ..
 
 
 def _in_shared(
-    source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[tuple[Any, ...]]
+    source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[Values]
 ) -> Iterator[pa.Table]:
     """The key columns of the rows whose values of `groups` are shared."""
     for batch in source.batches(key, dictionaries=groups):
@@ -151,14 +149,14 @@ def _compared(
     key: Sequence[str],
     *,
     groups: Sequence[str],
-    shared: set[tuple[Any, ...]],
-    wanted: Hashes,
+    shared: set[Values],
+    suspects: Hashes,
 ) -> SharedKey | None:
-    """The first key with one of the hashes `wanted` that two tables hold."""
-    held: dict[tuple[Any, ...], TableSource] = {}
+    """The first key that two tables have, among those with one of the hashes `suspects`."""
+    held: dict[Values, TableSource] = {}
     for source in sources:
         for rows in _in_shared(source, key, groups, shared):
-            hit = rows.filter(pa.array(np.isin(key_hashes(rows, key), wanted)))
+            hit = rows.filter(pa.array(np.isin(key_hashes(rows, key), suspects)))
             for values in zip(*(hit[name].to_pylist() for name in key), strict=True):
                 other = held.setdefault(values, source)
                 if other is not source:

@@ -1,7 +1,7 @@
-"""One process a table at a time, where the file system can say so: a lock on its folder `_run`.
+"""One process per table at a time, where the file system has locks: a lock on the table's folder `_run`.
 
-The lock ends with the process, however that ends. S3 has none: two runs there do the same units twice, each object is
-written whole, and the rows are the same.
+The lock ends with the process, however that ends. S3 has no locks: concurrent runs duplicate work and write identical
+rows.
 """
 
 import fcntl
@@ -10,19 +10,20 @@ from pathlib import Path
 
 from jobs.errors import InputError
 from jobs.store import locations
+from jobs.store.run_files import FOLDER
 
-_held: dict[str, int] = {}  # a table's place -> the descriptor of its folder; a process may open its own table again
+_held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may open its own table again
 
 
-def hold(out: str) -> bool:
-    """Lock the table at the local place `out`, which is there; whether it was free and is ours only now.
+def acquire(out: str) -> bool:
+    """Lock the existing table at `out`; True if this call took the lock, False if there is none or this process has it.
 
     Raises:
         InputError: another process has it.
     """
     if locations.is_s3(out):
         return False
-    folder = os.open(Path(out) / "_run", os.O_RDONLY)
+    folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
     if out in _held and os.path.samestat(os.fstat(_held[out]), os.fstat(folder)):
         os.close(folder)
         return False
@@ -31,9 +32,9 @@ def hold(out: str) -> bool:
     except BlockingIOError as error:
         os.close(folder)
         raise InputError(
-            f"{out}: another process is writing this table; wait for its end or use another out="
+            f"out={out}: another process is writing this table; wait until it ends or use another out="
         ) from error
-    except OSError:  # a file system that knows no locks, as some in a network
+    except OSError:  # a file system without locks, such as some network file systems
         os.close(folder)
         return False
     release(out)
@@ -42,6 +43,6 @@ def hold(out: str) -> bool:
 
 
 def release(out: str) -> None:
-    """Give the lock back, if this process has it."""
+    """Release the lock, if this process has it."""
     if (folder := _held.pop(out, None)) is not None:
         os.close(folder)

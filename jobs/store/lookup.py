@@ -1,4 +1,4 @@
-"""Rows of a table by the values of one column: kept in memory if the table is small, else read anew each time."""
+"""Rows of a table by the values of one column; a small table is kept in memory, a larger one read at each call."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,31 +11,32 @@ from jobs.store.reading import reading_rows
 
 
 class RowLookup:
-    """Finds rows in the objects `uris` of one table; picklable as long as nothing was read.
+    """Finds rows in the data objects of one table; picklable until the first call.
 
     Args:
         uris: the table's data objects, in order.
-        key: the column to look in, a string.
-        columns: the columns wanted besides it.
-        hold: bytes on disk up to which the rows are kept in memory; a larger table is read at each call, and of its
-            wide columns only the row groups with a row that is wanted.
+        key: a string column, by which rows are found.
+        columns: further columns to return.
+        size: bytes of the table on disk.
+        hold: the largest `size` at which the rows are kept in memory. Of a larger table each call reads the key
+            column, and the other columns of those row groups only that have a matching row.
     """
 
     def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str], size: int, hold: int) -> None:
-        self._uris, self._key, self._columns = list(uris), key, [c for c in columns if c != key]
+        self._uris, self._key, self._columns = list(uris), key, [name for name in columns if name != key]
         self._held: pa.Table | None = None
         self._hold = size <= hold
 
     def rows(self, wanted: pa.Array) -> pa.Table:
-        """The rows whose key is one of `wanted`, in the table's order; each row once."""
+        """The rows whose key is in `wanted`, in the table's order, each once."""
         wanted = pc.unique(wanted)
         if not self._hold:
-            return pa.concat_tables(self._found(wanted), promote_options="permissive")
+            return pa.concat_tables(self._matches(wanted), promote_options="permissive")
         if self._held is None:
-            self._held = pa.concat_tables(self._found(None), promote_options="permissive")
+            self._held = pa.concat_tables(self._matches(None), promote_options="permissive")
         return self._held.filter(pc.is_in(self._held[self._key], wanted))
 
-    def _found(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
+    def _matches(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
             with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:

@@ -1,79 +1,83 @@
-"""One run that writes one table: claim the place, freeze the inputs, find what is left, close the books."""
+"""One run that writes one table: claim the place, freeze the inputs, find what is left, write the manifest."""
 
-import io
 import json
-import os
-import platform
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-from actors.ids import content_id
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import locations, lock
+from jobs.store import locations, lock, place, run_files
 from jobs.store.compact_list import CompactList, HashSet
+from jobs.store.counts import Counts
+from jobs.store.footers import Footer, data_objects, read_footers
 from jobs.store.identity import TABLE, identity_hash
-from jobs.store.locations import Object
-from jobs.store.reading import Footer, data_objects, read_footers, run_json, run_units
-from jobs.store.units import UNIT_JSON, Unit, check_distinct
-from jobs.store.writer import COUNTS_JSON, Counts, Target, UnitTask
+from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
+from jobs.store.objects import Object
+from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
+from jobs.store.units import Unit, check_distinct
+from jobs.store.versions import versions
+from jobs.store.writer import Target, UnitTask
 
-INPUTS_JSON = {"units": [UNIT_JSON]}
-MANIFEST_JSON = {
-    "units": [{"name": str, "generation": int, "rows": int}],
-    "counts": COUNTS_JSON,
-    "complete": bool,
-}
 _ABSENT = object()
-PACKAGES = "remine ray torch torchvision transformers open_clip_torch accelerate pyarrow s3fs pillow".split()
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a job wants to write: the table, what its rows depend on, and the units to be done."""
+    """A table to write.
+
+    Attributes:
+        out: where.
+        table: its name in `jobs.tables`.
+        identity: JSON values: everything that changes the rows, and nothing else.
+        units: what to do.
+        config: the job's configuration, for the manifest.
+        metadata: strings for the schema of its objects.
+        derived: the units are those of a parent table; a changed input is then a new generation of its unit. Otherwise
+            changed inputs are refused.
+        dim: length of its vectors, in a table of embeddings.
+        models: names and revisions of models, for the manifest.
+        files: further files of `_run/`, written when the run is first opened.
+    """
 
     out: str
     table: str
-    identity: dict[str, Any]  # JSON values; everything that changes the output and nothing else
+    identity: dict[str, Any]
     units: Sequence[Unit]
     config: dict[str, Any]
     metadata: dict[str, str]
-    derived: bool  # units are a parent table's: a changed input is a new generation, not another corpus
+    derived: bool
     dim: int | None = None
     models: dict[str, str] | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)  # of _run/, stored once when the run is first opened
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class TableRun:
-    """A claimed place with a frozen list of units; `todo` is what is left to do."""
+    """A claimed table with a frozen list of units; `todo` are the tasks that are left."""
 
     def __init__(self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
         self.done_before = len(units) - len(todo)
         self._begun = time.time()
-        self._unlock = weakref.finalize(self, lock.release, target.out)  # of a run that failed, once nobody has it
+        self._unlock = weakref.finalize(self, lock.release, target.out)  # also of a run that failed
 
     def keep(self, name: str, data: bytes) -> str:
-        """Store `data` beside the manifest, as what this run was started with; returns its uri."""
-        uri = _run_uri(self.target.out, name)
+        """Store `data` in the table's `_run/` folder and return its uri."""
+        uri = run_uri(self.target.out, name)
         locations.replace(uri, data)
         return uri
 
     def finish(self) -> dict[str, Any]:
-        """Derive the manifest from the footers, write it and return it.
+        """Derive the manifest from the footers and write it; returns it, with the list `units`.
 
         Raises:
             RunError: a unit is missing or the counts do not balance.
         """
         total, unit_seconds, missing = Counts(), 0.0, 0
 
-        def told() -> Iterator[dict[str, Any]]:
+        def written_units() -> Iterator[WrittenUnitJson]:
             nonlocal total, unit_seconds, missing
             for unit, footer in _with_footers(self.target, self.units):
                 record = footer.record if footer is not None else None
@@ -81,28 +85,36 @@ class TableRun:
                 if footer is not None and record is not None:
                     total += Counts.from_json(record["counts"])
                     unit_seconds += record["seconds"]
-                    yield _unit_told(footer, record)
+                    yield _written_unit(footer, record)
 
-        units = CompactList(told())
+        units = CompactList(written_units())
         manifest = {
-            **_manifest(self.plan, self.target),
+            "table": self.plan.table,
+            "metadata": self.plan.metadata,
+            "identity": self.plan.identity,
+            "identity_hash": self.target.identity,
+            "config": self.plan.config,
+            "models": self.plan.models or {},
+            "versions": self.target.versions,
             "counts": total.to_json(),
             "seconds": round(time.time() - self._begun, 3),
             "unit_seconds": round(unit_seconds, 3),
             "complete": not missing,
         }
-        locations.replace(_run_uri(self.target.out, "manifest.json"), _with_units(manifest, units))
-        _sweep(self.target.out, before=self._begun)
+        out = self.target.out
+        locations.replace(run_uri(out, UNITS), run_files.to_lines(units))
+        locations.replace(run_uri(out, MANIFEST), run_files.to_json(manifest))
+        place.remove_temporary(out, before=self._begun)
         self._unlock()
         if missing:
-            raise RunError(f"{self.target.out}: {missing} of {len(self.units)} units were not written")
+            raise RunError(f"{out}: {missing} of {len(self.units)} units were not written")
         if not total.balances():
-            raise RunError(f"{self.target.out}: the run does not balance: {total}")
+            raise RunError(f"{out}: the run does not balance: {total}")
         return {**manifest, "units": units}
 
 
 def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> None:
-    """Refuse what `open_run` would refuse, without writing anything.
+    """Check everything that `open_run` checks, without writing anything.
 
     Raises:
         InputError: as `open_run`.
@@ -110,46 +122,49 @@ def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequen
     _check_retry(retry)
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
-    listed, ours = _look(out, plan)
-    if not ours:
+    listed, is_table = place.inspect(out, plan.units)
+    if not is_table:
         return
     _check_resume(out, resume=resume, overwrite=overwrite)
-    if lock.hold(out):
+    if lock.acquire(out):
         lock.release(out)
     if not overwrite:
-        _compare(out, plan)
-        if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
-            _still(out, plan)
+        _check_identity(out, plan)
+        if _has_inputs(out, listed):
+            _in_frozen_order(out, plan)
 
 
 def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
-    """Claim `plan.out` and work out what is left.
+    """Claim `plan.out` and find the units that are left.
+
+    Args:
+        resume: continue an existing table.
+        overwrite: delete an existing table first.
+        retry: statuses whose rows are redone.
 
     Raises:
-        InputError: the place holds something else, another identity (the key that differs is named), inputs
-            that changed since they were frozen, or `retry` names no status.
+        InputError: the place holds something else, a table with another identity (names the key that differs), or one
+            whose inputs have changed; another process writes it; or `retry` has an unknown status.
     """
     _check_retry(retry)
     out = locations.absolute(plan.out)
     check_distinct(plan.units)
     target = _target(out, plan)
-    listed, ours = _look(out, plan)
-    if ours:
+    listed, is_table = place.inspect(out, plan.units)
+    if is_table:
         _check_resume(out, resume=resume, overwrite=overwrite)
-    locked = ours and lock.hold(out)
+    locked = is_table and lock.acquire(out)
     try:
-        if overwrite and ours:
-            identity_uri = _run_uri(out, "identity.json")
-            locations.remove([o.uri for o in listed if _is_own(out, o.uri) and o.uri != identity_uri])
-            locations.remove([identity_uri])  # last: an interrupted overwrite is still ours
-            ours = False
-        _claim(out, plan, there=ours)
-        locked = lock.hold(out) or locked
-        units = _freeze(out, plan, there=ours and any(o.uri == _run_uri(out, "inputs.json") for o in listed))
+        if overwrite and is_table:
+            _delete(out, listed)
+            is_table = False
+        _claim(out, plan, exists=is_table)
+        locked = lock.acquire(out) or locked
+        units = _freeze(out, plan, exists=is_table and _has_inputs(out, listed))
         for name, data in plan.files.items():
-            locations.create(_run_uri(out, name), data)
-        found = _with_footers(target, units) if ours else ((unit, None) for unit in units)
-        todo = CompactList(task for unit, footer in found if (task := _task(unit, footer, target, retry)))
+            locations.create(run_uri(out, name), data)
+        footers = _with_footers(target, units) if is_table else ((unit, None) for unit in units)
+        todo = CompactList(task for unit, footer in footers if (task := _task(unit, footer, target, retry)))
     except BaseException:
         if locked:
             lock.release(out)
@@ -157,191 +172,157 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
     return TableRun(plan, units, todo, target)
 
 
+def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
+    """How much of `plan` is done, without writing anything: units, done, rows_in, bytes_in.
+
+    Raises:
+        InputError: `open_run` would refuse the place.
+    """
+    out = locations.absolute(plan.out)
+    listed, is_table = place.inspect(out, plan.units)
+    is_table = is_table and not overwrite
+    if is_table:
+        _check_identity(out, plan)
+        if _has_inputs(out, listed):
+            _in_frozen_order(out, plan)
+    target = _target(out, plan)
+    footers = _with_footers(target, plan.units) if is_table else ()
+    sizes = {source.uri: source.size for unit in plan.units for source in unit.inputs}
+    return {
+        "units": len(plan.units),
+        "done": sum(_is_current(unit, f.record, target.identity) for unit, f in footers if f is not None),
+        "rows_in": sum(unit.rows or 0 for unit in plan.units),
+        "bytes_in": sum(sizes.values()),
+    }
+
+
 def _check_retry(retry: Sequence[str]) -> None:
-    if unknown := [word for word in retry if word not in STATUSES]:
-        raise InputError(f"retry={unknown[0]}: no such status; there are {', '.join(STATUSES)}")
+    if unknown := [status for status in retry if status not in STATUSES]:
+        raise InputError(f"retry={unknown[0]}: no such status; allowed: {', '.join(STATUSES)}")
 
 
 def _check_resume(out: str, *, resume: bool, overwrite: bool) -> None:
     if not (resume or overwrite):
-        raise InputError(f"{out}: a table is already here and resume=false; use resume=true or overwrite=true")
+        raise InputError(f"out={out}: a table exists and resume=false; use resume=true or overwrite=true")
 
 
 def _target(out: str, plan: TablePlan) -> Target:
     return Target(out, plan.table, plan.metadata, identity_hash(plan.identity), versions(), plan.dim)
 
 
-def _look(out: str, plan: TablePlan) -> tuple[CompactList[Object], bool]:
-    """What lies at `out`, and whether it is a table of ours.
-
-    Raises:
-        InputError: something else, or what the plan reads.
-    """
-    if inside := next((o.uri for u in plan.units for o in u.inputs if o.uri.startswith(f"{out}/")), None):
-        raise InputError(f"{out}: this is where the input lies ({inside}); use another out=")
-    if table := _table_around(out):
-        raise InputError(f"{out}: lies inside the table {table}, which would be none any more; use another out=")
-    listed = CompactList(o for o in locations.listing(out) if not _left_over(o.uri))
-    ours = any(o.uri == _run_uri(out, "identity.json") for o in listed)
-    if listed and not ours:
-        raise InputError(f"{out}: not empty, and not a table of remine; nothing is written over it")
-    if folder := _folder_of_a_unit(out, plan):
-        raise InputError(f"{folder}: a folder has the name of a unit's file; remove or rename it, or use another out=")
-    return listed, ours
+def _has_inputs(out: str, listed: Iterable[Object]) -> bool:
+    return any(file.uri == run_uri(out, INPUTS) for file in listed)
 
 
-def _folder_of_a_unit(out: str, plan: TablePlan) -> str | None:
-    """A local folder where the plan would write a unit, if there is one; a listing shows only files."""
-    if locations.is_s3(out) or not Path(out).is_dir():
-        return None
-    with os.scandir(out) as entries:
-        folders = {entry.name for entry in entries if entry.name.endswith(".parquet") and entry.is_dir()}
-    named = (f"{unit.name}.parquet" for unit in plan.units) if folders else ()
-    return next((locations.join(out, name) for name in named if name in folders), None)
+def _delete(out: str, listed: Iterable[Object]) -> None:
+    identity = run_uri(out, IDENTITY)
+    locations.remove([file.uri for file in listed if place.is_written_by_run(out, file.uri) and file.uri != identity])
+    locations.remove([identity])  # last, so that after an interruption the place is still a table of remine
 
 
-def _table_around(out: str) -> str | None:
-    """The table in whose folder `out` lies, its own folders (`_partial`) apart."""
-    bucket = out.find("/", len("s3://")) if locations.is_s3(out) else 0
-    outer = out
-    while (cut := outer.rfind("/")) > max(bucket, 0):
-        outer, name = outer[:cut], outer[cut + 1 :]
-        if name.startswith("_"):
-            return None
-        if locations.exists(_run_uri(outer, "identity.json")):
-            return outer
-    return None
+def _claim(out: str, plan: TablePlan, *, exists: bool) -> None:
+    with locations.named_errors(out):
+        if not exists:
+            locations.create(run_uri(out, IDENTITY), run_files.to_json({TABLE: plan.table, **plan.identity}))
+    # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
+    _check_identity(out, plan)
 
 
-def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
-    """How much of `plan` is there already, without writing anything: units, done, rows, bytes in.
-
-    Raises:
-        InputError: `open_run` would refuse the place.
-    """
-    out = locations.absolute(plan.out)
-    listed, ours = _look(out, plan)
-    ours = ours and not overwrite
-    if ours:
-        _compare(out, plan)
-        if any(o.uri == _run_uri(out, "inputs.json") for o in listed):
-            _still(out, plan)
-    target = _target(out, plan)
-    found = _with_footers(target, plan.units) if ours else ()
-    done = sum(_is_current(unit, footer.record, target.identity) for unit, footer in found if footer is not None)
-    sizes = {o.uri: o.size for u in plan.units for o in u.inputs}
-    return {
-        "units": len(plan.units),
-        "done": done,
-        "rows_in": sum(u.rows or 0 for u in plan.units),
-        "bytes_in": sum(sizes.values()),
-    }
+def _check_identity(out: str, plan: TablePlan) -> None:
+    """Refuse a table that was written with another configuration."""
+    planned = json.loads(run_files.to_json({TABLE: plan.table, **plan.identity}))
+    with locations.named_errors(out):
+        written = run_files.read_json(run_uri(out, IDENTITY))
+    flat_planned, flat_written = _flatten(planned), _flatten(written)
+    keys = {*flat_planned, *flat_written}
+    differing = sorted(key for key in keys if flat_planned.get(key, _ABSENT) != flat_written.get(key, _ABSENT))
+    if TABLE in differing:
+        raise InputError(
+            f"out={out}: a table {written.get(TABLE)!r} exists, and this job writes {plan.table!r}; use another out="
+        )
+    if differing:
+        key = differing[0]
+        before, now = (repr(flat[key]) if key in flat else "not set" for flat in (flat_written, flat_planned))
+        raise InputError(
+            f"out={out}: written with another configuration: {key} was {before}, now {now} "
+            f"(differing: {', '.join(differing)}); use another out= or overwrite=true"
+        )
 
 
-def _is_current(unit: Unit, record: Mapping[str, Any] | None, identity: str) -> bool:
-    """Whether the unit is done: from these inputs, with this configuration (another run may have written it over)."""
+def _freeze(out: str, plan: TablePlan, *, exists: bool) -> Sequence[Unit]:
+    """Write the list of units, unless it exists; returns the plan's units in its order."""
+    uri = run_uri(out, INPUTS)
+    if not exists:
+        locations.create(uri, run_files.to_lines(plan.units, Unit.to_json))
+    units = _in_frozen_order(out, plan)
+    if plan.derived and not _same(units, run_files.read_inputs(uri), by=lambda unit: unit.version):
+        locations.replace(uri, run_files.to_lines(units, Unit.to_json))
+    return units
+
+
+def _in_frozen_order(out: str, plan: TablePlan) -> Sequence[Unit]:
+    """The plan's units in the order in which they were frozen; refuses a plan with other units."""
+    uri = run_uri(out, INPUTS)
+    if _same(plan.units, run_files.read_inputs(uri), by=lambda unit: unit.name):
+        return plan.units
+    frozen, planned = list(run_files.read_inputs(uri)), {unit.name: unit for unit in plan.units}
+    gone = [unit for unit in frozen if unit.name not in planned]
+    new = sorted(set(planned) - {unit.name for unit in frozen})
+    if gone or new:
+        unit = gone[0] if gone else planned[new[0]]
+        name = unit.inputs[0].uri if unit.inputs else f"unit {unit.name}"
+        change = "changed or is gone" if gone else "is new"
+        raise InputError(
+            f"out={out}: the inputs changed since this run started: {name} {change} "
+            f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
+        )
+    return CompactList(planned[unit.name] for unit in frozen)
+
+
+def _same(one: Iterable[Unit], other: Iterable[Unit], *, by: Callable[[Unit], str]) -> bool:
+    return HashSet(map(by, one)).same_as(HashSet(map(by, other)))
+
+
+def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
+    """Each unit with the footer of its object, None if there is none; read while they are iterated."""
+    objects = CompactList(data_objects(target.out, locations.listing(target.out)))
+    uris = HashSet(file.uri for file in objects)
+    indexes = (uris.index(target.data_uri(unit.name)) for unit in units)
+    existing = (objects[index] for index in indexes if index is not None)
+    footers = read_footers(existing, remote=locations.is_s3(target.out))
+    for unit in units:
+        yield unit, next(footers) if target.data_uri(unit.name) in uris else None
+
+
+def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
+    """Whether the unit was written from these inputs, with this configuration."""
     if record is None or record["unit"]["name"] != unit.name:
         return False
     return (record["version"], record["identity"]) == (unit.version, identity)
 
 
-def _is_own(out: str, uri: str) -> bool:
-    """Whether a run writes things of this name: an object of the table, or something in its own folders."""
-    first, _, rest = uri.removeprefix(out).lstrip("/").partition("/")
-    return first in ("_run", "_rejects") if rest else first.endswith(".parquet")
-
-
-def _left_over(uri: str) -> bool:
-    """Whether this is what a killed run was writing; such a file makes no place foreign."""
-    name = uri.rsplit("/", 1)[-1]
-    return name.startswith(".") and name.endswith(".tmp")
-
-
 def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> UnitTask | None:
+    """What is left to do of a unit; None if nothing is."""
     record = footer.record if footer is not None else None
     if record is None:
         return UnitTask(unit)
-    summary = {k: record[k] for k in ("generation", "version", "counts", "begun", "seconds")}
-    retired = (*record["retired"], summary)
+    written: GenerationJson = {
+        "generation": record["generation"],
+        "version": record["version"],
+        "counts": record["counts"],
+        "begun": record["begun"],
+        "seconds": record["seconds"],
+    }
+    retired = (*record["retired"], written)
     following = record["generation"] + 1
     if not _is_current(unit, record, target.identity):
         return UnitTask(unit, following, retired)
-    if any(record["counts"]["status"].get(word) for word in retry):
+    if any(record["counts"]["status"].get(status) for status in retry):
         return UnitTask(unit, following, retired, tuple(retry))
     return None
 
 
-def _claim(out: str, plan: TablePlan, *, there: bool) -> None:
-    with locations.named_errors(out):
-        if not there:
-            locations.create(_run_uri(out, "identity.json"), _json({TABLE: plan.table, **plan.identity}))
-    # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
-    _compare(out, plan)
-
-
-def _compare(out: str, plan: TablePlan) -> None:
-    """Refuse a table that was written with another configuration."""
-    mine = json.loads(_json({TABLE: plan.table, **plan.identity}))
-    with locations.named_errors(out):
-        theirs = run_json(_run_uri(out, "identity.json"))
-    flat_mine, flat_theirs = _flatten(mine), _flatten(theirs)
-    differing = sorted(
-        k for k in {*flat_mine, *flat_theirs} if flat_mine.get(k, _ABSENT) != flat_theirs.get(k, _ABSENT)
-    )
-    if differing:
-        if TABLE in differing:
-            raise InputError(
-                f"{out}: a table {theirs.get(TABLE)!r} is there, this would be {plan.table!r}; use another out="
-            )
-        first = differing[0]
-        there, here = (repr(flat[first]) if first in flat else "not set" for flat in (flat_theirs, flat_mine))
-        raise InputError(
-            f"{out}: written with another configuration: {first} is {there} there and {here} here "
-            f"(differing: {', '.join(differing)}); use another out= or overwrite=true"
-        )
-
-
-def _freeze(out: str, plan: TablePlan, *, there: bool) -> Sequence[Unit]:
-    uri = _run_uri(out, "inputs.json")
-    if not there:
-        locations.create(uri, _with_units({}, (u.to_json() for u in plan.units)))
-    units = _still(out, plan)
-    if plan.derived and not HashSet(u.version for u in units).same_as(HashSet(u.version for u in run_units(uri))):
-        locations.replace(uri, _with_units({}, (u.to_json() for u in units)))
-    return units
-
-
-def _still(out: str, plan: TablePlan) -> Sequence[Unit]:
-    """The plan's units in the order in which they were frozen; refuses a plan that has others."""
-    uri = _run_uri(out, "inputs.json")
-    if HashSet(u.name for u in run_units(uri)).same_as(HashSet(u.name for u in plan.units)):
-        return plan.units
-    frozen, now = list(run_units(uri)), {u.name: u for u in plan.units}
-    gone = [u for u in frozen if u.name not in now]
-    new = sorted(set(now) - {u.name for u in frozen})
-    if gone or new:
-        other = gone[0] if gone else now[new[0]]
-        name = other.inputs[0].uri if other.inputs else f"unit {other.name}"
-        what = "changed or is gone" if gone else "is new"
-        raise InputError(
-            f"{out}: the inputs are not those this run was started with: {name} {what} "
-            f"({len(gone)} gone, {len(new)} new); use another out= or overwrite=true"
-        )
-    return CompactList(now[u.name] for u in frozen)
-
-
-def _with_footers(target: Target, units: Iterable[Unit]) -> Iterator[tuple[Unit, Footer | None]]:
-    """Each unit and the footer of its object, read as they are taken and not held; None if there is none."""
-    objects = CompactList(data_objects(target.out, locations.listing(target.out)))
-    places = HashSet(o.uri for o in objects)
-    mine = (places.place(target.data_uri(unit.name)) for unit in units)
-    footers = read_footers((objects[n] for n in mine if n is not None), remote=locations.is_s3(target.out))
-    for unit in units:
-        yield unit, next(footers) if target.data_uri(unit.name) in places else None
-
-
-def _unit_told(footer: Footer, record: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest tells of a unit."""
+def _written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
     return {
         "name": record["unit"]["name"],
         "generation": record["generation"],
@@ -353,97 +334,11 @@ def _unit_told(footer: Footer, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _manifest(plan: TablePlan, target: Target) -> dict[str, Any]:
-    """What the manifest tells of the run, whatever came of it."""
-    return {
-        "table": plan.table,
-        "metadata": plan.metadata,
-        "identity": plan.identity,
-        "identity_hash": target.identity,
-        "config": plan.config,
-        "models": plan.models or {},
-        "versions": target.versions,
-    }
-
-
-def _sweep(out: str, *, before: float) -> None:
-    """Remove local temporary files that a killed run left behind; an upload to S3 leaves none."""
-    if not locations.is_s3(out):
-        for left in _temporary(out):
-            if left.stat().st_mtime < before:
-                left.unlink(missing_ok=True)
-
-
-def _temporary(folder: str) -> Iterator[Path]:
-    """What is called as a temporary file below `folder`; unlike rglob it holds no list of all there is."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _temporary(entry.path)
-            elif _left_over(entry.name):
-                yield Path(entry.path)
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Versions of the code, of Python and of the packages that shape the output."""
-    found = {"python": platform.python_version(), "code": _code_hash()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _code_hash() -> str:
-    """Hash of the project's own source files: names a state of the code also outside a git checkout."""
-    root = Path(__file__).parents[2]
-    files = sorted(p for top in ("jobs", "actors") for p in (root / top).rglob("*.py"))
-    return content_id(*(part for p in files for part in (p.relative_to(root).as_posix(), p.read_text("utf-8"))))
-
-
 def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """The leaves of a nested dict under their dotted keys."""
     if not isinstance(value, dict) or not value:
         return {prefix: value}
     flat: dict[str, Any] = {}
     for key, inner in value.items():
         flat |= _flatten(inner, f"{prefix}.{key}" if prefix else str(key))
     return flat
-
-
-def _run_uri(out: str, name: str) -> str:
-    return locations.join(out, "_run", name)
-
-
-def _json(value: Any) -> bytes:
-    made = io.BytesIO()
-    made.writelines(_tokens(value))
-    return made.getvalue()
-
-
-def _tokens(value: Any, *, indent: str = "") -> Iterator[bytes]:
-    """JSON in pieces: one unit may name ten thousand inputs, whose text takes megabytes."""
-    for token in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(value):
-        yield token.replace("\n", f"\n{indent}").encode()
-
-
-def _with_units(head: Mapping[str, Any], units: Iterable[Any]) -> Iterator[bytes]:
-    """`_json` of `head` and its list `units`, a unit at a time: all of it would be tens of megabytes."""
-    before, empty, after = _json({**head, "units": []}).partition(b'\n "units": [')
-    yield before + empty
-    some = False
-    for unit in units:
-        yield b",\n  " if some else b"\n  "
-        yield from _tokens(unit, indent="  ")
-        some = True
-    yield (b"\n " if some else b"") + after
-
-
-def is_complete(out: str) -> bool:
-    """Whether the table at `out` has a manifest that says complete."""
-    try:
-        manifest = run_json(_run_uri(locations.absolute(out), "manifest.json"), MANIFEST_JSON)
-    except (OSError, InputError):
-        return False
-    return bool(manifest["complete"])

@@ -1,4 +1,4 @@
-"""Tables that a driver makes as a whole: some rows, written as one unit that replaces an earlier one."""
+"""Small tables that a driver writes as one unit, replacing an earlier one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs.store.locations import Object
+from jobs.store.objects import Object
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -24,9 +24,9 @@ def write_small(
     """Write `rows` as the table at `out`, replacing what an earlier call wrote there; returns the manifest.
 
     Raises:
-        InputError: the place holds something that is no table of remine.
+        InputError: the place holds something other than a table of remine.
     """
-    unit = Unit(content_id(table, *(o.uri for o in inputs)), inputs, rows=rows.num_rows)
+    unit = Unit(content_id(table, *(source.uri for source in inputs)), inputs, rows=rows.num_rows)
     plan = TablePlan(
         out=out, table=table, identity=dict(identity), units=[unit], config=config, metadata={}, derived=bool(inputs)
     )

@@ -1,7 +1,7 @@
-"""Temporary folders that do not outlive their process, however it ended.
+"""Temporary folders that are removed even if their process was killed.
 
-Each holds a lock file that its process keeps locked (flock) for as long as it lives; the kernel lets go of the lock
-when it dies. A process that makes its first spool removes those of the same user whose lock is free.
+Each has a lock file, which its process keeps locked (flock) while it lives; the kernel releases the lock when the
+process ends. A process that creates its first spool removes those of the same user whose lock is free.
 """
 
 import contextlib
@@ -19,21 +19,23 @@ LOCK = ".lock"
 
 
 class Spool:
-    """A folder of this process, `path`, until `cleanup` or the end of a `with` block.
+    """A temporary folder, `path`, which exists until `cleanup` or the end of a `with` block.
+
+    Args:
+        purpose: part of the folder's name.
 
     Raises:
-        OSError: there is no place for it.
+        OSError: the folder cannot be created.
     """
 
     def __init__(self, purpose: str = "") -> None:
-        """`purpose` becomes part of its name."""
         sweep(tempfile.gettempdir())
         self._folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{purpose}-" if purpose else PREFIX)
         self.path = Path(self._folder.name)
         self._lock = _lock(self.path)
 
     def cleanup(self) -> None:
-        """Remove the folder and what is in it."""
+        """Remove the folder and its content."""
         self._folder.cleanup()
         if self._lock is not None:
             os.close(self._lock)
@@ -47,23 +49,23 @@ class Spool:
 
 
 def _lock(folder: Path) -> int | None:
-    """The descriptor that holds the folder's lock; None where the file system has no locks (nobody sweeps it then)."""
-    made = folder / f"{LOCK}.new"
-    descriptor = os.open(made, os.O_CREAT | os.O_RDWR, 0o600)
+    """The descriptor that holds the folder's lock; None on a file system without locks, where nobody sweeps it."""
+    unlocked = folder / f"{LOCK}.new"
+    descriptor = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         return None
-    made.rename(folder / LOCK)  # a lock file that is there is a locked one, or a dead process's
+    unlocked.rename(folder / LOCK)  # so that a file LOCK without a lock belongs to a dead process
     return descriptor
 
 
 @cache
-def sweep(place: str) -> None:
-    """Remove the spools in `place` whose processes are dead; once a process."""
-    with contextlib.suppress(OSError):  # a place that must not be listed
-        for folder in Path(place).iterdir():
+def sweep(parent: str) -> None:
+    """Remove the spools in the folder `parent` whose processes are dead; once per process."""
+    with contextlib.suppress(OSError):  # the folder must not be listed
+        for folder in Path(parent).iterdir():
             if folder.name.startswith(PREFIX):
                 _remove_if_dead(folder)
 
@@ -73,12 +75,12 @@ def _remove_if_dead(folder: Path) -> None:
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:  # gone in the meantime, without a lock, or not ours
+    except OSError:  # removed in the meantime, without a lock, or of another user
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
-    except OSError:  # its process lives
+    except OSError:  # its process is alive
         pass
     finally:
         os.close(descriptor)

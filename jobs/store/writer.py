@@ -1,12 +1,11 @@
-"""Writing one unit: rejects first, data last, both whole; what happened in the data object's footer."""
+"""Writing one unit: first its rejects, then its data, each in one step; the record is in the data's footer."""
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,43 +14,20 @@ import pyarrow.parquet as pq
 from jobs import tables
 from jobs.errors import RunError
 from jobs.store import failures, locations
-from jobs.store.failures import Failures
+from jobs.store.counts import Counts
+from jobs.store.json_types import FOOTER_KEY, FooterJson, GenerationJson
 from jobs.store.spool import Spool
-from jobs.store.units import UNIT_JSON, Unit
+from jobs.store.units import Unit
 
-FOOTER_KEY = b"remine.unit"
-COUNTS_JSON = {
-    "rows_in": int,
-    "rows_out": int,
-    "filtered": {str: int},
-    "rejected": {str: int},
-    "status": {str: int},
-    "tallies": {str: {str: int}},
-    "failures": {str: {"rows": int, "where": str, "message": str}},
-}
-_GENERATION_JSON = {
-    "version": str,
-    "generation": int,
-    "counts": COUNTS_JSON,
-    "begun": (int, float),
-    "seconds": (int, float),
-}
-FOOTER_JSON = {  # what is kept under FOOTER_KEY
-    **_GENERATION_JSON,
-    "unit": UNIT_JSON,
-    "retired": [_GENERATION_JSON],
-    "identity": str,
-    "versions": {str: str},
-}
-REJECTS_HELD = 5000  # before they are spooled: a file of nothing but damage must not fill the memory
+REJECTS_HELD = 5000  # in memory before they are spooled: a file of only damage must not fill it
 RAW_KEPT = 200  # characters of a rejected row that are kept
-ROW_GROUP_BYTES = 64 << 20  # a reader of one row group needs about this much memory
+ROW_GROUP_BYTES = 64 << 20  # about the memory that a reader of one row group needs
 REJECTS = pa.schema([
     pa.field("file", pa.string(), metadata={"description": "the input file"}),
     pa.field("position", pa.int64(), metadata={"description": "byte of the (decompressed) file, or row"}),
     pa.field("reason", pa.string(), metadata={"description": "short machine-readable reason"}),
     pa.field("message", pa.string(), metadata={"description": "one sentence"}),
-    pa.field("raw", pa.string(), metadata={"description": "the start of what was refused"}),
+    pa.field("raw", pa.string(), metadata={"description": "the start of the rejected input"}),
 ])  # fmt: skip
 
 
@@ -66,65 +42,26 @@ class Reject:
     raw: str = ""
 
 
-Rejects = Callable[[Reject], None]  # takes what a reader could not make a row of
+Rejects = Callable[[Reject], None]  # takes input that a reader could not turn into a row
 
 
 def rejects_uri(table: str, unit: str, generation: int) -> str:
-    """Where the table at `table` keeps the rejects of a unit's generation, if it has any."""
+    """The file of the rejects of a unit's generation, in the table at `table`."""
     return locations.join(table, "_rejects", f"{unit}.{generation}.parquet")
-
-
-@dataclass
-class Counts:
-    """What became of a unit's rows. `rows_in` = `rows_out` + filtered + rejected, or the run does not balance."""
-
-    rows_in: int = 0
-    rows_out: int = 0
-    filtered: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    status: Counter[str] = field(default_factory=Counter)
-    tallies: dict[str, dict[str, int]] = field(default_factory=dict)  # other counts worth keeping, by name
-    failures: Failures = field(default_factory=dict)  # rows that are not ok, by status and kind, with an example
-
-    def balances(self) -> bool:
-        """Whether every row that went in is accounted for, and every row out has a status if it should."""
-        through = self.rows_out + self.filtered.total() + self.rejected.total()
-        return self.rows_in == through and (not self.status or self.status.total() == self.rows_out)
-
-    def __iadd__(self, other: "Counts") -> Self:
-        self.rows_in += other.rows_in
-        self.rows_out += other.rows_out
-        self.filtered += other.filtered
-        self.rejected += other.rejected
-        self.status += other.status
-        for name, tally in other.tallies.items():
-            mine = self.tallies.setdefault(name, {})
-            for key, n in tally.items():
-                mine[key] = mine.get(key, 0) + n
-        failures.add(self.failures, other.failures)
-        return self
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "filtered": dict(self.filtered),
-            "rejected": dict(self.rejected),
-            "status": dict(self.status),
-            "tallies": self.tallies,
-            "failures": failures.to_json(self.failures),
-        }
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> "Counts":
-        counters = {name: Counter(data[name]) for name in ("filtered", "rejected", "status")}
-        failed = failures.from_json(data["failures"])
-        return Counts(data["rows_in"], data["rows_out"], **counters, tallies=data["tallies"], failures=failed)
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how units of one table are written; travels to the workers."""
+    """Where and how units of one table are written; sent to the workers.
+
+    Attributes:
+        out: the table's place.
+        table: its name in `jobs.tables`.
+        metadata: strings for the schema of its objects.
+        identity: hash of what its rows depend on.
+        versions: of the code and packages.
+        dim: length of its vectors, in a table of embeddings.
+    """
 
     out: str
     table: str
@@ -134,41 +71,49 @@ class Target:
     dim: int | None = None
 
     def data_uri(self, unit: str) -> str:
+        """The object of a unit."""
         return locations.join(self.out, f"{unit}.parquet")
 
     def rejects_uri(self, unit: str, generation: int) -> str:
+        """The file of the rejects of a unit's generation."""
         return rejects_uri(self.out, unit, generation)
 
     def definition(self) -> tables.Table:
+        """The table, with vectors of length `dim`."""
         return tables.table(self.table, dim=self.dim)
 
 
 @dataclass(frozen=True)
 class UnitTask:
-    """A unit to be done: which generation it becomes, what it replaces, and which statuses are redone.
+    """What to do with a unit.
 
-    With `retry` empty the whole unit is done; otherwise only rows of those statuses, the others are kept.
+    Attributes:
+        generation: its number after this task; 0 for the first.
+        retired: the earlier generations, which it replaces.
+        retry: statuses whose rows are redone while the others are kept; empty: the whole unit is redone.
     """
 
     unit: Unit
     generation: int = 0
-    retired: tuple[dict[str, Any], ...] = ()
+    retired: tuple[GenerationJson, ...] = ()
     retry: tuple[str, ...] = ()
 
     def to_json(self) -> str:
+        """The task as JSON text."""
         return json.dumps([self.unit.to_json(), self.generation, self.retired, self.retry])
 
     @staticmethod
     def from_json(text: str) -> "UnitTask":
+        """The task from its JSON text."""
         unit, generation, retired, retry = json.loads(text)
         return UnitTask(Unit.from_json(unit), generation, tuple(retired), tuple(retry))
 
 
 class UnitWriter:
-    """Writes one unit as it comes: `write` tables, `reject` rows, leave the `with` block to publish.
+    """A context manager that writes one unit: `write` tables and `reject` input; the end of the block publishes both.
 
-    Nothing is visible until the block ends without an exception. Rows are spooled to a local temporary file,
-    so memory does not grow with the unit.
+    Nothing is visible unless the block ends without an exception. Rows are spooled to a local temporary file, so that
+    memory does not grow with the unit.
     """
 
     def __init__(self, target: Target, task: UnitTask) -> None:
@@ -193,20 +138,21 @@ class UnitWriter:
         """Cast, check and append rows.
 
         Raises:
-            jobs.tables.TableError: the batch is not what the table's schema says.
+            jobs.tables.TableError: the batch does not fit the table's schema.
         """
-        made = tables.conform(batch, self._definition, metadata=self._target.metadata)
-        self.counts.rows_out += made.num_rows
-        if "status" in self._definition.columns and made.num_rows:
-            for entry in pc.value_counts(made["status"]).to_pylist():
+        rows = tables.conform(batch, self._definition, metadata=self._target.metadata)
+        self.counts.rows_out += rows.num_rows
+        if not rows.num_rows:
+            return
+        if "status" in self._definition.columns:
+            for entry in pc.value_counts(rows["status"]).to_pylist():
                 self.counts.status[entry["values"]] += entry["counts"]
-            failures.add(self.counts.failures, failures.failures_of(made))
-        if made.num_rows:
-            rows = max(1, int(made.num_rows * ROW_GROUP_BYTES / max(made.nbytes, ROW_GROUP_BYTES)))
-            self._writer.write_table(made, row_group_size=rows)
+            failures.add(self.counts.failures, failures.failures_of(rows))
+        rows_per_group = max(1, int(rows.num_rows * ROW_GROUP_BYTES / max(rows.nbytes, ROW_GROUP_BYTES)))
+        self._writer.write_table(rows, row_group_size=rows_per_group)
 
     def reject(self, reject: Reject) -> None:
-        """Keep what could not become a row; counted under its reason."""
+        """Store input that could not become a row; it is counted under its reason."""
         self.counts.rejected[reject.reason] += 1
         self._rejects.append(reject)
         if len(self._rejects) >= REJECTS_HELD:
@@ -215,7 +161,9 @@ class UnitWriter:
     def _spool_rejects(self) -> None:
         if self._rejects_writer is None:
             self._rejects_writer = pq.ParquetWriter(self._rejects_spool, REJECTS, compression="zstd")
-        self._rejects_writer.write_table(pa.Table.from_pylist([asdict(r) for r in self._rejects], schema=REJECTS))
+        self._rejects_writer.write_table(
+            pa.Table.from_pylist([asdict(reject) for reject in self._rejects], schema=REJECTS)
+        )
         self._rejects.clear()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -232,7 +180,7 @@ class UnitWriter:
     def _publish(self) -> None:
         if not self.counts.balances():
             raise RunError(f"unit {self._task.unit.name} does not balance: {self.counts}")
-        footer = {
+        footer: FooterJson = {
             "unit": self._task.unit.to_json(),
             "version": self._task.unit.version,
             "generation": self._task.generation,
@@ -255,9 +203,9 @@ class UnitWriter:
 
 
 def _dictionaries(schema: pa.Schema) -> list[str] | bool:
-    """The columns that are written as dictionaries: all, but beside vectors and pictures the strings alone.
+    """The columns to write as dictionaries: all (True), but only the strings in a table with vectors or pictures.
 
-    Numbers of vectors do not repeat (as a dictionary they are read five times slower), and pictures do not either.
+    The numbers of vectors do not repeat (as a dictionary they are read five times slower), nor do pictures.
     """
     if any(pa.types.is_fixed_size_list(field.type) or pa.types.is_large_binary(field.type) for field in schema):
         return [field.name for field in schema if pa.types.is_string(field.type)]

@@ -5,7 +5,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from actors.fetching import image_rows
+from actors import schemas
 from actors.fetching.image_rows import ImageRow
 from jobs.store.writer import UnitWriter
 
@@ -29,7 +29,7 @@ class ImageWriter:
 
     def _flush(self) -> None:
         if self._rows:
-            self._writer.write(pa.Table.from_pylist(self._rows, schema=image_rows.SCHEMA))
+            self._writer.write(pa.Table.from_pylist(self._rows, schema=schemas.IMAGES))
             self._rows, self._bytes = [], 0
 
     def __enter__(self) -> Self:

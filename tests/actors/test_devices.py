@@ -13,19 +13,19 @@ def test_names() -> None:
         check_dtype(name)
     assert find_dtype("auto", torch.device("cpu")) == "float32"
     for name in ("zzz", "cuda:x", ""):
-        with pytest.raises(ValueError, match=f"device is '{name}'; allowed are auto, cpu"):
+        with pytest.raises(ValueError, match=f"device={name}"):
             check_device(name)
-    with pytest.raises(ValueError, match="dtype is 'int3'; allowed are auto, float32"):
+    with pytest.raises(ValueError, match="dtype=int3"):
         check_dtype("int3")
 
 
 def test_what_this_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert find_device("auto") == torch.device("cpu")
-    with pytest.raises(ValueError, match="torch sees no cuda device here"):
+    with pytest.raises(ValueError, match="device=cuda"):
         find_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert find_device("auto") == find_device("cuda")
-    with pytest.raises(ValueError, match=r"torch sees 1 cuda device\(s\) here"):
+    with pytest.raises(ValueError, match=r"device=cuda:7: .* 1 cuda"):
         find_device("cuda:7")

@@ -12,7 +12,7 @@ from actors.vlm.encoding import from_bytes
 from actors.vlm.generation import Generated
 from actors.vlm.instructions import Instruction, identity
 from jobs.tables import conform, table
-from tests.actors.vlm.conftest import CONF, MODEL, png
+from tests.actors.vlm.helpers import CONF, MODEL, png
 
 PICTURES = pa.list_(pa.large_binary())
 RULES = {"en": {"refusal": ["^I cannot"], "drop_event": ["another picture"]}}
@@ -225,15 +225,15 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"order": []}, "lacks 'order'"),
-        ({"order": ["picture"]}, "names no part"),
-        ({"order": ["other"]}, "order names 'other'"),
-        ({"order": ["picture", "picture", "instruction"]}, "'picture' twice"),
-        ({"parts": {"instruction": "{{ x }}"}}, "uses 'x'"),
-        ({"parts": {"instruction": "{{ x"}}, "not a template"),
-        ({"parts": {"instruction": "{{ ''.__class__.__mro__ }}"}}, "not a template"),
-        ({"parts": {"picture": "x", "instruction": "y"}}, "stands for the picture itself"),
-        ({"context": {"fields": ["a"], "cut": ["b"]}}, "context.cut names 'b'"),
+        ({"order": []}, "'order' is empty"),
+        ({"order": ["picture"]}, "at least one part"),
+        ({"order": ["other"]}, "'other'"),
+        ({"order": ["picture", "picture", "instruction"]}, "duplicate entry 'picture'"),
+        ({"parts": {"instruction": "{{ x }}"}}, "'x'"),
+        ({"parts": {"instruction": "{{ x"}}, "not a valid template"),
+        ({"parts": {"instruction": "{{ ''.__class__.__mro__ }}"}}, "not a valid template"),
+        ({"parts": {"picture": "x", "instruction": "y"}}, "a part is named 'picture'"),
+        ({"context": {"fields": ["a"], "cut": ["b"]}}, r"context.cut.*'b'"),
         ({"extra": 1}, "unknown key 'extra'"),
     ],
 )

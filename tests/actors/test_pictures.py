@@ -108,13 +108,13 @@ def test_what_is_no_picture():
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "PostScript"),
         (encoded(textured(), "EPS"), "PostScript"),
         (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic\0\0\0\x08mdat", "HEIC"),
-        (b"\0\0\0\x18ftypisom\0\0\2\0isomiso2", "a film (MP4)"),
+        (b"\0\0\0\x18ftypisom\0\0\2\0isomiso2", "a video (MP4)"),
         (b"\xff\x0a\0\0", "JPEG XL"),
         (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
         (b"8BPS\0\1", "Photoshop"),
         (b"AT&TFORM\0\0\0\x10DJVM", "DjVu"),
         (encoded(textured(), "ICO"), "an icon"),
-        (b"OggS\0\2", "a film or sound (Ogg)"),
+        (b"OggS\0\2", "a video or audio (Ogg)"),
         (b"\x1f\x8b\x08", "a gzip archive"),
     ],
 )
@@ -309,7 +309,7 @@ def test_the_bound_is_ours_and_not_pillows(monkeypatch):
         warnings.simplefilter("error")
         assert decode_rgb(data, max_pixels=56 * 40).size == (56, 40)
     assert kind_of(data, max_pixels=56 * 40 - 1) == "too_large"
-    with pytest.raises(ValueError, match="max_pixels is 0"):
+    with pytest.raises(ValueError, match="max_pixels=0"):
         decode_rgb(data, max_pixels=0)
 
 

@@ -9,7 +9,7 @@ from actors.reasoning_judge import CLOSING_TOKENS, ReasoningJudge, begun
 from actors.vlm.generation import Generated
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
-from tests.actors.vlm.conftest import MODEL, png
+from tests.actors.vlm.helpers import MODEL, png
 
 
 @pytest.fixture(scope="module")

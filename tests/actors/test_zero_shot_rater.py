@@ -11,7 +11,7 @@ from actors.embedder import Embedder, PictureDecoder
 from actors.encoders.settings import EncoderSettings
 from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
 from jobs.tables import conform, table
-from tests.actors.vlm.conftest import CONF, png
+from tests.actors.vlm.helpers import CONF, png
 
 MODEL = EncoderSettings("local:siglip-tiny", device="cpu")
 TARGETS = ["Japan", "Brazil", "Northern Africa"]

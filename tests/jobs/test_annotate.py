@@ -14,7 +14,7 @@ from actors.ids import content_id
 from jobs.annotate import AnnotateConfig, execute
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.config import CONF
+from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config
+from jobs.runtime import cli, config, config_files, overrides
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDEST = 120
@@ -37,10 +37,17 @@ def compose(job: str, arguments: list[str]) -> None:
 
 def look_up(job: str, arguments: list[str]) -> None:
     """Keys and names of files alone, without Hydra, which takes a quarter of a second for each command."""
-    config._checked(job, cli.job(job).schema, arguments)
+    schema = cli.job(job).schema
+    overrides.check(job, schema, arguments)
+    if unknown := overrides.unknown_key(schema, arguments):
+        raise InputError(f"{unknown}: no such key")
     for argument in arguments:
         key, _, value = argument.partition("=")
-        if key in config.groups(job) and not value.endswith(".yaml") and value not in config.options(key, None):
+        if (
+            key in config_files.groups(job)
+            and not value.endswith(".yaml")
+            and value not in config_files.options(key, None)
+        ):
             raise InputError(f"{argument}: no such option")
 
 

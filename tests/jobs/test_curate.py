@@ -21,8 +21,8 @@ from jobs.curation.apply_rules import CurationTables, choose
 from jobs.errors import InputError
 from jobs.runtime import cli, config
 from jobs.runtime.exclusions import Barred
+from jobs.store.counts import Counts
 from jobs.store.reading import open_table, read_unit
-from jobs.store.writer import Counts
 from tests.jobs.curation.hand import image, rating, write
 from tests.jobs.records import record, write_records
 

@@ -8,34 +8,32 @@ import pytest
 from jobs import demo
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.store import locations
+from jobs.store.s3 import forget_settings, settings
 
 
 def test_a_strangers_folder_is_refused_and_untouched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     assert cli.main("demo", [f"out={tmp_path}"]) == 2
-    assert capsys.readouterr().err == (
-        f"error: demo: out={tmp_path} is not empty and not an earlier demo; name another folder\n"
-    )
+    assert f"out={tmp_path}: not empty" in capsys.readouterr().err
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("thesis.txt", "years of work")]
 
 
 def test_an_earlier_demo_is_replaced(tmp_path: Path) -> None:
-    folder = demo._own_folder(str(tmp_path / "demo"))
+    folder = demo._empty_folder(str(tmp_path / "demo"))
     (folder / "old").mkdir()
     (folder / "old" / "page.html").touch()
-    assert demo._own_folder(str(tmp_path / "demo")) == folder
+    assert demo._empty_folder(str(tmp_path / "demo")) == folder
     assert [path.name for path in folder.iterdir()] == [demo.MARK]
 
 
 def test_an_empty_folder_may_be_taken(tmp_path: Path) -> None:
-    assert demo._own_folder(str(tmp_path)) == tmp_path
+    assert demo._empty_folder(str(tmp_path)) == tmp_path
     assert (tmp_path / demo.MARK).is_file()
 
 
 def test_object_storage_is_no_folder() -> None:
-    with pytest.raises(InputError, match="a local folder, the demo brings its own object storage"):
-        demo._own_folder("s3://bucket/demo")
+    with pytest.raises(InputError, match="out=s3://bucket/demo: use a local folder"):
+        demo._empty_folder("s3://bucket/demo")
 
 
 @pytest.mark.parametrize("sizes", ["pictures=3", "rows=100"])
@@ -49,19 +47,19 @@ def test_a_corpus_too_small_is_one_sentence(tmp_path: Path, capsys: pytest.Captu
 def test_the_environment_is_restored_and_settings_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://mine.example")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
-    locations.forget_settings()
+    forget_settings()
     before = dict(os.environ)
     values = {"AWS_ENDPOINT_URL_S3": "http://demo.example", "AWS_SESSION_TOKEN": ""}
 
     def fail() -> None:
         with demo._environment(values):
             assert {name: os.environ[name] for name in values} == values
-            assert locations._aws_settings()["endpoint"] == "http://demo.example"
+            assert settings()["endpoint"] == "http://demo.example"
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert dict(os.environ) == before
-    assert locations._aws_settings()["endpoint"] == "http://mine.example"
+    assert settings()["endpoint"] == "http://mine.example"
     monkeypatch.undo()
-    locations.forget_settings()
+    forget_settings()

@@ -213,7 +213,7 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path, server: HttpsServer, 
         first.family |= set(psutil.Process(first.process.pid).children(recursive=True))
         os.killpg(first.process.pid, signal.SIGINT)  # as a terminal does
         assert first.process.wait(60) == 130, first.log.read_text()
-        assert "the same command goes on from there" in first.log.read_text()
+        assert "run the same command again to resume" in first.log.read_text()
         assert first.left_over() == []
     finally:
         first.end()

@@ -20,7 +20,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
-from tests.actors.vlm.conftest import png
+from tests.actors.vlm.helpers import png
 from tests.jobs.records import record, write_records
 
 TITLES = ("war", "peace", "truce")
@@ -159,11 +159,11 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
         ("generate", "input=R/images refusals=xx", "refusals=xx: no such option"),
         ("generate", "input=R/images top_p=0", "top_p is 0"),
         ("generate", "input=R/images samples=0", "samples=0: more than 0"),
-        ("generate", "input=R/images empty_context=guess", "empty_context=guess: one of answer, skip"),
-        ("generate", "input=R/images prompt.order=[]", "lacks 'order'"),
+        ("generate", "input=R/images empty_context=guess", "empty_context=guess"),
+        ("generate", "input=R/images prompt.order=[]", "'order' is empty"),
         ("generate", "input=R/images model.checkpoint=local:no-such", "no local model 'no-such'"),
         ("generate", "input=R/images model=local-text-tiny", "takes no pictures and prompt 'explicit' shows one"),
-        ("generate", "input=R/images model.checkpoint=local:siglip-tiny", "local:siglip-tiny: no model there"),
+        ("generate", "input=R/images model.checkpoint=local:siglip-tiny", "local:siglip-tiny: no model"),
         ("loglik", "input=R/images targets=[a] model=local-text-tiny", "takes no pictures and prompt 'relevant_to'"),
         ("think", "input=R/images rubric=cultural_relevance", "asks about targets and none are given"),
         ("think", "input=R/images records=R/other", "was not fetched for .*other: they have no unit in common"),

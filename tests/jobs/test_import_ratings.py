@@ -14,7 +14,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.import_ratings import ImportRatingsConfig, execute
 from jobs.runtime import cli, exclusions
-from jobs.runtime.config import CONF
+from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
 
 LIKERT = ["question=sensitive", "rubric=century_labels"]

@@ -15,9 +15,10 @@ from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.runtime import exclusions
 from jobs.runtime.config import load
+from jobs.store.counts import Counts
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import unit_of_file
-from jobs.store.writer import Counts, UnitWriter
+from jobs.store.writer import UnitWriter
 from jobs.workers import mine as worker
 from jobs.workers.mine import MineUnit
 

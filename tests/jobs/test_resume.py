@@ -118,7 +118,7 @@ def interrupt_midway(arguments: list[str], out: Path, *, done: int, log: Path) -
     finally:
         second.end()
     lines = second.log.read_text().splitlines()
-    assert lines[-1] == "interrupted; what is done stays done, the same command goes on from there"
+    assert lines[-1] == "interrupted: completed units are kept; run the same command again to resume"
     assert not [line for line in lines if "Traceback" in line]
     assert written(out) < FILES
 

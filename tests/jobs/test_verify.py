@@ -11,10 +11,11 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store import keys
+from jobs.store.json_types import FOOTER_KEY
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
-from jobs.store.writer import FOOTER_KEY, UnitWriter
+from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from tests.jobs.records import record, write_records
 
@@ -48,7 +49,7 @@ def rewrite(path: Path, *, rows: pa.Table | None = None, **changes: Any) -> None
 def test_a_good_table_passes(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(table) == {"units": 3, "rows": 3}
     said = capsys.readouterr().out
-    assert "3 units, 3 rows, no fault" in said
+    assert "3 units, 3 rows, no faults" in said
     assert "6 in = 3 out + 3 rejected as malformed" in said
 
 
@@ -63,8 +64,8 @@ def test_keys_are_compared_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.
     out = str(tmp_path / "records")
     rows = [record(str(i), record_id=str(i % 40)) for i in range(44)]
     write_records(out, [rows[:40], rows[40:]])
-    monkeypatch.setattr(keys, "HASHES_AT_A_TIME", 10)
-    assert keys.double_keys(open_table(out), ["record_id"]) == {(str(i),): 2 for i in range(4)}
+    monkeypatch.setattr(keys, "HASHES_PER_PART", 10)
+    assert keys.duplicate_keys(open_table(out), ["record_id"]) == {(str(i),): 2 for i in range(4)}
 
 
 def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +73,7 @@ def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.C
     counts = json.loads(pq.read_metadata(victim).metadata[FOOTER_KEY])["counts"]
     rewrite(victim, counts=counts | {"rows_out": 1})
     said = faults(table, capsys)
-    assert "unit0.parquet: 2 rows, its footer says 1" in said
+    assert "unit0.parquet: has 2 rows, its footer says 1" in said
     assert "unit0.parquet: does not balance" in said
     assert "the manifest's counts are not the sum of the footers'" in said
 
@@ -80,20 +81,20 @@ def test_counts_that_do_not_fit_the_rows_are_found(table: Path, capsys: pytest.C
 def test_rows_that_were_dropped_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "unit0.parquet"
     rewrite(victim, rows=pq.read_table(victim).slice(0, 1))
-    assert "unit0.parquet: 1 rows, its footer says 2" in faults(table, capsys)
+    assert "unit0.parquet: has 1 rows, its footer says 2" in faults(table, capsys)
 
 
 def test_deleted_rejects_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "_rejects" / "unit1.0.parquet").unlink()
-    assert "unit1.parquet: 1 rejected, 0 kept in _rejects" in faults(table, capsys)
+    assert "unit1.parquet: 1 rejected, 0 stored" in faults(table, capsys)
 
 
 def test_missing_units_are_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "unit1.parquet").unlink()
-    assert "1 of 3 units are not there, the first is unit1; the command" in faults(table, capsys)
+    assert "1 of 3 units are missing, the first is unit1" in faults(table, capsys)
     (table / "unit0.parquet").unlink()
     (table / "unit2.parquet").unlink()
-    assert "3 of 3 units are not there" in faults(table, capsys)
+    assert "3 of 3 units are missing" in faults(table, capsys)
 
 
 def test_an_object_of_others_is_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,17 +107,17 @@ def test_an_object_that_is_cut_off_is_named(table: Path, capsys: pytest.CaptureF
     victim.write_bytes(victim.read_bytes()[:-20])
     said = faults(table, capsys)
     assert "unit0.parquet: damaged" in said
-    assert "1 of 3 units are not there, the first is unit0" in said
+    assert "1 of 3 units are missing, the first is unit0" in said
 
 
 def test_a_unit_that_is_there_twice_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (table / "copy.parquet").write_bytes((table / "unit1.parquet").read_bytes())
     said = faults(table, capsys)
-    assert "copy.parquet: holds unit unit1" in said
+    assert "copy.parquet: contains unit unit1" in said
     assert "occurs 2 times" in said
 
 
-@pytest.mark.parametrize("name", ["identity.json", "inputs.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["identity.json", "inputs.jsonl", "manifest.json", "units.jsonl"])
 def test_a_file_of_the_run_that_is_damaged_is_named(table: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "_run" / name
     victim.write_bytes(victim.read_bytes()[:-9])
@@ -126,13 +127,13 @@ def test_a_file_of_the_run_that_is_damaged_is_named(table: Path, name: str, caps
 def test_an_identity_that_was_edited_is_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = table / "_run" / "identity.json"
     victim.write_text(json.dumps(json.loads(victim.read_text()) | {"model": "a better one"}))
-    assert "identity.json does not say what its objects were written with" in faults(table, capsys)
+    assert "identity.json is not the configuration of any object" in faults(table, capsys)
 
 
 def test_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_records(str(tmp_path / "ratings" / name), [[record(name)]])
-    with pytest.raises(InputError, match=r"not a table but a folder of some: one, two; name one of them"):
+    with pytest.raises(InputError, match=r"a folder of several tables: one, two; name one of them"):
         check(tmp_path / "ratings")
 
 
@@ -140,7 +141,7 @@ def test_a_unit_under_another_name_or_from_another_run_is_found(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (table / "unit1.parquet").rename(table / "copy.parquet")
-    assert "copy.parquet: holds unit unit1" in faults(table, capsys)
+    assert "copy.parquet: contains unit unit1" in faults(table, capsys)
     (table / "copy.parquet").rename(table / "unit1.parquet")
     rewrite(table / "unit1.parquet", identity="another")
     assert "written with another configuration" in faults(table, capsys)
@@ -150,7 +151,7 @@ def test_a_unit_that_nobody_asked_for_is_found(table: Path, tmp_path: Path, caps
     write_records(str(tmp_path / "other"), [[], [], [], [record("d")]])
     (tmp_path / "other" / "unit3.parquet").rename(table / "unit3.parquet")
     said = faults(table, capsys)
-    assert "unit unit3 is not on the list of inputs" in said
+    assert "unit unit3 is not in the list of inputs" in said
     assert "other units or generations" in said
 
 

@@ -18,7 +18,7 @@ from jobs.corpora.wit.index_numpy import CR, LF, LONE_RETURN, QUOTED_TITLE, STRA
 from jobs.corpora.wit.streams import FAILURES, Pushback
 
 if TYPE_CHECKING:
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
 
 CHUNK = 1 << 20  # bytes; smaller ones cost more calls, larger ones do not fit into the processor's caches
 LONGEST_ROW = 4 << 20  # bytes; bounds the memory; the csv module reads longer rows

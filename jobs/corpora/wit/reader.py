@@ -23,7 +23,8 @@ from jobs.corpora.wit.csv_rows import RowReader, open_rows
 from jobs.corpora.wit.streams import FAILURES, PARQUET, ByteSource, fast_stream, foreign_format, opened
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.writer import Counts, Reject
+from jobs.store.counts import Counts
+from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 
 NEEDED = ("language", "page_url", "image_url", "page_title", "is_main_image")

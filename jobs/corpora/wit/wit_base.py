@@ -24,8 +24,9 @@ from jobs.corpora.corpus import MatchedRow
 from jobs.errors import InputError
 from jobs.sources.records import read_records
 from jobs.store import locations
+from jobs.store.counts import Counts
 from jobs.store.locations import Object
-from jobs.store.writer import Counts, Reject, UnitTask
+from jobs.store.writer import Reject, UnitTask
 from jobs.tables import WIT_COLUMNS
 
 FEATURES = "wit_features"

@@ -130,7 +130,7 @@ def test_bounds_are_checked() -> None:
     for wrong in ({"width": 0}, {"max_pixels": 0}, {"processes": 0}):
         with pytest.raises(ValueError, match="at least 1"):
             Decoders(**wrong)
-    with pytest.raises(ValueError, match="width is 0"):
+    with pytest.raises(ValueError, match="width=0"):
         render(encoded(photo()), width=0)
 
 

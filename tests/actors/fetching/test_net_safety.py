@@ -57,7 +57,7 @@ def test_the_resolver_refuses_a_name_with_one_private_address() -> None:
     resolver = CheckedResolver(Rules(("*",)), lookup)
     found = asyncio.run(resolver.resolve("good", 443))
     assert [(one["host"], one["port"], one["family"]) for one in found] == [("8.8.8.8", 443, socket.AF_INET)]
-    with pytest.raises(AddressError, match=r"bad leads to 10\.0\.0\.1"):
+    with pytest.raises(AddressError, match=r"bad .*10\.0\.0\.1"):
         asyncio.run(resolver.resolve("bad", 443))
     with pytest.raises(OSError, match="no address"):
         asyncio.run(resolver.resolve("none", 443))

@@ -104,44 +104,46 @@ def test_other_wikis_and_older_versions() -> None:
     assert parse(file.thumbnail_url(330)) == file
 
 
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        (f"{UPLOAD}/a/ab/S.ogg", "a sound"),
-        (f"{UPLOAD}/a/ab/Notes.txt", "no thumbnails are made of .txt files"),
-        (f"{UPLOAD}/a/ab/Nothing", "no thumbnails are made of such files"),
-        (f"{UPLOAD}/temp/a/ab/20120203040506!phpX.jpg", "a temporary upload"),
-        (f"{UPLOAD}/thumb/temp/a/ab/x.jpg/300px-x.jpg", "a temporary upload"),
-        (f"{UPLOAD}/archive/a/ab/Name.jpg", "an older version without"),
-        (f"{UPLOAD}/a/bc/Name.jpg", "not the address of a file"),
-        (f"{UPLOAD}/a/ab/Name.jpg/more", "not the address of a file"),
-        (f"{UPLOAD}/math/a/b/c/abc.png", "not the address of a file"),
-        (f"{UPLOAD}/a/ab/.jpg", "not the address of a file"),
-        ("https://upload.wikimedia.org.example/wikipedia/commons/a/ab/N.jpg", "not an address of Wikimedia"),
-        ("https://upload.wikimedia.org/score/a/b/abc.png", "not the address of a file"),
-        ("https://upload.wikimedia.org/", "not the address of a file"),
-        ("https://commons.wikimedia.org/wiki/Category:Cats", "a page of Commons that is no file's"),
-        ("https://commons.wikimedia.org/wiki/File:", "a page of Commons that is no file's"),
-        ("https://en.wikipedia.org/wiki/File:Example.jpg", "a page of en.wikipedia.org"),
-        ("https://example.org/a/ab/Name.jpg", "not an address of Wikimedia"),
-        ("https://notwikimedia.org/a/ab/Name.jpg", "not an address of Wikimedia"),
-        ("https://upload.wikimedia.org:99999/x", "not a URL"),
-        ("https://upload.wikimedia.org:8443/wikipedia/commons/a/ab/N.jpg", "not a URL of the web"),
-        ("ftp://upload.wikimedia.org/wikipedia/commons/a/ab/N.jpg", "not a URL of the web"),
-        ("https://[::1/x", "not a URL"),
-        ("", "not a URL of the web"),
-    ],
-)
-def test_what_has_no_thumbnail(url: str, reason: str) -> None:
-    assert (why_no_thumbnail(url) or "").startswith(reason)
+NO_THUMBNAIL = {
+    f"{UPLOAD}/a/ab/S.ogg": "audio",
+    f"{UPLOAD}/a/ab/Notes.txt": ".txt",
+    f"{UPLOAD}/a/ab/Nothing": "without extension",
+    f"{UPLOAD}/temp/a/ab/20120203040506!phpX.jpg": "temporary",
+    f"{UPLOAD}/thumb/temp/a/ab/x.jpg/300px-x.jpg": "temporary",
+    f"{UPLOAD}/archive/a/ab/Name.jpg": "timestamp",
+    f"{UPLOAD}/a/bc/Name.jpg": "of a file",
+    f"{UPLOAD}/a/ab/Name.jpg/more": "of a file",
+    f"{UPLOAD}/math/a/b/c/abc.png": "of a file",
+    f"{UPLOAD}/a/ab/.jpg": "of a file",
+    "https://upload.wikimedia.org.example/wikipedia/commons/a/ab/N.jpg": "of Wikimedia",
+    "https://upload.wikimedia.org/score/a/b/abc.png": "of a file",
+    "https://upload.wikimedia.org/": "of a file",
+    "https://commons.wikimedia.org/wiki/Category:Cats": "page of Commons",
+    "https://commons.wikimedia.org/wiki/File:": "page of Commons",
+    "https://en.wikipedia.org/wiki/File:Example.jpg": "en.wikipedia.org",
+    "https://example.org/a/ab/Name.jpg": "of Wikimedia",
+    "https://notwikimedia.org/a/ab/Name.jpg": "of Wikimedia",
+    "https://upload.wikimedia.org:99999/x": "not a URL",
+    "https://upload.wikimedia.org:8443/wikipedia/commons/a/ab/N.jpg": "of the web",
+    "ftp://upload.wikimedia.org/wikipedia/commons/a/ab/N.jpg": "of the web",
+    "https://[::1/x": "not a URL",
+    "": "of the web",
+}
+
+
+def test_what_has_no_thumbnail() -> None:
+    misses = {
+        url: why_no_thumbnail(url) for url, word in NO_THUMBNAIL.items() if word not in (why_no_thumbnail(url) or "")
+    }
+    assert misses == {}
 
 
 def test_a_mime_type_may_only_take_away() -> None:
     for kind in ("image/jpeg", "IMAGE/PNG", "", None):
         assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", kind) is None
     assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.pdf", "application/pdf") is None
-    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", "audio/ogg") == "audio/ogg is no picture"
-    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.ogg", "image/jpeg") == "a sound"
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.jpg", "audio/ogg") == "audio/ogg is not a picture"
+    assert why_no_thumbnail(f"{UPLOAD}/a/ab/N.ogg", "image/jpeg") == "audio"
 
 
 def test_long_names() -> None:
@@ -158,9 +160,9 @@ def test_long_names() -> None:
 def test_widths() -> None:
     assert [served_width(width) for width in (1, 20, 21, 300, 330, 1024, 3840)] == [20, 20, 40, 330, 330, 1280, 3840]
     for width in (0, 3841):
-        with pytest.raises(ValueError, match="from 1 to 3840"):
+        with pytest.raises(ValueError, match="1 to 3840"):
             served_width(width)
-    with pytest.raises(ValueError, match="width 300 is not served"):
+    with pytest.raises(ValueError, match="width=300"):
         parse(f"{UPLOAD}/a/ab/N.jpg").thumbnail_url(300)
 
 

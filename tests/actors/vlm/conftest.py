@@ -1,19 +1,14 @@
-"""One small model for all tests of the judging engines, with one thread of torch."""
+"""Small models, loaded once per session with one thread of torch, and rubrics."""
 
 import functools
-import io
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
-from PIL import Image
 
-CONF = Path(__file__).parents[3] / "conf"
-MODEL = "local:qwen2.5-vl-tiny"
+from tests.actors.vlm.helpers import CONF, MODEL
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +26,7 @@ def one_thread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def load(one_thread: None) -> Callable[[str], tuple[Any, Any]]:
-    """Model and processor of `local:NAME`, float32, loaded once a session."""
+    """Return a function that loads the model and processor of `local:NAME`, float32, once per session."""
     from actors.vlm.loading import load_vlm
 
     return functools.cache(lambda name: load_vlm(f"local:{name}", dtype="float32", device_map="cpu"))
@@ -49,7 +44,7 @@ def century() -> dict[str, Any]:
 
 @pytest.fixture
 def small() -> dict[str, Any]:
-    """A rubric with targets and one question: the shape of culture rubrics."""
+    """A rubric with targets and one question, as the culture rubrics have."""
     return {
         "name": "relevance",
         "version": 1,
@@ -79,16 +74,3 @@ def small() -> dict[str, Any]:
             }
         ],
     }
-
-
-def picture(seed: int, *, width: int = 120, height: int = 90) -> Image.Image:
-    """Noise on a colour of its own: no two seeds look alike."""
-    rng = np.random.default_rng(seed)
-    pixels = rng.integers(0, 120, (height, width, 3)) + rng.integers(0, 135, 3)
-    return Image.fromarray(pixels.astype(np.uint8))
-
-
-def png(seed: int, *, width: int = 120, height: int = 90) -> bytes:
-    out = io.BytesIO()
-    picture(seed, width=width, height=height).save(out, "PNG")
-    return out.getvalue()

@@ -1,6 +1,5 @@
 """Requests as a stranger might put them: in each family they get the answers of one whole pass."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +8,8 @@ from actors.vlm.chat import Chat
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
-from tests.actors.vlm.conftest import picture
-from tests.actors.vlm.test_families import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, apart, logprobs
+from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
 
-Load = Callable[[str], tuple[Any, Any]]
 WIDE, HIGH, SMALL = (
     picture(1, width=180, height=90),
     picture(2, width=90, height=200),
@@ -59,7 +56,7 @@ def test_the_answers_of_a_whole_pass(load: Load, name: str) -> None:
         naive = logprobs(ClosedSetScorer(model, processor, engine="naive").score(requests))
         for engine in ("cascade", "batched"):
             found = logprobs(ClosedSetScorer(model, processor, engine=engine).score(requests))
-            assert apart(found, naive) < TOLERANCE, (attack, engine)
+            assert distance(found, naive) < TOLERANCE, (attack, engine)
 
 
 def test_several_pictures_are_all_seen(load: Load) -> None:
@@ -69,8 +66,8 @@ def test_several_pictures_are_all_seen(load: Load) -> None:
             logprobs(ClosedSetScorer(*load(name)).score(asked(SUFFIXES[0], about=about)))
             for about in ((WIDE, SMALL), (SMALL, WIDE), WIDE)
         )
-        assert apart(both, turned) > 1e-3, name
-        assert apart(both, one) > 1e-3, name
+        assert distance(both, turned) > 1e-3, name
+        assert distance(both, one) > 1e-3, name
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "gemma3-tiny"])
@@ -80,9 +77,9 @@ def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
     requests = asked(*(f"{LABELS[i % 4]}, number {i}?" for i in range(200)))
     whole = scorer.score(requests)
     assert all(isinstance(each, Scores) for each in whole)
-    assert apart(logprobs(scorer.score(requests[::-1])[::-1]), logprobs(whole)) < TOLERANCE
+    assert distance(logprobs(scorer.score(requests[::-1])[::-1]), logprobs(whole)) < TOLERANCE
     naive = ClosedSetScorer(*load(name), engine="naive").score(requests[::67])
-    assert apart(logprobs(whole[::67]), logprobs(naive)) < TOLERANCE
+    assert distance(logprobs(whole[::67]), logprobs(naive)) < TOLERANCE
 
 
 def test_a_window_shorter_than_the_prefix(load: Load) -> None:
@@ -108,4 +105,4 @@ def test_a_template_that_knows_no_system_role(load: Load, monkeypatch: pytest.Mo
         logprobs(ClosedSetScorer(model, processor, engine=engine).score(asked(*SUFFIXES)))
         for engine in ("naive", "cascade")
     )
-    assert apart(cascade, naive) < TOLERANCE
+    assert distance(cascade, naive) < TOLERANCE

@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +15,8 @@ from actors.vlm.families import language_model
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
-from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.helpers import DIGITS, Load, distance, logprobs, picture, scores_of
 
-Load = Callable[[str], tuple[Any, Any]]
-DIGITS = ("1", "2", "3", "4", "5")
 REGIONS = ("Northern Africa", "Northern Europe", "Melanesia", "North", "Western Asia")
 SHOWN = picture(1)
 
@@ -29,21 +26,15 @@ def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) ->
     return [ScoringRequest(Prompt("", "An article.\n\n", suffix, start), SHOWN, codes) for suffix in suffixes]
 
 
-def good(found: list[Scores | ScoringError]) -> list[Scores]:
-    assert all(isinstance(each, Scores) for each in found), found
-    return [each for each in found if isinstance(each, Scores)]
-
-
 def far(one: list[Scores], other: list[Scores]) -> float:
-    pairs = zip(one, other, strict=True)
-    return max(abs(a - b) for x, y in pairs for a, b in zip(x.logprobs, y.logprobs, strict=True))
+    return distance(logprobs(one), logprobs(other))
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"])
 def test_answers_of_several_tokens(load: Load, name: str) -> None:
     """A trie behind each suffix gives what teacher forcing of each whole answer gives."""
     naive, cascade, batched = (
-        good(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
+        scores_of(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
         for engine in ("naive", "cascade", "batched")
     )
     assert far(cascade, naive) < 1e-4
@@ -65,7 +56,7 @@ def test_sums_with_the_end_of_the_turn(load: Load) -> None:
     assert [processor.tokenizer.decode(list(s[:-1])) for s in made.sequences] == list(REGIONS)
     # beginnings are asked for once each: the tokens of all answers without their last ones, shared ones once
     assert len(made.inner) == len({s[:cut] for s in made.sequences for cut in range(1, len(s))})
-    (found,) = good(ClosedSetScorer(model, processor, engine="cascade").score(requests(REGIONS, n=1)))
+    (found,) = scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests(REGIONS, n=1)))
     lengths = [len(sequence) for sequence in made.sequences]
     means = [value / n for value, n in zip(found.logprobs, lengths, strict=True)]
     assert max(range(5), key=found.logprobs.__getitem__) == min(range(5), key=lengths.__getitem__)
@@ -80,10 +71,10 @@ def test_an_answer_after_the_beginning_of_the_turn(load: Load) -> None:
     assert (made.rule, processor.tokenizer.decode(list(made.bridge))) == ("code", " ")
     prompt = requests(start="Final score:")[0].prompt
     assert chat.rendered(prompt, SHOWN).endswith("<|im_start|>assistant\nFinal score:")
-    opened = [good(ClosedSetScorer(model, processor, engine=e).score(requests(start="Final score:"))) for e in
+    opened = [scores_of(ClosedSetScorer(model, processor, engine=e).score(requests(start="Final score:"))) for e in
               ("naive", "cascade")]  # fmt: skip
     assert far(*opened) < 1e-4
-    assert far(opened[1], good(ClosedSetScorer(model, processor, engine="cascade").score(requests()))) > 1e-2
+    assert far(opened[1], scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests()))) > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -112,7 +103,7 @@ def test_a_template_that_leaves_the_picture_out(load: Load, monkeypatch: pytest.
 
 def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     model, processor = load("gemma3-tiny")
-    whole = good(ClosedSetScorer(model, processor, engine="cascade").score(requests(n=6)))
+    whole = scores_of(ClosedSetScorer(model, processor, engine="cascade").score(requests(n=6)))
     seen = []
     hidden_states = forward.hidden_states
 
@@ -123,7 +114,7 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
     monkeypatch.setattr(forward, "hidden_states", watched)
     monkeypatch.setattr(memory, "LEAST_TOKENS", 8)
     scorer = ClosedSetScorer(model, processor, engine="cascade", memory_budget_gb=4e-4)
-    assert far(good(scorer.score(requests(n=6))), whole) < 1e-4
+    assert far(scores_of(scorer.score(requests(n=6))), whole) < 1e-4
     assert len(seen) > 1
     assert sum(seen) == 6
 
@@ -139,11 +130,11 @@ def test_the_last_feed_forward_sees_the_answers_tokens_alone(load: Load, name: s
         seen.append(hidden.shape[1])
         return type(feed).forward(feed, hidden)
 
-    expected = good(ClosedSetScorer(model, processor, engine="naive").score(requests()))
+    expected = scores_of(ClosedSetScorer(model, processor, engine="naive").score(requests()))
     feed.forward = counting
     try:
         for engine in ("cascade", "batched"):
-            assert far(good(ClosedSetScorer(model, processor, engine=engine).score(requests())), expected) < 1e-4
+            assert far(scores_of(ClosedSetScorer(model, processor, engine=engine).score(requests())), expected) < 1e-4
         assert seen == [3, 3]  # three requests, by either engine; of the prefix, none
         assert feed.forward is counting
     finally:
@@ -160,12 +151,15 @@ def test_a_label_before_several_questions_passes_once(load: Load) -> None:
     ]
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     assert (
-        far(good(scorer.score(asked)), good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)))
+        far(
+            scores_of(scorer.score(asked)),
+            scores_of(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="naive").score(asked)),
+        )
         < 1e-4
     )
-    together, apart = (sum(s.passed_tokens for s in good(scorer.score(r))) for r in (asked, suffixes_apart))
+    together, apart = (sum(s.passed_tokens for s in scores_of(scorer.score(r))) for r in (asked, suffixes_apart))
     assert together < apart - 50
-    assert together < sum(s.prompt_tokens for s in good(scorer.score(asked))) / 2
+    assert together < sum(s.prompt_tokens for s in scores_of(scorer.score(asked))) / 2
 
 
 def test_a_group_without_its_first_request(load: Load) -> None:
@@ -175,13 +169,13 @@ def test_a_group_without_its_first_request(load: Load) -> None:
     whole = scorer.run(group)
     for chosen in ([1], [2], [1, 2]):
         found = scorer.run(group.subset(chosen))
-        assert far(good(list(found.values())), good([whole[i] for i in chosen])) < 1e-4
+        assert far(scores_of(list(found.values())), scores_of([whole[i] for i in chosen])) < 1e-4
 
 
 def test_auto_gives_up_an_engine_that_is_wrong(
     load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = good(ClosedSetScorer(*load("gemma3-tiny"), engine="naive").score(requests()))
+    expected = scores_of(ClosedSetScorer(*load("gemma3-tiny"), engine="naive").score(requests()))
     assert ClosedSetScorer(*load("gemma3-tiny")).engine == "cascade"
     monkeypatch.setattr(
         attention.AttentionPlan, "prefix_mask", lambda *_, **__: None
@@ -190,13 +184,13 @@ def test_auto_gives_up_an_engine_that_is_wrong(
         ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.suffix), SHOWN, DIGITS) for r in requests()
     ]
     wrong = ClosedSetScorer(*load("gemma3-tiny"))
-    good(wrong.score(long))
+    scores_of(wrong.score(long))
     assert wrong.engine == "batched"
     assert "engine cascade is not used" in caplog.text
     monkeypatch.setattr(forward, "_cascade", lambda *_: 1 / 0)
     monkeypatch.setattr(forward, "_batched", lambda *_: 1 / 0)
     broken = ClosedSetScorer(*load("gemma3-tiny"))
-    assert far(good(broken.score(requests())), expected) < 1e-6
+    assert far(scores_of(broken.score(requests())), expected) < 1e-6
     assert broken.engine == "naive"
     assert "ZeroDivisionError" in caplog.text
 
@@ -204,12 +198,12 @@ def test_auto_gives_up_an_engine_that_is_wrong(
 def test_an_unknown_family_passes_whole_with_one_warning(
     load: Load, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = good(ClosedSetScorer(*load("smolvlm-tiny"), engine="naive").score(requests()))
+    expected = scores_of(ClosedSetScorer(*load("smolvlm-tiny"), engine="naive").score(requests()))
     monkeypatch.delitem(families.FAMILIES, "smolvlm")
     with caplog.at_level(logging.WARNING):
         scorer = ClosedSetScorer(*load("smolvlm-tiny"))
         for _ in range(2):
-            assert far(good(scorer.score(requests())), expected) == 0
+            assert far(scores_of(scorer.score(requests())), expected) == 0
     warnings = [record for record in caplog.records if "unknown family" in record.getMessage()]
     assert (scorer.engine, len(warnings)) == ("naive", 1)
     with pytest.raises(ValueError, match=r"engine=cascade.*smolvlm"):
@@ -222,7 +216,7 @@ def test_out_of_memory_halves_the_groups_once(load: Load, monkeypatch: pytest.Mo
     import torch
 
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
-    expected, budget = good(scorer.score(requests())), scorer.budget
+    expected, budget = scores_of(scorer.score(requests())), scorer.budget
     failures = iter([True, False])
     hidden_states = forward.hidden_states
 
@@ -232,7 +226,7 @@ def test_out_of_memory_halves_the_groups_once(load: Load, monkeypatch: pytest.Mo
         return hidden_states(*given, **options)
 
     monkeypatch.setattr(forward, "hidden_states", scarce)
-    assert far(good(scorer.score(requests())), expected) < 1e-5
+    assert far(scores_of(scorer.score(requests())), expected) < 1e-5
     assert scorer.budget == budget // 2
     found = scorer.score(requests())  # and from here on it fails each time: rows, not the run
     assert {each.kind for each in found if isinstance(each, ScoringError)} == {"out_of_memory"}
@@ -253,16 +247,18 @@ def test_out_of_memory_in_the_first_group_halves_it_and_leaves_the_engine_unprov
         return compute(*given, **options)
 
     monkeypatch.setattr(reference, "log_likelihoods", scarce)
-    expected = good(scorer.score(requests()))
+    expected = scores_of(scorer.score(requests()))
     assert scorer.budget == budget // 2
-    assert far(good(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade").score(requests())), expected) < 1e-5
+    assert (
+        far(scores_of(ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade").score(requests())), expected) < 1e-5
+    )
     # where the engine under proof is what does not fit, it is not proven by that
     fresh = ClosedSetScorer(*load("qwen2.5-vl-tiny"))
     with monkeypatch.context() as patch:
         patch.setattr(forward, "hidden_states", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
         assert {each.kind for each in fresh.score(requests()) if isinstance(each, ScoringError)} == {"out_of_memory"}
     assert not fresh.engines.is_settled
-    good(fresh.score(requests()))
+    scores_of(fresh.score(requests()))
     assert fresh.engines.is_settled
 
 
@@ -291,9 +287,9 @@ def test_the_kernels_agree() -> None:
 
 
 def test_a_kernel_that_does_not_take_a_size_is_replaced(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = good(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests()))
+    expected = scores_of(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests()))
     monkeypatch.setattr(attention, "_on_cpu", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no such size")))
-    assert far(good(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests())), expected) < 1e-4
+    assert far(scores_of(ClosedSetScorer(*load("gemma3-tiny"), engine="cascade").score(requests())), expected) < 1e-4
 
 
 def test_memory_bounds_a_pass_and_not_the_labels(load: Load) -> None:

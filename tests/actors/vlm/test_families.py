@@ -1,36 +1,19 @@
 """Each family: what passes behind a shared prefix gives what one whole pass gives, and each trap on the way there."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from actors.vlm import forward, prefix
-from actors.vlm.chat import Chat
-from actors.vlm.errors import ScoringError
+from actors.vlm.chat import Chat, SplitTokens
 from actors.vlm.families import FAMILIES, cut, extended, family_of
 from actors.vlm.forward import PassKind
 from actors.vlm.prompts import Prompt
-from actors.vlm.requests import Scores, ScoringRequest
+from actors.vlm.requests import ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
 from actors.vlm.token_trees import rows_of
-from tests.actors.vlm.conftest import picture
-
-Load = Callable[[str], tuple[Any, Any]]
-MODELS = {
-    "qwen2_5_vl": "qwen2.5-vl-tiny",
-    "qwen3_vl": "qwen3-vl-tiny",
-    "llava_next": "llava-next-tiny",
-    "mllama": "mllama-tiny",
-    "gemma3": "gemma3-tiny",
-    "smolvlm": "smolvlm-tiny",
-    "llama": "llama-tiny",
-}
-ARTICLE = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9 + "Yes.\n\n"
-LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
-DIGITS = ("1", "2", "3", "4", "5")
-TOLERANCE = 1e-4  # of log-likelihoods, float32
+from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE, Load, distance, logprobs, picture
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
@@ -42,15 +25,6 @@ def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> 
     return [
         ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes
     ]
-
-
-def logprobs(found: list[Scores | ScoringError]) -> list[float]:
-    assert all(isinstance(each, Scores) for each in found), found
-    return [value for each in found if isinstance(each, Scores) for value in each.logprobs]
-
-
-def apart(one: list[float], other: list[float]) -> float:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
 def scored(load: Load, name: str, engine: str, asked: list[ScoringRequest]) -> list[float]:
@@ -86,12 +60,12 @@ def test_every_family_has_a_checkpoint(load: Load) -> None:
 def test_equals_one_whole_pass(load: Load, name: str) -> None:
     asked = requests(1) + requests(2, before="Look.\n\n")[:2]
     naive = scored(load, name, "naive", asked)
-    assert apart(naive[:5], plain(load, name, asked[0])) < TOLERANCE
+    assert distance(naive[:5], plain(load, name, asked[0])) < TOLERANCE
     for engine in ("cascade", "batched"):
-        assert apart(scored(load, name, engine, asked), naive) < TOLERANCE
+        assert distance(scored(load, name, engine, asked), naive) < TOLERANCE
     if name != "llama-tiny":  # which does not see it
-        assert apart(naive[:5], scored(load, name, "naive", requests(3)[:1])) > 1e-3
-    assert apart(naive[:5], naive[10:15]) > 1e-2  # a label matters
+        assert distance(naive[:5], scored(load, name, "naive", requests(3)[:1])) > 1e-3
+    assert distance(naive[:5], naive[10:15]) > 1e-2  # a label matters
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3"])
@@ -140,12 +114,14 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
 def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)
     expected = scored(load, "smolvlm-tiny", "naive", asked)
-    monkeypatch.setattr(Chat, "_windowed", lambda self, head, rests, ids: None)
-    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+    monkeypatch.setattr(Chat, "_split_in_window", lambda self, head, rests, ids: None)
+    assert distance(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
     monkeypatch.setattr(
-        Chat, "_windowed", lambda self, head, rests, ids: (len(ids) - 1, [[ids[-1]]] * len(rests))
+        Chat,
+        "_split_in_window",
+        lambda self, head, rests, ids: SplitTokens(len(ids) - 1, [[ids[-1]]] * len(rests)),
     )  # a wrong cut, which the check of the first group finds
-    assert apart(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
+    assert distance(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
 
 
 # Each trap: with its remedy taken away, the answers are wrong.
@@ -155,7 +131,7 @@ def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monke
 def test_trap_text_goes_on_after_the_pictures_positions(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = scored(load, name, "cascade", requests(1))
     monkeypatch.setattr(prefix, "_offset", lambda model: 0)
-    assert apart(scored(load, name, "cascade", requests(1)), expected) > 1e-2
+    assert distance(scored(load, name, "cascade", requests(1)), expected) > 1e-2
 
 
 def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +145,7 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
         return {name: value for name, value in encode(self, *given).items() if name != "mm_token_type_ids"}
 
     monkeypatch.setattr(Chat, "encode", without)
-    assert apart(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
+    assert distance(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
 
 
 def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,17 +155,17 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
     expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
     scorer = ClosedSetScorer(model, processor, engine="cascade")
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
-    assert apart(mixed, expected) < TOLERANCE
+    assert distance(mixed, expected) < TOLERANCE
     monkeypatch.setattr(prefix, "forget_positions", lambda model: None)
     mixed = logprobs(scorer.score(requests(2) + bare))[-len(expected) :]
-    assert apart(mixed, expected) > 1e-2
+    assert distance(mixed, expected) > 1e-2
 
 
 def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests(1)  # wider than high: fewer tiles than the model has room for
     expected = scored(load, "mllama-tiny", "cascade", asked)
     monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
-    assert apart(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
+    assert distance(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
 
 
 @pytest.mark.parametrize("engine", ["cascade", "batched"])
@@ -197,7 +173,7 @@ def test_trap_windows_of_gemma(load: Load, engine: str, monkeypatch: pytest.Monk
     asked = requests(1)
     expected = scored(load, "gemma3-tiny", engine, asked)
     monkeypatch.setattr(forward, "windows", lambda config: dict.fromkeys(range(5), 1 << 20))
-    assert apart(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
+    assert distance(scored(load, "gemma3-tiny", engine, asked), expected) > 1e-2
 
 
 def test_trap_the_last_token_of_each_row(load: Load) -> None:
@@ -236,6 +212,6 @@ def test_bfloat16_moves_likelihoods_and_no_more(one_thread: None, load: Load) ->
     from actors.vlm.loading import load_vlm
 
     rounded = ClosedSetScorer(*load_vlm("local:qwen2.5-vl-tiny", dtype="bfloat16", device_map="cpu"))
-    far = apart(logprobs(rounded.score(requests(1))), scored(load, "qwen2.5-vl-tiny", "naive", requests(1)))
+    far = distance(logprobs(rounded.score(requests(1))), scored(load, "qwen2.5-vl-tiny", "naive", requests(1)))
     assert rounded.engine == "cascade"
     assert 1e-4 < far < 0.5

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.loading import check_vlm, load_vlm, model_facts, rater_name
+from actors.vlm.loading import load_vlm, model_facts, rater_name
+from actors.vlm.model_checks import check_vlm
 
 
 def test_rater_names(tmp_path: Path) -> None:
@@ -56,20 +57,20 @@ def test_a_model_that_is_not_there(tmp_path: Path, name: str, message: str) -> N
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "no model there"),
-        ({"config.json": "not JSON"}, "no model there"),
-        ({"config.json": '{"model_type": "clip"}'}, "a model of type 'clip', which is neither"),
-        ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "no model there"),
-        ({"config.json": '{"model_type": "llama"}'}, "no weights there"),
+        ({}, "no model in the folder"),
+        ({"config.json": "not JSON"}, "no model in the folder"),
+        ({"config.json": '{"model_type": "clip"}'}, "'clip'"),
+        ({"model_index.json": '{"_class_name": "DiffusionPipeline"}'}, "no model in the folder"),
+        ({"config.json": '{"model_type": "llama"}'}, "no weights in the folder"),
         (
             {"config.json": '{"model_type": "bert", "architectures": ["BertModel"]}'},
-            "a BertModel, which writes no text",
+            "BertModel",
         ),
         (
             {"config.json": '{"model_type": "qwen2", "architectures": ["Qwen2ForSequenceClassification"]}'},
-            "Qwen2ForSequenceClassification, which writes no text",
+            "Qwen2ForSequenceClassification",
         ),
-        ({"config.json": '{"model_type": "llama"}', "a.safetensors": ""}, "no chat template there"),
+        ({"config.json": '{"model_type": "llama"}', "a.safetensors": ""}, "no chat template in the folder"),
     ],
 )
 def test_a_folder_that_holds_no_judge_is_told_before_anything_is_loaded(
@@ -156,13 +157,13 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("me/clip", "a model of type 'clip', which is neither"),
-        ("me/encoder", "weights of a BertModel, which writes no text"),
+        ("me/clip", "'clip'"),
+        ("me/encoder", "BertModel"),
         ("me/diffusion", "no model on the hub or in its cache"),
         ("me/pickled", "no weights on the hub or in its cache"),
         ("me/base", "no chat template on the hub or in its cache"),
         ("me/gated", "at revision main: not in the cache, and it is gated: accept its licence"),
-        ("me/nothing", "at revision main: not in the cache, and the hub does not have it or does not give it out"),
+        ("me/nothing", "at revision main: not in the cache, and the hub does not have it"),
     ],
 )
 def test_a_hubs_model_that_is_no_judge_is_told_before_anything_is_loaded(
@@ -183,7 +184,7 @@ def test_a_hubs_judge_is_known_by_small_files_that_are_kept(hub: list[str], monk
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ValueError, match=r"^me/text: no weights on the hub or in its cache"):
         check_vlm("me/text")  # its configuration was kept, its weights were not asked for
-    with pytest.raises(ValueError, match=r"^me/other at revision main: .* HF_HUB_OFFLINE forbids asking the hub"):
+    with pytest.raises(ValueError, match=r"^me/other at revision main: .* HF_HUB_OFFLINE"):
         check_vlm("me/other")
 
 
@@ -196,7 +197,7 @@ def test_a_hub_that_is_not_there(hub: list[str], monkeypatch: pytest.MonkeyPatch
 
 
 def test_unknown_dtype() -> None:
-    with pytest.raises(ValueError, match="dtype 'int8' is not one of auto, float32"):
+    with pytest.raises(ValueError, match="dtype=int8"):
         load_vlm("local:qwen2.5-vl-tiny", dtype="int8")
 
 

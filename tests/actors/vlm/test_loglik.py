@@ -10,14 +10,14 @@ import yaml
 
 from actors.generator import PromptPreparer
 from actors.loglik_rater import LoglikRater
-from actors.vlm import loglik, memory, shared_prefix
+from actors.vlm import families, forward, loglik, memory, shared_prefix
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.prefix import forget_positions
 from jobs.tables import conform, table
-from tests.actors.vlm.conftest import CONF, MODEL, picture, png
+from tests.actors.vlm.helpers import CONF, MODEL, picture, png
 
 LABELS = ["Japan", "Northern Africa", "the United Kingdom of Great Britain", "I"]
 
@@ -120,7 +120,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
     inputs = ChatEncoder(vlm[1]).encode(["x"], [])
     completions = [[100 + n, 200 + n % 5, 300 + n] for n in range(400)]
     scorer, sizes = scorer_of(vlm[0], is_packed=True), []
-    expected, once = scorer.score(inputs, completions), shared_prefix.forward.hidden_states
+    expected, once = scorer.score(inputs, completions), forward.hidden_states
 
     def scarce(model: Any, family: Any, prefix: Any, rows: Any, **options: Any) -> Any:
         sizes.append(sum(len(row.tokens) for row in rows))
@@ -128,7 +128,7 @@ def test_packed_labels_too_many_for_the_memory_pass_in_smaller_groups(
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return once(model, family, prefix, rows, **options)
 
-    monkeypatch.setattr(shared_prefix.forward, "hidden_states", scarce)
+    monkeypatch.setattr(forward, "hidden_states", scarce)
     scorer.budget = memory.pass_bytes(vlm[0].config.get_text_config(), 4) * 1100
     assert scorer.score(inputs, completions) == pytest.approx(expected, abs=1e-5)
     assert sizes[0] > 512
@@ -169,7 +169,7 @@ def test_a_model_of_an_unknown_family_repeats_its_cache(vlm: tuple[Any, Any], mo
     chat = ChatEncoder(vlm[1])
     completions = [chat.continuation("", f" {label}") for label in LABELS]
     expected = CompletionScorer(vlm[0], pad_id=0).score(chat.encode(["x"], []), completions)
-    monkeypatch.setattr(loglik.families, "FAMILIES", {})
+    monkeypatch.setattr(families, "FAMILIES", {})
     scorer = CompletionScorer(vlm[0], pad_id=0)
     monkeypatch.setattr(scorer, "_packed", None)
     assert scorer.score(chat.encode(["x"], []), completions) == pytest.approx(expected, abs=1e-4)

@@ -13,7 +13,7 @@ from actors.vlm.encoding import ChatEncoder, tokens_of_sizes
 from actors.vlm.families import FAMILIES, picture_tokens
 from actors.vlm.loading import completed
 from actors.vlm.picture_size import DEFAULT_MAX_PIXELS, NO_BOUNDS, PictureSizer, PixelBounds
-from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.helpers import picture
 
 Load = Callable[[str], tuple[Any, Any]]
 LOCAL = {

@@ -116,14 +116,14 @@ def test_the_answer_is_reserved_is_a_quarter_at_the_most() -> None:
 @settings(deadline=None, max_examples=60)
 @given(title=st.text("ab", max_size=6), article=st.text("cd", max_size=9), limit=st.integers(1, 20))
 def test_cut_takes_the_articles_end_first(title: str, article: str, limit: int) -> None:
-    cut, given_, kept = context.cut(
+    texts, tokens, kept = context.cut(
         {"title": title, "article": article},
         fields=("title", "article"),
         first=("article",),
         limit=limit,
         by=Letters(),
     )
-    assert (given_, kept) == (len(title + article), min(limit, len(title + article)))
+    assert (tokens, kept) == (len(title + article), min(limit, len(title + article)))
     # one letter is one token here: the title is touched only once the article is gone
-    assert cut["title"] == title[:limit]
-    assert cut["article"] == article[: max(0, limit - len(title))]
+    assert texts["title"] == title[:limit]
+    assert texts["article"] == article[: max(0, limit - len(title))]

@@ -16,13 +16,14 @@ from actors.vlm.chat_format import ChatFormat
 from actors.vlm.encoding import ChatEncoder, load_processor
 from actors.vlm.families import family_of
 from actors.vlm.generation import Generated
-from actors.vlm.loading import check_vlm, load_vlm
+from actors.vlm.loading import load_vlm
+from actors.vlm.model_checks import check_vlm
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.sampling import Sampling
 from actors.vlm.scoring import ClosedSetScorer
 from tests.actors.vlm import real_configs
-from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.helpers import picture
 
 Load = Callable[[str], tuple[Any, Any]]
 SENTENCE = "The museum holds objects of many peoples.\n"

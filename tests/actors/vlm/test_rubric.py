@@ -1,6 +1,7 @@
 """A rubric is checked when it is made, and every refusal names the value and what is allowed."""
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from actors.vlm.rubric import Rubric, identity
-from tests.actors.vlm.conftest import CONF
+from tests.actors.vlm.helpers import CONF
 
 Change = Callable[[dict[str, Any]], Any]
 QUESTION: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data["questions"][0]  # noqa: E731
@@ -18,31 +19,31 @@ PEOPLE = {
 }
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "unknown key": (lambda d: d.update(colour=1), "unknown key 'colour'.*allowed are name, version"),
-    "missing key": (lambda d: d.pop("source"), "lacks 'source'"),
-    "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance' has unknown key 'hint'"),
+    "unknown key": (lambda d: d.update(colour=1), "unknown key 'colour'"),
+    "missing key": (lambda d: d.pop("source"), "missing key 'source'"),
+    "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance'.*unknown key 'hint'"),
     "unknown key of an answer": (lambda d: ANSWERS(d)[0].update(text=1), "unknown key 'text'"),
     "unknown key of the context": (lambda d: d["context"].update(limit=3), "unknown key 'limit'"),
     "no questions": (lambda d: d.update(questions=[]), "no questions"),
     "questions not a list": (lambda d: d.update(questions="x"), "must be a list"),
-    "question twice": (lambda d: d["questions"].append(QUESTION(d)), "question 'relevance' twice"),
-    "answer value twice": (lambda d: ANSWERS(d)[1].update(value="low"), "answer value 'low' twice"),
-    "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "answer label 'Relevant' twice"),
-    "empty label": (lambda d: ANSWERS(d)[1].update(label=" "), "label of answer 'mid' is ' '"),
-    "boolean value": (lambda d: ANSWERS(d)[1].update(value=True), "boolean True; put the word in quotes"),
-    "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "has 1 answers; .* 2 to 26"),
+    "question twice": (lambda d: d["questions"].append(QUESTION(d)), "duplicate question 'relevance'"),
+    "answer value twice": (lambda d: ANSWERS(d)[1].update(value="low"), "duplicate answer value 'low'"),
+    "answer label twice": (lambda d: ANSWERS(d)[1].update(label="Relevant"), "duplicate answer label 'Relevant'"),
+    "empty label": (lambda d: ANSWERS(d)[1].update(label=" "), "label of answer 'mid': ' '"),
+    "boolean value": (lambda d: ANSWERS(d)[1].update(value=True), "True is a boolean"),
+    "one answer": (lambda d: QUESTION(d).update(answers=ANSWERS(d)[:1]), "has 1 answers"),
     "27 answers": (
         lambda d: QUESTION(d).update(
             scale="nominal", answers=[{"value": f"v{n}", "label": f"l{n}"} for n in range(27)]
         ),
         "has 27 answers",
     ),
-    "unknown scale": (lambda d: QUESTION(d).update(scale="interval"), "'interval'; scales are ordinal, nominal"),
-    "ordinal without a number": (lambda d: ANSWERS(d)[1].pop("score"), "'mid' has score None.*need a finite number"),
-    "ordinal with a word": (lambda d: ANSWERS(d)[1].update(score="2"), "'mid' has score '2'"),
-    "ordinal with infinity": (lambda d: ANSWERS(d)[1].update(score=float("inf")), "'mid' has score inf"),
-    "score twice": (lambda d: ANSWERS(d)[1].update(score=1), "answer score 1.0 twice"),
-    "nominal with a number": (lambda d: QUESTION(d).update(scale="nominal"), "only ordinal answers have scores"),
+    "unknown scale": (lambda d: QUESTION(d).update(scale="interval"), "unknown scale 'interval'"),
+    "ordinal without a number": (lambda d: ANSWERS(d)[1].pop("score"), "'mid': score None"),
+    "ordinal with a word": (lambda d: ANSWERS(d)[1].update(score="2"), "'mid': score '2'"),
+    "ordinal with infinity": (lambda d: ANSWERS(d)[1].update(score=float("inf")), "'mid': score inf"),
+    "score twice": (lambda d: ANSWERS(d)[1].update(score=1), "duplicate answer score 1.0"),
+    "nominal with a number": (lambda d: QUESTION(d).update(scale="nominal"), "'low': score 1 is not allowed"),
     "no picture": (lambda d: d["layouts"].update(fast=["context", "scale", "question"]), "must have 'picture' before"),
     "picture after what differs": (
         lambda d: d["layouts"].update(fast=["context", "question", "picture", "scale"]),
@@ -50,55 +51,62 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "layout with an unknown part": (
         lambda d: d["layouts"].update(fast=["picture", "preface", "question", "scale"]),
-        "names 'preface'; it may name picture, context, scale, question",
+        "unknown part 'preface'",
     ),
     "layout without the options": (
         lambda d: d["layouts"].update(fast=["picture", "question"]),
-        "never says {{ options }}",
+        "does not use {{ options }}",
     ),
-    "layout of another name": (lambda d: d["layouts"].update(quick=["picture", "question", "scale"]), "paper, fast"),
-    "default layout that is not there": (lambda d: d["layouts"].pop("fast"), "no layout 'fast'; it has paper"),
+    "layout of another name": (lambda d: d["layouts"].update(quick=["picture", "question", "scale"]), "'quick'"),
+    "default layout that is not there": (lambda d: d["layouts"].pop("fast"), "no layout 'fast'"),
     "target that one layout leaves out": (
         lambda d: (
             d["parts"].update(plain="{{ question }}"),
             d["layouts"].update(fast=["picture", "context", "scale", "plain"]),
         ),
-        "'fast' never says {{ target }}",
+        "'fast' does not use {{ target }}",
     ),
-    "targets that no part names": (lambda d: d["parts"].update(question="{{ question }}"), "no part says {{ target }}"),
-    "target twice": (lambda d: d.update(targets=["a", "a"]), "entry 'a' twice"),
-    "undeclared context": (lambda d: d["parts"].update(context="{{ caption }}"), "uses 'caption'; it may use article"),
-    "a global of Jinja's": (lambda d: d["parts"].update(context="{{ range(9) }}"), "uses 'range'"),
-    "not a template": (lambda d: d["parts"].update(context="{% if %}"), "is not a template"),
-    "Python behind a string": (lambda d: d["parts"].update(context="{{ ''.__class__ }}"), "does not render"),
+    "targets that no part names": (lambda d: d["parts"].update(question="{{ question }}"), "no part uses {{ target }}"),
+    "target twice": (lambda d: d.update(targets=["a", "a"]), "duplicate entry 'a'"),
+    "undeclared context": (lambda d: d["parts"].update(context="{{ caption }}"), "unknown word 'caption'"),
+    "a global of Jinja's": (lambda d: d["parts"].update(context="{{ range(9) }}"), "unknown word 'range'"),
+    "not a template": (lambda d: d["parts"].update(context="{% if %}"), "not a valid template"),
+    "Python behind a string": (lambda d: d["parts"].update(context="{{ ''.__class__ }}"), "cannot be rendered"),
     "Python behind a field": (
         lambda d: d["parts"].update(context="{{ title.__class__.__mro__ }}"),
-        "does not render",
+        "cannot be rendered",
     ),
-    "part named picture": (lambda d: d["parts"].update(picture="x"), "part named 'picture'"),
-    "field named as a word": (lambda d: d["context"].update(fields=["target"], cut=[]), "'target' is a word"),
-    "cut of a field that is not there": (lambda d: d["context"].update(cut=["body"]), "names 'body'; fields are title"),
+    "part named picture": (lambda d: d["parts"].update(picture="x"), "a part is named 'picture'"),
+    "field named as a word": (lambda d: d["context"].update(fields=["target"], cut=[]), "context field 'target'"),
+    "cut of a field that is not there": (lambda d: d["context"].update(cut=["body"]), "unknown field 'body'"),
     "people asked something else": (
         lambda d: d.update(people={"questions": {"mood": {"options": []}}}),
-        "asks 'mood'; the rubric's questions are relevance",
+        "unknown question 'mood'",
     ),
     "people's option without a meaning": (
         lambda d: (
             d.update(people=copy.deepcopy(PEOPLE)),
             d["people"]["questions"]["relevance"]["options"][0].update(value="x"),
         ),
-        "maps to 'x'; the question's values are low, mid, high",
+        "unknown value 'x'",
     ),
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refused(small: dict[str, Any], case: str) -> None:
+def test_refused(small: dict[str, Any]) -> None:
     Rubric.from_dict(small)  # valid until it is changed
-    change, message = REFUSED[case]
-    change(small)
-    with pytest.raises(ValueError, match=message):
-        Rubric.from_dict(small)
+    misses = []
+    for case, (change, message) in REFUSED.items():
+        rubric = copy.deepcopy(small)
+        change(rubric)
+        try:
+            Rubric.from_dict(rubric)
+        except ValueError as error:
+            if not re.search(message, str(error)):
+                misses.append(f"{case}: {error}")
+        else:
+            misses.append(f"{case}: accepted")
+    assert not misses
 
 
 def test_not_a_mapping() -> None:
@@ -200,11 +208,11 @@ def test_century_reads_columns_of_records(century: dict[str, Any]) -> None:
     assert set(century["context"]["fields"]) <= set(table("records").columns)
 
 
-@pytest.mark.parametrize("path", sorted((CONF / "model").glob("*.yaml")), ids=lambda path: path.stem)
-def test_judge_files(path: Any) -> None:
-    text = path.read_text(encoding="utf-8")
-    data = yaml.safe_load(text)
-    assert list(data) == ["name", "checkpoint", "revision", "dtype", "device_map", "memory_gb", "licence"]
-    assert data["name"] == path.stem
-    assert text.startswith("#   python -m jobs.judge")
-    assert f"model={path.stem} " in text
+def test_files_of_models() -> None:
+    for path in sorted((CONF / "model").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        data = yaml.safe_load(text)
+        assert list(data) == ["name", "checkpoint", "revision", "dtype", "device_map", "memory_gb", "licence"], path
+        assert data["name"] == path.stem
+        assert text.startswith("#   python -m jobs.judge"), path
+        assert f"model={path.stem} " in text, path

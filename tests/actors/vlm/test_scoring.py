@@ -8,9 +8,8 @@ from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.prompts import Prompt
 from actors.vlm.requests import Scores, ScoringRequest
 from actors.vlm.scoring import ClosedSetScorer
-from tests.actors.vlm.conftest import picture
+from tests.actors.vlm.helpers import DIGITS, picture, scores_of
 
-DIGITS = ("1", "2", "3", "4", "5")
 QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")
 
 
@@ -59,19 +58,13 @@ def ids_of(vlm: tuple[Any, Any], codes: tuple[str, ...]) -> list[int]:
     return [vlm[1].tokenizer.convert_tokens_to_ids(code) for code in codes]
 
 
-def scores_of(scorer: ClosedSetScorer, asked: list[ScoringRequest]) -> list[Scores]:
-    found = scorer.score(asked)
-    assert all(isinstance(each, Scores) for each in found), found
-    return [each for each in found if isinstance(each, Scores)]
-
-
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)])
 def test_equals_a_plain_forward_pass_in_any_order(
     vlm: tuple[Any, Any], scorer: ClosedSetScorer, order: tuple[int, ...]
 ) -> None:
     import torch
 
-    for place, scores in zip(order, scores_of(scorer, [REQUESTS[place] for place in order]), strict=True):
+    for place, scores in zip(order, scores_of(scorer.score([REQUESTS[place] for place in order])), strict=True):
         ids = ids_of(vlm, REQUESTS[place].codes)
         expected = plain(vlm, REQUESTS[place])
         assert scores.logprobs == pytest.approx(expected[ids].tolist(), abs=1e-5)
@@ -88,9 +81,9 @@ def test_forgets_the_last_pictures_positions(vlm: tuple[Any, Any], scorer: Close
 
     seen = []
     hook = vlm[0].model.register_forward_pre_hook(lambda module, _: seen.append(module.rope_deltas))
-    clean = scores_of(scorer, REQUESTS[:1])
+    clean = scores_of(scorer.score(REQUESTS[:1]))
     vlm[0].model.rope_deltas = torch.tensor([[1000]])
-    assert scores_of(scorer, REQUESTS[:1]) == clean
+    assert scores_of(scorer.score(REQUESTS[:1])) == clean
     hook.remove()
     assert seen == [None, None]
 
@@ -107,7 +100,7 @@ def test_depends_on_picture_and_context(scorer: ClosedSetScorer) -> None:
     other = ScoringRequest(
         Prompt(base.prompt.before, "An article about a garden.\n\n", base.prompt.suffix), base.picture, DIGITS
     )
-    first, second, third = scores_of(scorer, [base, request(2), other])
+    first, second, third = scores_of(scorer.score([base, request(2), other]))
     for changed in (second, third):
         assert max(abs(a - b) for a, b in zip(first.probabilities, changed.probabilities, strict=True)) > 1e-3
 
@@ -115,7 +108,7 @@ def test_depends_on_picture_and_context(scorer: ClosedSetScorer) -> None:
 def test_codes_are_one_token(scorer: ClosedSetScorer) -> None:
     letters = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     assert len(set(scorer.check_codes(tuple("0123456789") + letters))) == 36
-    with pytest.raises(ValueError, match=r"model .*qwen2.5-vl-tiny.* answer code '10' as one token"):
+    with pytest.raises(ValueError, match="answer code '10'"):
         scorer.check_codes(("1", "10"))
     with pytest.raises(ValueError, match="apart"):
         scorer.check_codes(("1", "1"))
@@ -140,7 +133,7 @@ def test_codes_follow_the_space_that_a_template_puts_before_answers(vlm: tuple[A
 
 def test_a_prompt_longer_than_the_model_is_its_own_error(vlm: tuple[Any, Any]) -> None:
     scorer = ClosedSetScorer(*vlm)
-    (fits,) = scores_of(scorer, [request(2)])
+    (fits,) = scores_of(scorer.score([request(2)]))
     scorer.max_tokens = fits.prompt_tokens
     long = request(2, text=QUESTIONS[0] * 5)
     first, second, third = scorer.score([request(2), long, request(2)])
@@ -158,7 +151,7 @@ def test_one_bad_request_leaves_the_others(scorer: ClosedSetScorer) -> None:
     assert isinstance(first, Scores)
     assert isinstance(third, Scores)
     assert first == third  # in one group
-    (alone,) = scores_of(scorer, REQUESTS[:1])
+    (alone,) = scores_of(scorer.score(REQUESTS[:1]))
     assert first.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
 
 

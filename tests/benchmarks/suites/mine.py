@@ -173,7 +173,8 @@ def scanned(path: Path, matcher: "TitleMatcher", *, rows: int) -> Result:
         ValueError: a reject, a row that took the slow way, or rows that do not balance.
     """
     from jobs.corpora.wit.reader import scan_file
-    from jobs.store.writer import Counts, Reject
+    from jobs.store.counts import Counts
+    from jobs.store.writer import Reject
     from jobs.tables import WIT_COLUMNS
 
     def refuse(reject: Reject) -> None:

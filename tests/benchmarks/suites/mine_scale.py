@@ -18,7 +18,7 @@ from tests.benchmarks.suites import mine
 
 if TYPE_CHECKING:
     from actors.titles import TitleMatcher
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
 
 LARGE = "wit_v1.train.all-00001-of-00002.tsv.gz"
 TIMES = 4  # rows of the large file over those of the other: 7.6 GB at size full
@@ -123,7 +123,7 @@ def _through_ray(workdir: Path, size: Size, *, workers: int) -> Result:
     from jobs.runtime import cli, ray_session
     from jobs.runtime.config import RayConfig
     from jobs.runtime.resources import Resources
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
     from tests.benchmarks.wit_like import HEADER_MEMBER
 
     with tempfile.TemporaryDirectory() as folder, _Sampler() as sampler:
@@ -209,7 +209,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
 
 def _sum(each: Iterable["Counts"]) -> "Counts":
     """All of them together."""
-    from jobs.store.writer import Counts
+    from jobs.store.counts import Counts
 
     total = Counts()
     for counts in each:

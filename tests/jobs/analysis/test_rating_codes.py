@@ -5,10 +5,11 @@ import pyarrow as pa
 import pytest
 
 from jobs.analysis import rating_codes
-from jobs.analysis.rating_codes import Reduction, item_hashes
+from jobs.analysis.rating_codes import Reduction
 from jobs.metrics import answers
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
 from jobs.metrics.reliability import pairwise_correlations
+from jobs.store.hashing import hash_texts
 from jobs.tables import table
 from tests.jobs.ratings_rows import rating
 
@@ -39,7 +40,7 @@ def test_the_matrix_is_the_table_whatever_the_batches(size):
     matrix = answers.matrix()
     for row in ROWS:
         if row["question"] == "bb":
-            (hashed,) = item_hashes([row["item_id"]]).tolist()
+            (hashed,) = hash_texts([row["item_id"]]).tolist()
             assert matrix[place[hashed], answers.raters.index(row["rater"])] == row["score"]
     assert answers.asked.tolist() == [20, 20, 20]
     assert answers.items == 20
@@ -133,8 +134,8 @@ def test_people_of_a_country_rate_that_country():
 
 def test_hashes_are_stable_and_apart():
     ids = [f"{i:032x}" for i in range(5000)]
-    assert len(np.unique(item_hashes(ids))) == 5000
-    assert item_hashes(["a"]).tolist() == item_hashes(pa.array(["a"])).tolist()
+    assert len(np.unique(hash_texts(ids))) == 5000
+    assert hash_texts(["a"]).tolist() == hash_texts(pa.array(["a"])).tolist()
 
 
 def test_the_folder_is_gone_afterwards():

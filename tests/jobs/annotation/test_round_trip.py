@@ -19,7 +19,7 @@ from jobs.annotation.answers import of_rubric
 from jobs.annotation.form import Form, ShownItem, WelfareConfig
 from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
-from jobs.runtime import config
+from jobs.runtime.config_files import CONF
 from jobs.store.writer import Reject
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
@@ -29,7 +29,7 @@ RATERS = ["anna@example.org", "p-07", "bo"]
 
 
 def load(group: str, name: str) -> Any:
-    return OmegaConf.to_container(OmegaConf.load(config.CONF / group / f"{name}.yaml"))
+    return OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
 
 
 RUBRIC = Rubric.from_dict(load("rubric", "century_labels"))

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.rows import HashIndex, hashes_of, numbered
+from jobs.curation.rows import HashIndex, numbered
 from jobs.curation.starter import PictureRatings, StarterConfig, question_counts, rated_above, read_ratings, regions
 from jobs.errors import InputError
+from jobs.store.hashing import hash_texts_128
 from tests.jobs.curation.hand import Held, rating
 
 ITEMS = ["a", "b", "c", "d", "e"]
@@ -21,7 +22,7 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
     config.check()
     import pyarrow as pa
 
-    hashes, place = numbered(hashes_of(pa.chunked_array([ITEMS])))
+    hashes, place = numbered(hash_texts_128(pa.chunked_array([ITEMS])))
     sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
     found = read_ratings(sources, HashIndex(hashes), config)
     votes = tuple(v[place] for v in found.votes)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.errors import InputError
@@ -52,7 +53,7 @@ def test_a_table_named_twice_is_one(tmp_path: Path) -> None:
 
 
 def test_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "HASHES_AT_A_TIME", 16)
+    monkeypatch.setattr(keys, "HASHES_PER_PART", 16)
     places = [put(tmp_path, "a", range(200)), put(tmp_path, "b", range(500, 700)), put(tmp_path, "c", range(199, 205))]
     sources = [open_table(place) for place in places]
     found = keys.shared_key(sources, KEY, groups=GROUPS)
@@ -63,7 +64,7 @@ def test_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_equal_hashes_of_other_keys_are_no_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key gets the same hash: only a comparison of the keys themselves tells."""
-    monkeypatch.setattr(keys, "key_hashes", lambda batch, key: keys.np.zeros(batch.num_rows, "u8"))
+    monkeypatch.setattr(keys, "key_hashes", lambda batch, key: np.zeros(batch.num_rows, "u8"))
     sources = [open_table(put(tmp_path, name, items)) for name, items in (("a", range(80)), ("b", range(80, 90)))]
     assert keys.shared_key(sources, KEY, groups=GROUPS) is None
 

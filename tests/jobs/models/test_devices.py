@@ -28,9 +28,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("device=zzz", "embedder.device: device is 'zzz'; allowed are auto, cpu, cuda"),
-        ("device=cuda:1", "embedder.device: device is 'cuda:1', but torch sees no cuda device here"),
-        ("dtype=int3", "embedder.dtype: dtype is 'int3'; allowed are auto, float32, bfloat16, float16"),
+        ("device=zzz", "embedder.device: device=zzz"),
+        ("device=cuda:1", "embedder.device: device=cuda:1"),
+        ("dtype=int3", "embedder.dtype: dtype=int3"),
     ],
 )
 def test_embedders(asked: list[str], job: str, key: str, said: str) -> None:

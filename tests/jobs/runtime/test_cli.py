@@ -55,9 +55,9 @@ BAD = {
     "no terms": (["mine", "terms.path={f}/none.csv", "corpus.path={f}/good.tsv", "out={f}/out"], "none.csv"),
     "no scheme": ([*MINE, "corpus.path=gs://b/x"], "gs://b/x"),
     "unknown key": ([*MINE, "corpus.path={f}/good.tsv", "nokey=1"], "nokey: no such key; allowed"),
-    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; there are"),
+    "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; allowed:"),
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume: Value 'maybe'"),
-    "not given": (["mine"], "required and not given: corpus.path=, out=, terms.path="),
+    "not given": (["mine"], "required: corpus.path=, out=, terms.path="),
     "dashes": (["mine", "--verbose"], "--verbose is not key=value"),
     "no table": (["curate", "input={f}/bare", "out={f}/out"], "{f}/bare: no table here"),
     "no place": (["curate", "input={f}/none", "out={f}/out"], "{f}/none: no table here"),
@@ -79,7 +79,7 @@ BAD = {
         "a table 'records' is",
     ),
     "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: not a table but a folder of some: matches"),
-    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: nothing is given; input=null says so"),
+    "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: empty value"),
     "plan for a foreign out": (
         ["curate", "input={f}/matches", "out={f}/foreign", "plan=true"],
         "{f}/foreign: not empty",
@@ -102,7 +102,7 @@ BAD = {
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "nothing to report on"),
-    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; there are century"),
+    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: century"),
 }
 
 
@@ -126,14 +126,14 @@ def test_bad_input_is_one_sentence_exit_code_2_and_nothing_written(
         (None, 0, ""),
         (RunError("it broke"), 1, "error: it broke\n"),
         (InputError("no input"), 2, "error: no input\n"),
-        (KeyboardInterrupt(), 130, "interrupted; what is done stays done, the same command goes on from there\n"),
+        (KeyboardInterrupt(), 130, "interrupted: completed units are kept; run the same command again to resume\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "/full/x"),
             1,
             "error: /full/x: No space left on device; free space there. "
-            "Finished units are kept; the same command continues with the others.\n",
+            "Completed units are kept; run the same command again to resume.\n",
         ),
-        (signals.Terminated(), 143, "interrupted; what is done stays done, the same command goes on from there\n"),
+        (signals.Terminated(), 143, "interrupted: completed units are kept; run the same command again to resume\n"),
     ],
 )
 def test_exit_codes(
@@ -189,7 +189,7 @@ def test_the_module_lists_all_jobs_and_exits_as_main_says(tmp_path: Path) -> Non
 
 def test_a_misspelt_job_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.jobs(["jugde", "input=x"]) == 2
-    assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?); there are analyze, ")
+    assert capsys.readouterr().err.startswith("error: jugde: no such job (did you mean judge?); allowed: analyze, ")
 
 
 def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,4 +269,4 @@ def test_a_signal_ends_a_run_with_one_line_and_a_second_one_disturbs_nothing(fir
     program = INTERRUPTED.format(first=first)
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == code
-    assert ended.stderr == "interrupted; what is done stays done, the same command goes on from there\n"
+    assert ended.stderr == "interrupted: completed units are kept; run the same command again to resume\n"

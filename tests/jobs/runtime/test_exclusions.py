@@ -17,8 +17,8 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, picture_urls
 from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.counts import Counts
 from jobs.store.reading import open_table
-from jobs.store.writer import Counts
 from tests.jobs.records import record, write_records
 
 URL = "https://upload.example/a.jpg"

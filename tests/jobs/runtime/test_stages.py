@@ -17,6 +17,7 @@ import pytest
 import ray
 from ray.data import DataContext
 
+from actors import schemas
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, progress, ray_session, stages
 from jobs.runtime.config import RayConfig
@@ -28,16 +29,17 @@ from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
-from jobs.tables import TABLES
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
-SCHEMA = TABLES["images"].schema()
+NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
 HALF_SECONDS = 12  # that a quiet unit takes
 LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
 
 
 class Double:
     """First stage: twice the number; keeps a file a call that names the items it was given."""
+
+    INPUTS = OUTPUTS = NUMBERED
 
     def __init__(self, *, log: str) -> None:
         self._log = Path(log)
@@ -49,6 +51,9 @@ class Double:
 
 class Finish:
     """Second stage: rows of `images`. `faults` says what befalls an item."""
+
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
 
     def __init__(self, *, faults: dict[str, str], copies: int = 1, note: str = "", weights: str = "") -> None:
         if weights:
@@ -66,7 +71,7 @@ class Finish:
             for item, number in zip(batch["item"].to_pylist(), batch["number"].to_pylist(), strict=True)
             for copy in range(self._copies)
         ]
-        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=SCHEMA)
+        return pa.Table.from_pylist(rows[: -1 if "drop" in faults else None], schema=schemas.IMAGES)
 
     def _row(self, item: str, number: int, copy: int) -> dict[str, Any]:
         failed = self._faults.get(item) == "error"
@@ -113,6 +118,9 @@ class Gathered:
 class GatheredRows:
     """The same as a stage of a stream."""
 
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
+
     def __init__(self, *, log: str, enough: int) -> None:
         self._log, self._enough = Path(log), enough
         self._finish = Finish(faults={})
@@ -133,6 +141,9 @@ def gather(log: Path, enough: int) -> None:
 class Writing:
     """A stage of a stream that takes seconds for its first row and tells of tokens meanwhile."""
 
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
+
     def __init__(self) -> None:
         self._finish = Finish(faults={})
         self._told: Callable[[int], None] = lambda tokens: None
@@ -151,7 +162,7 @@ def numbered(task: UnitTask) -> pa.Table:
     """A unit's items: `unit-row`, and the row's number."""
     rows = range(task.unit.rows or 0)
     names = pa.array([f"{task.unit.name}-{row:03}" for row in rows], pa.string())
-    return pa.table({"item": names, "number": pa.array(list(rows), pa.int32())})
+    return pa.table({"item": names, "number": pa.array(list(rows), pa.int64())})
 
 
 READ = stages.Read(numbered, item="item", output_item="image_id")
@@ -254,7 +265,7 @@ def test_of_the_units_each_is_sent_alone(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = opened(str(out), [64, 64])
-    with pytest.raises(RunError, match=r"Finish made 63 rows of 64, not 1 each") as caught:
+    with pytest.raises(RunError, match=r"stage Finish: returned 63 rows for 64, expected 1 per row") as caught:
         go(run, tmp_path / "log", {"u001-005": "drop"})
     assert caught.value.exit_code == 1
     assert "u001" not in units_there(out)

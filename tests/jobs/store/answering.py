@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from jobs.store import locations
+from jobs.store.s3 import forget_settings
 
 
 @contextlib.contextmanager
@@ -54,10 +54,10 @@ def in_environment(endpoint: str) -> Iterator[None]:
         AWS_REGION="us-east-1",
         AWS_DEFAULT_REGION="us-east-1",
     )
-    locations.forget_settings()
+    forget_settings()
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        locations.forget_settings()
+        forget_settings()

@@ -1,18 +1,18 @@
-"""A packed list is a list; marks find names again."""
+"""A compact list equals the list that it was made from; a set of hashes finds the index of names."""
 
 import random
 
 import pytest
 
-from jobs.store.compact_list import AT_A_TIME, CompactList, HashSet
+from jobs.store.compact_list import CHUNK, CompactList, HashSet
 from jobs.store.locations import Object
 from jobs.store.threads import in_threads
 
-SIZES = (0, 1, AT_A_TIME, AT_A_TIME + 1, 5 * AT_A_TIME - 1)
+SIZES = (0, 1, CHUNK, CHUNK + 1, 5 * CHUNK - 1)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_packed_list_is_the_list_it_was_made_of(size: int) -> None:
+def test_a_compact_list_equals_its_values(size: int) -> None:
     things = [Object(f"/corpus/{n:05}", n, f"{n:x}") for n in range(size)]
     packed = CompactList(iter(things))
     assert (len(packed), bool(packed), list(packed)) == (size, bool(size), things)
@@ -31,15 +31,15 @@ def test_what_is_much_alike_takes_little() -> None:
     packed = CompactList(
         Object(f"s3://bucket/a/long/prefix/{n:032x}.parquet", 10**6 + n, f"{n:032x}") for n in range(1000)
     )
-    assert sum(map(len, packed._packs)) < 20 * len(packed)
+    assert sum(map(len, packed._chunks)) < 20 * len(packed)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_marks_find_names_again(size: int) -> None:
+def test_a_hash_set_finds_names(size: int) -> None:
     names = [(f"unit {n}", n) for n in range(size)]
     random.Random(2).shuffle(names)
     marks = HashSet(iter(names))
-    assert [marks.place(name) for name in names] == list(range(size))
+    assert [marks.index(name) for name in names] == list(range(size))
     assert ("unit", -1) not in marks
     assert marks.distinct
     assert marks.same_as(HashSet(names))
@@ -51,11 +51,11 @@ def test_threads_keep_the_order_and_read_no_further_than_asked() -> None:
     taken = []
 
     def things() -> object:
-        for n in range(10 * AT_A_TIME):
+        for n in range(10 * CHUNK):
             taken.append(n)
             yield n
 
     made = in_threads(str, things(), 4)  # type: ignore[arg-type]
-    assert [next(made) for _ in range(AT_A_TIME + 1)] == [str(n) for n in range(AT_A_TIME + 1)]
+    assert [next(made) for _ in range(CHUNK + 1)] == [str(n) for n in range(CHUNK + 1)]
     made.close()  # type: ignore[attr-defined]
-    assert len(taken) == 2 * AT_A_TIME
+    assert len(taken) == 2 * CHUNK

@@ -6,7 +6,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,12 +16,14 @@ from jobs import verify
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.store import locations
+from jobs.store.footers import Footer, read_footer
+from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
 from jobs.store.locations import Object
-from jobs.store.reading import Footer, open_table, read_footer, run_json
-from jobs.store.run import INPUTS_JSON, MANIFEST_JSON, TablePlan, is_complete, open_run
-from jobs.store.shapes import fits
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, open_run
+from jobs.store.run_files import read_inputs, read_json, read_manifest, read_written_units
 from jobs.store.units import Unit
-from jobs.store.writer import FOOTER_JSON, FOOTER_KEY, UnitWriter
+from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from tests.jobs.records import record, write_records
 
@@ -138,7 +140,7 @@ def test_a_record_that_is_no_json_object_is_damage(
     victim = table / "unit0.parquet"
     rewritten(victim, text)
     assert read_footer(object_of(victim)) is None
-    with pytest.raises(InputError, match=rf"{victim}: not a readable Parquet file.*run again"):
+    with pytest.raises(InputError, match=rf"{victim}: not a readable Parquet file.*run the command"):
         open_table(str(table))
     assert cli.main("verify", [f"input={table}"]) == 1
     assert f"fault: {victim}: damaged" in capsys.readouterr().err
@@ -151,10 +153,10 @@ def test_a_record_of_any_other_shape_is_damage_or_is_read(table: Path) -> None:
     good["retired"] = [{key: good[key] for key in ("version", "generation", "counts", "begun", "seconds")}]
     good["unit"]["inputs"] = [{"uri": "u", "size": 1, "etag": "e"}]
     source, schema = object_of(victim), pq.read_schema(victim)
-    assert fits(good, FOOTER_JSON)
+    assert fits(good, FooterJson)
     unfit = 0
     for made in misshapen(good):
-        if not fits(made, FOOTER_JSON):
+        if not fits(made, FooterJson):
             unfit += 1
             continue
         footer = Footer(source, 2, schema, json.dumps(made).encode())
@@ -163,61 +165,117 @@ def test_a_record_of_any_other_shape_is_damage_or_is_read(table: Path) -> None:
     assert unfit > 400
 
 
+class Inner(TypedDict):
+    """Keys of a part of a stored value."""
+
+    a: int
+
+
 @pytest.mark.parametrize(
-    ("value", "shape", "fit"),
+    ("value", "expected", "fit"),
     [
         (1, int, True),
         (True, int, False),
-        (None, (int, type(None)), True),
-        ("1", (int, type(None)), False),
-        ([], [int], True),
-        ([1, "2"], [int], False),
-        ({}, [int], False),
-        ({"a": 1, "b": 2}, {str: int}, True),
-        ({"a": "1"}, {str: int}, False),
-        ({"a": 1, "more": ""}, {"a": int}, True),
-        ({"b": 1}, {"a": int}, False),
+        (None, int | None, True),
+        ("1", int | None, False),
+        (1, float, True),
+        (True, float, False),
+        ("1", float, False),
+        ([], list[int], True),
+        ([1, "2"], list[int], False),
+        ({}, list[int], False),
+        ({"a": 1, "b": 2}, dict[str, int], True),
+        ({"a": "1"}, dict[str, int], False),
+        ({"a": "1"}, dict[str, Any], True),
+        ({"a": 1, "more": ""}, Inner, True),
+        ({"b": 1}, Inner, False),
+        ([], Inner, False),
+        ([{"a": None}], list[Inner], False),
         ([], dict, False),
     ],
 )
-def test_shapes(value: Any, shape: Any, fit: bool) -> None:
-    assert fits(value, shape) is fit
+def test_types_of_stored_json(value: Any, expected: Any, fit: bool) -> None:
+    assert fits(value, expected) is fit
 
 
-@pytest.mark.parametrize("name", ["identity.json", "inputs.json", "manifest.json"])
-def test_run_files_of_any_other_shape_end_in_a_sentence(
+def read_run_file(path: Path) -> None:
+    """Read a file of `_run/` as its readers do, to the end.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    uri = str(path)
+    match path.name:
+        case "identity.json":
+            read_json(uri)
+        case "inputs.jsonl":
+            list(read_inputs(uri))
+        case "units.jsonl":
+            list(read_written_units(uri))
+        case "manifest.json":
+            read_manifest(str(path.parents[1]))
+
+
+def damaged_run_files(name: str, good: bytes) -> Iterator[bytes]:
+    """Wrong contents for a file of `_run/`: not JSON, cut off, or with one value replaced or left out."""
+    yield from (b"", b"{", b"\xff", b"[" * 100_000)
+    if name.endswith(".jsonl"):
+        lines = good.splitlines(keepends=True)
+        yield from (b"".join(lines[:count]) for count in range(len(lines)))
+        for number, line in enumerate(lines):
+            for value in misshapen(json.loads(line)):
+                yield b"".join([*lines[:number], json.dumps(value).encode() + b"\n", *lines[number + 1 :]])
+        return
+    content = json.loads(good)
+    if name == "manifest.json":
+        content = {key: content[key] for key in ("counts", "complete")}  # programs do not read the other keys
+    yield from (json.dumps(value).encode() for value in misshapen(content))
+
+
+RUN_FILES = ["identity.json", "inputs.jsonl", "manifest.json", "units.jsonl"]
+
+
+@pytest.mark.parametrize("name", RUN_FILES)
+def test_a_damaged_run_file_is_reported_by_readers_and_verify(
     name: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = table / "_run" / name
-    good = json.loads(kept.read_bytes())
-    if name == "manifest.json":
-        good = {key: good[key] for key in ("units", "counts", "complete")}  # the rest is for people
-    texts = [b"", b"{", b"\xff", b"[" * 100_000, *(json.dumps(made).encode() for made in misshapen(good))]
-    texts = texts[:: 1 + len(texts) // 120]
-    named = 0
-    for text in texts:
-        kept.write_bytes(text)
-        found = faults_of(table)
-        named += bool(found)
-        assert is_complete(str(table)) in (True, False)
+    path = table / "_run" / name
+    contents = list(damaged_run_files(name, path.read_bytes()))
+    reported = 0
+    for content in contents[:: 1 + len(contents) // 120]:
+        path.write_bytes(content)
+        reported += bool(faults_of(table))
         for act in (rows_read, todo):
             with contextlib.suppress(InputError):
                 act(table)
-    assert named > 20
+    assert reported > 20
 
 
-@pytest.mark.parametrize("name", ["inputs.json", "manifest.json"])
+def test_a_list_of_units_that_is_cut_off_is_damaged_wherever_it_is_cut(table: Path) -> None:
+    path = table / "_run" / "inputs.jsonl"
+    good = path.read_bytes()
+    assert [unit.name for unit in read_inputs(str(path))] == ["unit0", "unit1"]
+    for end in range(len(good) - 1):
+        path.write_bytes(good[:end])
+        with pytest.raises(InputError, match=r"inputs\.jsonl: damaged"):
+            list(read_inputs(str(path)))
+
+
+@pytest.mark.parametrize("name", ["inputs.jsonl", "manifest.json", "units.jsonl"])
 def test_the_remedy_for_a_damaged_run_file_keeps_what_is_done(name: str, table: Path) -> None:
-    kept = table / "_run" / name
-    before = kept.read_bytes()
-    kept.write_bytes(b"[]")
+    path = table / "_run" / name
+    before = path.read_bytes()
+    path.write_bytes(b"[]\n[]\n")
     with pytest.raises(InputError, match=r"damaged .*; delete it and run the command"):
-        run_json(str(kept), INPUTS_JSON if name == "inputs.json" else MANIFEST_JSON)
-    kept.unlink()
+        read_run_file(path)
+    path.unlink()
     run = open_run(plan(table), resume=True, overwrite=False, retry=[])
     assert list(run.todo) == []
     run.finish()
-    assert set(json.loads(kept.read_bytes())) == set(json.loads(before))
+    if name == "manifest.json":
+        assert set(json.loads(path.read_bytes())) == set(json.loads(before))
+    else:
+        assert path.read_bytes() == before
     assert rows_read(table) == 3
 
 
@@ -297,7 +355,7 @@ def test_units_copied_together_by_hand_must_be_of_one_configuration(table: Path,
         shutil.copy(table / name, folder)
     assert rows_read(folder) == 3
     other_identity(folder / "unit1.parquet")
-    with pytest.raises(InputError, match="several configurations are mixed here: unit1 and unit0 differ"):
+    with pytest.raises(InputError, match="several configurations are mixed: unit1 and unit0 differ"):
         open_table(str(folder))
 
 
@@ -311,4 +369,4 @@ def test_a_reader_asks_for_the_identity_once_and_each_footer_once(table: Path, m
 
     monkeypatch.setattr(locations, "filesystem", named)
     open_table(str(table))
-    assert sorted(asked) == ["identity.json", "inputs.json", "unit0.parquet", "unit1.parquet"]
+    assert sorted(asked) == ["identity.json", "inputs.jsonl", "unit0.parquet", "unit1.parquet"]

@@ -2,8 +2,8 @@ import pyarrow as pa
 
 from jobs.runtime import summary
 from jobs.store import failures
+from jobs.store.counts import Counts
 from jobs.store.failures import Failure
-from jobs.store.writer import Counts
 
 
 def rows(*given: tuple[str, str, str | None, str | None]) -> pa.Table:

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.runtime.stages import _sentence
+from jobs.runtime.worker_errors import describe
 from jobs.store import faults, locations
 from jobs.store.faults import CHECKSUM_SETTINGS
 from tests.jobs.records import record, write_records
@@ -70,8 +70,8 @@ def test_what_a_worker_raised_is_told_from_its_text_alone(whole: Path) -> None:
             locations.publish(whole, KEY)
         told = faults.sentence(raised.value)
     trace = f"ray::Worker()\n  File x\nray.exceptions.UserCodeException: failed\nOSError: {raised.value}\n"
-    assert _sentence(trace) == told
-    assert _sentence("ValueError: no number\n") == "ValueError: no number"
+    assert describe(trace) == told
+    assert describe("ValueError: no number\n") == "ValueError: no number"
 
 
 def test_nobody_at_the_endpoint_and_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_a_store_that_wants_md5_sums_is_asked_to_delete_one_by_one(monkeypatch: 
                 )
             return {}
 
-    monkeypatch.setattr(locations, "_s3fs", Old)
+    monkeypatch.setattr("jobs.store.s3.client", Old)
     locations.remove(["s3://bucket/a", "s3://bucket/b/c?"])
     assert asked == [("delete_objects", None), ("delete_object", "a"), ("delete_object", "b/c?")]
 
@@ -174,14 +174,14 @@ def test_a_store_that_refuses_half_way_is_exit_code_1(
         refusing = pafs.S3FileSystem(
             access_key="k", secret_key="s", region="us-east-1", endpoint_override=endpoint, scheme="http"
         )
-        publish = locations._publish
+        publish = locations.publish
 
         def refused(source: Path, uri: str) -> None:
             with monkeypatch.context() as patched:
-                patched.setattr(locations, "_arrow_s3", lambda: refusing)
+                patched.setattr("jobs.store.s3.arrow_filesystem", lambda: refusing)
                 publish(source, uri)
 
-        monkeypatch.setattr(locations, "_publish", refused)
+        monkeypatch.setattr(locations, "publish", refused)
         assert cli.main("curate", [f"input={tmp_path}/records", f"out={out}"]) == 1
     said = one_line(capsys)
     assert f"{out}/" in said

@@ -12,6 +12,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.store import locations
+from jobs.store.s3 import REACH_ATTEMPTS, forget_settings
 
 ODD = ["a b.txt", "a#b.txt", "a?b.txt", "a[1].txt", "a*b.txt", "x%20y.txt", "é.txt"]
 
@@ -29,7 +30,7 @@ def settings_forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Monke
     """The environment may be changed; it is looked at again before and after."""
     yield monkeypatch
     monkeypatch.undo()
-    locations.forget_settings()
+    forget_settings()
 
 
 def put(place: str, *names: str) -> None:
@@ -53,7 +54,7 @@ def test_a_file_a_glob_and_a_folder_are_found_in_order(place: str) -> None:
 
 
 def test_what_lies_below_is_in_order_of_its_whole_name(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locations, "S3_AT_ONCE", 3)  # so that a listing has pages
+    monkeypatch.setattr("jobs.store.s3.KEYS_PER_REQUEST", 3)  # so that a listing has pages
     there = ["a", "a-b/x", "a.parquet", "b-", "b.c/d/e", "b.c/d-e", "b/x", "b0", "é", "\N{CJK UNIFIED IDEOGRAPH-4E00}"]
     put(place, *reversed(there[1:]))
     assert names(locations.listing(place), place) == sorted(there[1:])
@@ -118,7 +119,7 @@ class Pages:
 
 def test_all_pages_of_a_listing_are_read_and_a_folders_own_key_is_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Pages("t/", "t/a", "t/b/", "t/b/c", "t/d", "tt", "u/")
-    monkeypatch.setattr(locations, "_s3fs", lambda: store)
+    monkeypatch.setattr("jobs.store.s3.client", lambda: store)
     assert [o.uri for o in locations.listing("s3://bucket/t")] == [
         f"s3://bucket/t/{name}" for name in ("a", "b/c", "d")
     ]
@@ -208,7 +209,7 @@ def test_a_wrong_credential_is_told(
 ) -> None:
     locations.listing(s3)  # a client with the right one has been made
     settings_forgotten.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    locations.forget_settings()
+    forget_settings()
     with pytest.raises(InputError, match=f"{s3}.*: access denied") as raised:
         look(s3)
     assert "wrong" not in str(raised.value)
@@ -227,7 +228,7 @@ def test_an_unreachable_endpoint_is_told_after_few_tries(
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         settings_forgotten.setenv(name, "http://127.0.0.1:9")
     settings_forgotten.setattr(socket, "create_connection", refused)
-    locations.forget_settings()
+    forget_settings()
     with pytest.raises(InputError, match="the storage endpoint cannot be reached"):
         look(s3)
-    assert tried == [("127.0.0.1", 9)] * locations.REACH_ATTEMPTS
+    assert tried == [("127.0.0.1", 9)] * REACH_ATTEMPTS

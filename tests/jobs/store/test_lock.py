@@ -14,7 +14,9 @@ from jobs.store.units import Unit
 from tests.jobs.store.test_run import begin, complete, contents, plan, write
 
 ROOT = Path(__file__).resolve().parents[3]
-HOLDER = "import sys; from jobs.store import lock; lock.hold(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+HOLDER = (
+    "import sys; from jobs.store import lock; lock.acquire(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+)
 
 
 @pytest.fixture
@@ -39,11 +41,11 @@ def test_a_table_that_another_process_writes_is_refused_until_that_ends(out: str
 
 def test_a_run_that_failed_leaves_no_lock_once_nobody_has_it(out: str) -> None:
     run = begin(plan(out))
-    assert not lock.hold(out)  # it is this process's already
+    assert not lock.acquire(out)  # it is this process's already
     assert begin(plan(out)).todo  # which may open its own table again
     del run
     complete(plan(out))
-    assert lock.hold(out)
+    assert lock.acquire(out)
     lock.release(out)
 
 
@@ -51,7 +53,7 @@ def test_a_refusal_leaves_no_lock(out: str) -> None:
     complete(plan(out))
     with pytest.raises(InputError, match="another configuration"):
         begin(plan(out, identity={"rules": {"x": 2}}))
-    assert lock.hold(out)
+    assert lock.acquire(out)
     lock.release(out)
 
 
@@ -75,12 +77,12 @@ def test_a_plan_is_refused_where_the_run_would_be(out: str, tmp_path: Path) -> N
     complete(plan(out))
     assert survey(plan(out))["done"] == 3
     other = plan(out, identity={"rules": {"x": 2}})
-    with pytest.raises(InputError, match=r"another configuration: rules\.x is 1 there and 2 here"):
+    with pytest.raises(InputError, match=r"another configuration: rules\.x was 1, now 2"):
         survey(other)
     assert survey(other, overwrite=True)["done"] == 0
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").touch()
-    with pytest.raises(InputError, match="not a table of remine"):
+    with pytest.raises(InputError, match="not a table that remine wrote"):
         survey(plan(str(tmp_path / "foreign")))
 
 
@@ -90,6 +92,6 @@ def test_a_table_is_not_written_where_its_input_lies(out: str, overwrite: bool) 
     before = contents(out)
     source = next(Path(out).glob("*.parquet"))
     derived = TablePlan(out, "node_images", {"rules": 1}, [Unit("a", tuple(find(str(source))))], {}, {}, derived=True)
-    with pytest.raises(InputError, match="this is where the input lies"):
+    with pytest.raises(InputError, match="contains the input"):
         open_run(derived, resume=True, overwrite=overwrite, retry=[])
     assert contents(out) == before

@@ -16,11 +16,14 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.store import locations
+from jobs.store.counts import Counts
+from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import data_objects, open_table, read_unit
-from jobs.store.run import TablePlan, TableRun, is_complete, open_run, survey
+from jobs.store.reading import open_table, read_unit
+from jobs.store.run import TablePlan, TableRun, open_run, survey
+from jobs.store.run_files import read_manifest, read_written_units
 from jobs.store.units import Unit, unit_of_file
-from jobs.store.writer import REJECTS, REJECTS_HELD, Counts, Reject, UnitTask, UnitWriter
+from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitTask, UnitWriter
 
 FILES = ("a", "b", "c")
 
@@ -83,9 +86,8 @@ def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
     first = begin(plan(anywhere))
     assert (len(first.todo), first.done_before) == (3, 0)
     write(first, first.todo[0], rejected=1)
-    with pytest.raises(InputError, match="2 of 3 units are not done yet"):
+    with pytest.raises(InputError, match="2 of 3 units are not done"):
         open_table(anywhere)
-    assert not is_complete(anywhere)
     assert survey(plan(anywhere))["done"] == 1
 
     second = begin(plan(anywhere))
@@ -93,10 +95,11 @@ def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
     assert second.done_before == 1
     with pytest.raises(RunError, match="2 of 3 units were not written"):
         second.finish()
+    assert not read_manifest(anywhere)["complete"]
     for task in second.todo:
         write(second, task)
     manifest = second.finish()
-    assert is_complete(anywhere)
+    assert read_manifest(anywhere)["complete"]
     assert contents(anywhere) == ALL_ROWS
     assert manifest["counts"]["rows_in"] == 10
     assert begin(plan(anywhere)).todo == []
@@ -104,7 +107,8 @@ def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
 
 def test_the_manifest_says_what_was_done(out: str) -> None:
     manifest = complete(plan(out, models={"m": "rev"}))
-    assert manifest == json.loads(Path(out, "_run/manifest.json").read_bytes())
+    stored = json.loads(Path(out, "_run/manifest.json").read_bytes())
+    assert manifest == stored | {"units": list(read_written_units(f"{out}/_run/units.jsonl"))}
     assert manifest["identity"] == {"rules": {"x": 1}}
     assert manifest["config"] == {"key": "value"}
     assert manifest["models"] == {"m": "rev"}
@@ -121,8 +125,8 @@ def test_the_manifest_says_what_was_done(out: str) -> None:
 @pytest.mark.parametrize(
     ("identity", "key"),
     [
-        ({"rules": {"x": 2}}, r"rules\.x is 1 there and 2 here"),
-        ({"rules": {"x": 1}, "model": "m"}, "model is not set there and 'm' here"),
+        ({"rules": {"x": 2}}, r"rules\.x was 1, now 2"),
+        ({"rules": {"x": 1}, "model": "m"}, "model was not set, now 'm'"),
         ({"rules": {}}, "rules"),
         ({"rules": {"x": 1}, "model": None}, "model"),
     ],
@@ -135,7 +139,7 @@ def test_another_identity_is_refused_by_its_key(anywhere: str, identity: dict[st
 
 def test_another_table_in_the_same_place_is_refused(out: str) -> None:
     complete(plan(out))
-    with pytest.raises(InputError, match="a table 'node_images' is there, this would be 'nodes'"):
+    with pytest.raises(InputError, match="a table 'node_images' exists, and this job writes 'nodes'"):
         begin(plan(out, table="nodes"))
 
 
@@ -182,7 +186,7 @@ def test_an_object_that_holds_another_unit_is_none_of_its_own(out: str) -> None:
 
 
 def test_an_input_named_twice_is_refused(out: str) -> None:
-    with pytest.raises(InputError, match="/corpus/a is named twice"):
+    with pytest.raises(InputError, match="/corpus/a: duplicate input"):
         begin(plan(out, units=[unit("a"), unit("a")]))
     assert not Path(out).exists()
 
@@ -199,7 +203,7 @@ def test_resume_false_refuses_and_overwrite_begins_again(anywhere: str) -> None:
 
 def test_overwrite_removes_only_what_a_run_writes(out: str) -> None:
     complete(plan(out))
-    with pytest.raises(InputError, match="lies inside the table"):
+    with pytest.raises(InputError, match="inside table"):
         begin(plan(f"{out}/nested"))
     shutil.copytree(out, f"{out}/nested")  # somebody's copy
     Path(out, "notes.txt").write_text("mine")
@@ -213,7 +217,7 @@ def test_overwrite_removes_only_what_a_run_writes(out: str) -> None:
 def test_a_foreign_folder_is_never_touched(anywhere: str, overwrite: bool) -> None:
     uri = locations.join(anywhere, "thesis.parquet")
     locations.replace(uri, b"years of work")
-    with pytest.raises(InputError, match="not empty, and not a table of remine"):
+    with pytest.raises(InputError, match="not empty, and not a table that remine wrote"):
         begin(plan(anywhere), overwrite=overwrite)
     assert [o.uri for o in locations.listing(anywhere)] == [uri]
     assert locations.read_bytes(uri) == b"years of work"
@@ -278,7 +282,7 @@ def test_a_changed_parent_gives_a_new_generation(out: str) -> None:
     (task,) = run.todo
     assert (task.unit.name, task.generation, task.retry) == ("b", 1, ())
     assert [r["generation"] for r in task.retired] == [0]
-    with pytest.raises(InputError, match="1 of 2 units are not done yet"):
+    with pytest.raises(InputError, match="1 of 2 units are not done"):
         open_table(out)  # half of it is of the old parent
     with pytest.raises(RunError, match="1 of 2 units were not written"):
         run.finish()
@@ -321,7 +325,7 @@ def test_retry_takes_the_units_that_have_the_status(out: str) -> None:
 
 
 def test_retry_with_a_word_that_is_no_status_is_refused(out: str) -> None:
-    with pytest.raises(InputError, match="retry=broken: no such status; there are ok, refused"):
+    with pytest.raises(InputError, match="retry=broken: no such status; allowed: ok, refused"):
         begin(plan(out), retry=["broken"])
     assert not Path(out).exists()
 
@@ -346,7 +350,7 @@ def test_an_exception_inside_the_block_publishes_nothing(out: str) -> None:
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == ["identity.json", "inputs.json"]
+    assert sorted(p.name for p in Path(out).rglob("*") if p.is_file()) == ["identity.json", "inputs.jsonl"]
 
 
 def test_an_empty_unit_is_an_object_of_zero_rows(anywhere: str) -> None:
@@ -448,5 +452,5 @@ def test_what_a_run_keeps_in_its_own_folders_is_no_table_to_name(out: str) -> No
     with pytest.raises(InputError, match="no table here"):
         open_table(out)
     complete(plan(f"{out}/two"))
-    with pytest.raises(InputError, match="a folder of some: two; name one of them"):
+    with pytest.raises(InputError, match="a folder of several tables: two; name one of them"):
         open_table(out)

@@ -1,5 +1,6 @@
 """Temporary folders of processes that were killed."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -68,15 +69,15 @@ def test_only_what_the_dead_left_is_swept(place: Path) -> None:
 
 def test_a_spool_is_never_seen_unlocked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep at every moment of a spool's making leaves it alone."""
-    locked = spool.fcntl.flock
+    locked = fcntl.flock
 
     def swept(descriptor: int, how: int) -> None:
-        monkeypatch.setattr(spool.fcntl, "flock", locked)
+        monkeypatch.setattr(fcntl, "flock", locked)
         spool.sweep.__wrapped__(str(place))
         locked(descriptor, how)
         spool.sweep.__wrapped__(str(place))
 
-    monkeypatch.setattr(spool.fcntl, "flock", swept)
+    monkeypatch.setattr(fcntl, "flock", swept)
     with Spool() as made:
         spool.sweep.__wrapped__(str(place))
         assert made.path.is_dir()
@@ -87,7 +88,7 @@ def test_without_locks_there_is_a_spool_that_nobody_sweeps(place: Path, monkeypa
         raise OSError("no locks here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(spool.fcntl, "flock", refused)
+        patch.setattr(fcntl, "flock", refused)
         made = Spool()
     spool.sweep.__wrapped__(str(place))
     assert made.path.is_dir()

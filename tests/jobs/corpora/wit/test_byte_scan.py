@@ -17,7 +17,7 @@ from actors.titles import TitleMatcher
 from jobs.corpora.wit import index_compiled, streams
 from jobs.corpora.wit.byte_scan import FastScan, UncertainError
 from jobs.corpora.wit.streams import gzip_stream
-from jobs.store.writer import Counts
+from jobs.store.counts import Counts
 
 HEADER = ["language", "page_url", "page_title", "text"]
 MATCHER = TitleMatcher(["Siege of Acre", "acre", "straße", "ὀδυσσεύς"])

@@ -19,7 +19,8 @@ from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit import csv_rows, index_compiled, reader, streams
 from jobs.corpora.wit.reader import check_header, find_files, scan_file, split_of
 from jobs.errors import InputError
-from jobs.store.writer import Counts, Reject
+from jobs.store.counts import Counts
+from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 
 NARROW = list(reader.NEEDED)

@@ -18,8 +18,9 @@ from jobs.corpora.corpus import MatchedRow
 from jobs.corpora.wit import reader, wit_base
 from jobs.errors import InputError
 from jobs.runtime import cli
+from jobs.store.counts import Counts
 from jobs.store.reading import open_table
-from jobs.store.writer import Counts, Reject
+from jobs.store.writer import Reject
 from jobs.tables import WIT_COLUMNS
 
 ENCODINGS = ("list of structs", "struct of lists", "other names")

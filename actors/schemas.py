@@ -1,0 +1,86 @@
+"""Arrow schemas that stages take and return; `jobs.tables` adds keys, versions and descriptions to those of tables.
+
+A stage class names the columns that it needs as `INPUTS` and the columns that it returns as `OUTPUTS`. The stage runner
+(`jobs.runtime.stage_contract`) checks batches against both.
+"""
+
+import pyarrow as pa
+
+STR, I32, I64, F64 = pa.string(), pa.int32(), pa.int64(), pa.float64()
+_END = {"status": STR, "error_kind": STR, "error_message": STR}  # how the work on a row ended
+
+# Tables
+IMAGES = pa.schema({
+    "image_id": STR,
+    "rendition": STR,
+    "bytes": pa.large_binary(),
+    "format": STR,
+    "width": I32,
+    "height": I32,
+    "sha256": STR,
+    "phash": STR,
+    "source_url": STR,
+    "final_url": STR,
+    "author": STR,
+    "licence": STR,
+    "http_status": I32,
+    "attempts": I32,
+    **_END,
+})  # fmt: skip
+RESPONSES = pa.schema({
+    "response_id": STR,
+    "item_id": STR,
+    "model": STR,
+    "prompt": STR,
+    "sample": I32,
+    "seed": I64,
+    "text": STR,
+    "finish_reason": STR,
+    "refusal_kind": STR,
+    **_END,
+})  # fmt: skip
+RATINGS = pa.schema({
+    "item_id": STR,
+    "target": STR,
+    "rubric": STR,
+    "question": STR,
+    "rater": STR,
+    "condition": STR,
+    "method": STR,
+    "order": STR,
+    "sample": I32,
+    "value": STR,
+    "score": F64,
+    "expected": F64,
+    "answers": pa.list_(STR),
+    "probabilities": pa.list_(F64),
+    "outside_mass": F64,
+    **_END,
+    "raw": STR,
+    "comment": STR,
+    "seconds": F64,
+})  # fmt: skip
+
+
+def embeddings(dim: int) -> pa.Schema:
+    """The table `embeddings` with vectors of `dim` float16 numbers."""
+    return pa.schema({"item_id": STR, "kind": STR, "embedding": pa.list_(pa.float16(), dim), **_END})
+
+
+# Batches that pass from reader to stage, or from stage to stage
+PICTURE_PATHS = pa.schema({"image_id": STR, "source_url": STR, "path": STR})
+PICTURE_ROWS = pa.schema([*PICTURE_PATHS, ("row_group", I32), ("row", I64)])
+ENCODED_PICTURES = pa.schema({"image_id": STR, "bytes": pa.large_binary(), **_END})
+DECODED_PICTURES = pa.schema({"item_id": STR, "kind": STR, "pixels": pa.large_binary(), **_END})
+TEXTS = pa.schema({"text_id": STR, "text": STR})
+ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
+PREPARED_PROMPTS = pa.schema({"item_id": STR, "inputs": pa.large_binary(), **_END})
+WRITTEN_ANSWERS = pa.schema({
+    "item_id": STR,
+    "model": STR,
+    "prompt": STR,
+    "sample": I32,
+    "text": STR,
+    **_END,
+})  # fmt: skip
+RATED_ITEMS = pa.schema({"item_id": STR, **_END})

@@ -1,0 +1,67 @@
+"""Checks of data from YAML or Hydra; each raises a ValueError that names the place, the value and what is allowed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Check that `data` is a mapping with all required keys and no unknown ones.
+
+    Args:
+        where: the place in the file, for messages.
+    """
+    allowed = [*required, *optional]
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where}: {data!r} must be a mapping with {', '.join(allowed)}")
+    if unknown := [str(key) for key in data if key not in allowed]:
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; allowed are {', '.join(allowed)}")
+    if missing := [key for key in required if key not in data]:
+        raise ValueError(f"{where}: missing key {missing[0]!r}; required are {', '.join(required)}")
+
+
+def mapping(data: Any, where: str) -> dict[str, Any]:
+    """Return a mapping of names as a dict."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where}: {data!r} must be a mapping of names")
+    return {str(name): entry for name, entry in data.items()}
+
+
+def entries(data: Any, where: str) -> Sequence[Any]:
+    """Return a list; a string is not one."""
+    if isinstance(data, str) or not isinstance(data, Sequence):
+        raise ValueError(f"{where}: {data!r} must be a list")
+    return data
+
+
+def text(data: Any, where: str) -> str:
+    """Return a string or number as stripped text that is not empty."""
+    if isinstance(data, bool):  # YAML reads yes, no, on and off as booleans
+        raise ValueError(f"{where}: {data!r} is a boolean; put the word in quotes")
+    if not isinstance(data, str | int | float) or not str(data).strip():
+        raise ValueError(f"{where}: {data!r} must be a text that is not empty")
+    return str(data).strip()
+
+
+def optional_text(data: Any, where: str) -> str:
+    """Return `text`, or an empty string for a missing value."""
+    return text(data, where) if data else ""
+
+
+def texts(data: Any, where: str) -> tuple[str, ...]:
+    """Return a list of distinct texts; empty for None."""
+    result = tuple(text(entry, where) for entry in entries(data or [], where))
+    check_unique(result, where=where, kind="entry")
+    return result
+
+
+def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
+    """Check that no value occurs twice.
+
+    Args:
+        kind: what the values are, for the message.
+    """
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"{where}: duplicate {kind} {value!r}")
+        seen.add(value)

@@ -1,0 +1,102 @@
+"""Checks before a run that a model exists and generates text, from its small files and without its weights."""
+
+import json
+from pathlib import Path
+from typing import Protocol
+
+from actors import hub
+from actors.local_models import is_local, resolve
+
+CONFIG = "config.json"
+GENERATIVE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # endings of classes with an output layer
+WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
+TEMPLATE_KEYS_IN = ("tokenizer_config.json", "processor_config.json")  # files that may contain a chat template
+TEMPLATES = ("chat_template.jinja", "chat_template.json")  # files that are one
+
+
+def check_vlm(model: str, *, revision: str | None = None) -> bool:
+    """Check that `model` exists and can answer; returns whether it sees pictures.
+
+    Of a model on the hub, a few small files are read, which are kept in the hub's cache.
+
+    Args:
+        model: a hub name, a folder, or `local:NAME`.
+
+    Raises:
+        ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors
+            or no chat template.
+    """
+    if is_local(model) or Path(model).is_dir():
+        return _check_files(model, _Folder(Path(resolve(model))))
+    if model.startswith(("/", ".", "~")):
+        raise ValueError(f"{model}: no such folder")
+    return _check_files(model, _HubRepository(model, revision))
+
+
+class _ModelFiles(Protocol):
+    place: str  # for messages
+
+    def read(self, name: str) -> str | None:
+        """Return a text file; None if it does not exist."""
+
+    def has_weights(self) -> bool:
+        """Return whether there are weights as safetensors."""
+
+
+class _Folder:
+    place = "in the folder"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, name: str) -> str | None:
+        file = self._path / name
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+
+    def has_weights(self) -> bool:
+        return any(self._path.glob("*.safetensors"))
+
+
+class _HubRepository:
+    place = "on the hub or in its cache"
+
+    def __init__(self, name: str, revision: str | None) -> None:
+        self._name, self._revision = name, revision
+
+    def read(self, name: str) -> str | None:
+        try:
+            return hub.read(self._name, name, revision=self._revision)
+        except ValueError:
+            if name == CONFIG:
+                raise
+            return None  # the model exists, but this file does not or was never cached
+
+    def has_weights(self) -> bool:
+        try:
+            hub.check_reachable(self._name, files=WEIGHTS, revision=self._revision)
+        except ValueError:
+            return False
+        return True
+
+
+def _check_files(model: str, files: _ModelFiles) -> bool:
+    from transformers.models.auto import modeling_auto
+
+    try:
+        config = json.loads(files.read(CONFIG) or "")
+        kind = config["model_type"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        raise ValueError(f"{model}: no model {files.place} (no {CONFIG} with a model_type)") from None
+    sees_pictures = kind in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    if not sees_pictures and kind not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise ValueError(f"{model}: model_type {kind!r} is neither a vision-language model nor a text model")
+    architectures = config.get("architectures") or ()
+    if architectures and not any(name.endswith(GENERATIVE) for name in architectures):
+        # It would load nevertheless, with random weights in the output layer.
+        raise ValueError(f"{model}: {architectures[0]} does not generate text; use a model that does")
+    if not files.has_weights():
+        raise ValueError(f"{model}: no weights {files.place} (no .safetensors file)")
+    contains_template = any('"chat_template"' in (files.read(name) or "") for name in TEMPLATE_KEYS_IN)
+    if not contains_template and not any(files.read(name) for name in TEMPLATES):
+        raise ValueError(f"{model}: no chat template {files.place}; use an instruction-tuned model")
+    return sees_pictures

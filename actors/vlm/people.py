@@ -1,0 +1,98 @@
+"""The people's variant of a rubric: how people are asked its questions. Models never see it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.vlm import checks
+
+COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+@dataclass(frozen=True)
+class PeopleOption:
+    """One option that a person may choose.
+
+    Attributes:
+        value: the rubric's value that it means; None: choosing it gives no rating.
+        hotkey: a key of the keyboard; empty: the export for the annotation tool chooses one.
+        colour: such as #1f77b4; empty: the tool's own.
+    """
+
+    label: str
+    value: str | None
+    hotkey: str = ""
+    colour: str = ""
+
+
+@dataclass(frozen=True)
+class PeopleExample:
+    """A worked example: a picture, the rubric's value for it, and why."""
+
+    picture: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PeopleQuestion:
+    """How people are asked one of the rubric's questions."""
+
+    guidance: str
+    options: tuple[PeopleOption, ...]
+    examples: tuple[PeopleExample, ...]
+
+
+@dataclass(frozen=True)
+class PeopleVariant:
+    """The people's variant of a rubric; `questions` by the names of the rubric's questions."""
+
+    instructions: str
+    questions: dict[str, PeopleQuestion]
+
+
+def people_variant(data: Any, *, values: Mapping[str, Sequence[str]], where: str) -> PeopleVariant | None:
+    """Check the key `people` of a rubric; None if it is missing.
+
+    Args:
+        values: the answers' values by the names of the rubric's questions.
+        where: names the rubric in messages.
+
+    Raises:
+        ValueError: naming the place, the value, and what is allowed.
+    """
+    if data is None:
+        return None
+    checks.check_keys(data, where=where, required=("questions",), optional=("instructions",))
+    questions = {}
+    for name, entry in checks.mapping(data["questions"], f"{where}, questions").items():
+        if name not in values:
+            raise ValueError(f"{where}: unknown question {name!r}; the rubric's questions are {', '.join(values)}")
+        questions[name] = _question(entry, values=values[name], where=f"{where}, question {name!r}")
+    return PeopleVariant(str(data.get("instructions") or "").strip(), questions)
+
+
+def _question(data: Any, *, values: Sequence[str], where: str) -> PeopleQuestion:
+    checks.check_keys(data, where=where, required=("options",), optional=("guidance", "examples"))
+    options = [_option(entry, where=where) for entry in checks.entries(data["options"], f"{where}, options")]
+    examples = []
+    for entry in checks.entries(data.get("examples") or [], f"{where}, examples"):
+        keys = ("picture", "value", "why")
+        checks.check_keys(entry, where=f"{where}, an example", required=keys)
+        examples.append(PeopleExample(*(checks.text(entry[key], f"{where}, {key}") for key in keys)))
+    for value in [*(option.value for option in options), *(example.value for example in examples)]:
+        if value is not None and value not in values:
+            raise ValueError(f"{where}: unknown value {value!r}; the question's values are {', '.join(values)}")
+    checks.check_unique((option.label for option in options), where=where, kind="option label")
+    return PeopleQuestion(str(data.get("guidance") or "").strip(), tuple(options), tuple(examples))
+
+
+def _option(data: Any, *, where: str) -> PeopleOption:
+    place = f"{where}, an option"
+    checks.check_keys(data, where=place, required=("label", "value"), optional=("hotkey", "colour"))
+    value = None if data["value"] is None else checks.text(data["value"], f"{place}'s value")
+    hotkey, colour = (checks.optional_text(data.get(key), f"{where}, {key}") for key in ("hotkey", "colour"))
+    if colour and not COLOUR.fullmatch(colour):
+        raise ValueError(f"{where}: colour {colour!r} must have the form #1f77b4")
+    return PeopleOption(checks.text(data["label"], f"{place}'s label"), value, hotkey, colour)

@@ -1,0 +1,63 @@
+"""Reads the text of Hydra's and OmegaConf's errors, which carry no types or attributes for the cases below.
+
+The patterns match hydra-core 1.3 and omegaconf 2.3 (pinned in constraints.txt).
+tests/jobs/runtime/test_config_errors.py raises each error with the installed versions: if it fails after an update,
+change the pattern here.
+"""
+
+import re
+from typing import NamedTuple
+
+from actors.errors import first_line
+
+_UNKNOWN_OPTION = re.compile(
+    r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':", re.DOTALL
+)
+_FOREIGN_OPTION = re.compile(r"In '(?P<group>[^'/]+)/(?P<option>[^']+)': ConfigKeyError")
+_UNKNOWN_KEY = re.compile(r"Could not override '(?P<key>[^']+)'")
+_MISSING_VALUE = re.compile(r"Missing mandatory value: (\S+)")
+
+
+class UnknownOption(NamedTuple):
+    """`group=option`, and conf/ has no such file."""
+
+    group: str
+    option: str
+
+
+class ForeignOption(NamedTuple):
+    """`group=option`, and the file has keys that the job's dataclass does not have."""
+
+    group: str
+    option: str
+
+
+class UnknownKey(NamedTuple):
+    """`key=value`, and the configuration has no such key."""
+
+    key: str
+
+
+def cause_of(error: BaseException) -> UnknownOption | ForeignOption | UnknownKey | None:
+    """What an error of composing a configuration is about; None for any other error."""
+    text = _full_text(error)
+    if match := _UNKNOWN_OPTION.search(text):
+        return UnknownOption(match["group"], match["option"].rsplit("/", 1)[-1])
+    if match := _FOREIGN_OPTION.search(text):
+        return ForeignOption(match["group"], match["option"])
+    if match := _UNKNOWN_KEY.search(text):
+        return UnknownKey(match["key"])
+    return None
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line, with the key it is about if it names one."""
+    cause = error.__cause__ or error
+    if match := _MISSING_VALUE.search(str(cause)):
+        return f"required: {match.group(1)}="
+    key = getattr(cause, "full_key", None) or getattr(error, "full_key", None)
+    return f"{key}: {first_line(cause)}" if key else first_line(cause)
+
+
+def _full_text(error: BaseException) -> str:
+    return "\n".join(str(part) for part in (error, error.__cause__, error.__context__) if part)

@@ -1,0 +1,83 @@
+"""Files of `conf/`, and a user's own files in their place (`rubric=my_rubric.yaml`)."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.runtime.config_errors import describe
+from jobs.store import locations
+
+CONF = Path(__file__).resolve().parents[2] / "conf"  # next to `jobs`, in a checkout and when installed
+_user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
+
+
+def groups(job: str) -> dict[str, str]:
+    """The keys of `job` that choose a file of conf/ -> the file that they choose by default."""
+    file = OmegaConf.to_container(OmegaConf.load(CONF / f"{job}.yaml"))
+    assert isinstance(file, dict)
+    chosen: dict[str, Any] = {}
+    for entry in file["defaults"]:
+        chosen |= entry if isinstance(entry, dict) else {}
+    return {str(key): "null" if value is None else str(value) for key, value in chosen.items()}
+
+
+def options(group: str, schema: type | None) -> tuple[str, ...]:
+    """The files of `group`; only those whose keys `schema` has, unless it is None."""
+    files = sorted((CONF / group).glob("*.yaml"))
+    if schema is None:
+        return tuple(path.stem for path in files)
+    allowed = {"defaults", *(field.name for field in fields(schema))}
+    return tuple(path.stem for path in files if allowed >= set(_mapping(path.as_posix(), path.read_bytes())))
+
+
+def register_user_files(job: str, overrides: list[str]) -> list[str]:
+    """`overrides`, with each `group=FILE.yaml` replaced by an option of the group that has the file's contents.
+
+    Raises:
+        InputError: a file that cannot be read or is not a mapping in YAML.
+    """
+    return [_registered(override, groups(job)) for override in overrides]
+
+
+def file_of(option: str) -> str:
+    """The path of the user's file that became `option`; `option` itself if it is a file of conf/."""
+    return _user_files.get(option, option)
+
+
+def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
+    """File, line and problem of a file that is not YAML."""
+    mark = getattr(error, "problem_mark", None)
+    line = f", line {mark.line + 1}" if mark else ""
+    return f"{file}{line}: not YAML ({getattr(error, 'problem', None) or error})"
+
+
+def _registered(override: str, job_groups: dict[str, str]) -> str:
+    group, _, value = override.partition("=")
+    path = value.strip("'\"")
+    if group not in job_groups or not path.endswith(".yaml"):
+        return override
+    with locations.named_errors(path):
+        text = locations.read_bytes(locations.absolute(path))
+    option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"
+    ConfigStore.instance().store(group=group, name=option, node=_mapping(path, text))
+    _user_files[option] = path
+    return f"{group}={option}"
+
+
+def _mapping(file: str, text: bytes) -> DictConfig:
+    try:
+        content = OmegaConf.create(text.decode("utf-8-sig"))
+    except yaml.YAMLError as error:
+        raise InputError(describe_yaml_error(error, file)) from error
+    except (UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise InputError(f"{file}: not a configuration ({describe(error)})") from error
+    if not isinstance(content, DictConfig):
+        raise InputError(f"{file}: not a configuration; it must be a mapping of keys")
+    return content

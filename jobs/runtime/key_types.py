@@ -1,0 +1,34 @@
+"""Types of configuration keys, read from the annotations of a job's dataclass."""
+
+import types
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+UNKNOWN = object()  # the type of a key that does not exist
+
+
+def type_of(schema: Any, key: str) -> Any:
+    """The annotated type of the dotted `key`; Any inside a dict; UNKNOWN if there is no such key."""
+    for name in key.split("."):
+        inner = nested_dataclass(schema)
+        if inner is None:
+            return Any if schema is Any or get_origin(schema) is dict else UNKNOWN
+        hints = get_type_hints(inner)
+        if name not in hints:
+            return UNKNOWN
+        schema = hints[name]
+    return schema
+
+
+def alternatives(kind: Any) -> Iterator[Any]:
+    """The members of a union, or the type itself."""
+    if get_origin(kind) in (Union, types.UnionType):
+        yield from get_args(kind)
+    else:
+        yield kind
+
+
+def nested_dataclass(kind: Any) -> type | None:
+    """The dataclass that `kind` is or has as an alternative; None if there is none."""
+    return next((t for t in alternatives(kind) if isinstance(t, type) and is_dataclass(t)), None)

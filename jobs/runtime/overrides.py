@@ -1,0 +1,107 @@
+"""`key=value` of the command line, checked against a job's dataclass and written in Hydra's override grammar.
+
+Hydra's grammar gives a meaning to commas, braces and more. Here a value is what it looks like: a path with a comma is
+a text, and a list is written `[a,b]`.
+"""
+
+import re
+from dataclasses import is_dataclass
+from typing import Any, get_args, get_origin
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from jobs.errors import InputError
+from jobs.runtime.config_files import CONF
+from jobs.runtime.key_types import UNKNOWN, alternatives, type_of
+
+
+def check(job: str, schema: type, overrides: list[str]) -> None:
+    """Check that each override is `key=value` and that its value can be one of the key's type.
+
+    A key that does not exist is left to Hydra, whose error names it.
+
+    Raises:
+        InputError: names the override and what is allowed.
+    """
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key or key.startswith("~"):
+            raise InputError(f"{job}: {override!r} is not key=value")
+        kind = type_of(schema, key)
+        if get_origin(kind) is list and value[:1] != "[":
+            raise InputError(f"{job}: {override}: expected a list, as in {key}=[a,b]")
+        if value == "null" and is_dataclass(kind):
+            raise InputError(f"{job}: {override}: this key cannot be null")
+        if not value and set(alternatives(kind)) == {str, type(None)}:  # mostly an unset variable of the shell
+            raise InputError(f"{job}: {override}: empty value; for no value, use {key}=null")
+
+
+def unknown_key(schema: type, overrides: list[str]) -> str | None:
+    """The first key of `overrides` that `schema` does not have."""
+    keys = (override.partition("=")[0].lstrip("+") for override in overrides)
+    return next((key for key in keys if type_of(schema, key) is UNKNOWN), None)
+
+
+def to_hydra(schema: type, override: str) -> str:
+    """`override` in Hydra's grammar, with the same meaning."""
+    kind = type_of(schema, override.partition("=")[0].lstrip("+"))
+    return _addable(schema, _quoted_if_needed(override, kind))
+
+
+def quoted(value: str) -> str:
+    """`value` in single quotes; a backslash escapes only before a quote."""
+    escaped = re.sub(r"(\\*)('|$)", lambda m: m.group(1) * 2 + ("\\'" if m.group(2) else ""), value)
+    return f"'{escaped}'"
+
+
+def literal(value: Any) -> str:
+    """A value of a configuration file as the value of an override.
+
+    Raises:
+        InputError: a value that no key can have, such as a mapping.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{','.join(literal(element) for element in value)}]"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return quoted(value)
+    raise InputError(f"{value!r}: expected text, a number, true, false, null or a list")
+
+
+def _addable(schema: type, override: str) -> str:
+    """`override` with `++`, which may add a key, if it is below a dict whose keys the user names (columns, say)."""
+    path = override.partition("=")[0].lstrip("+").split(".")
+    for depth in range(1, len(path) + 1):
+        kind = type_of(schema, ".".join(path[:depth]))
+        is_group = (CONF / path[0]).is_dir()  # its files define the keys
+        if get_origin(kind) is dict and (Any not in get_args(kind) or not is_group):
+            return f"++{override.lstrip('+')}"
+    return override
+
+
+def _quoted_if_needed(override: str, kind: Any) -> str:
+    key, _, value = override.partition("=")
+    kinds = set(alternatives(kind))
+    if value[:1] in ("'", '"') and _parses(override):
+        return override
+    if str in kinds:
+        return override if value == "null" and type(None) in kinds else f"{key}={quoted(value)}"
+    if get_origin(kind) is list and value[:1] == "[" and value[-1:] == "]" and not _parses(override):
+        return f"{key}=[{','.join(quoted(element.strip()) for element in value[1:-1].split(','))}]"
+    if not _parses(override) or re.search(r"^[^\[{(]*,", value):
+        return f"{key}={quoted(value)}"
+    return override
+
+
+def _parses(override: str) -> bool:
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return False
+    return True

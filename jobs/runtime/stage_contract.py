@@ -1,0 +1,106 @@
+"""What a stage of `jobs.runtime.stages` is, what it declares, and the check of batches against it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from jobs.errors import RunError
+from jobs.store.writer import UnitTask
+
+
+class StageActor(Protocol):
+    """A class in `actors/` that maps one Arrow table to another.
+
+    `INPUTS` names the columns that it needs; further columns are allowed. `OUTPUTS` names all columns that it returns,
+    in any order. Either may be a property where it depends on the actor's settings.
+
+    Two methods are optional. `take_tally()` returns counts since its last call, `group/key` -> n; they are stored in
+    the unit's footer. `report_tokens(callback)` has the actor call `callback` with the number of tokens that it wrote,
+    for progress within a batch.
+    """
+
+    @property
+    def INPUTS(self) -> pa.Schema: ...  # noqa: N802
+
+    @property
+    def OUTPUTS(self) -> pa.Schema: ...  # noqa: N802
+
+    def __call__(self, batch: pa.Table, /) -> pa.Table: ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pool of actors, each built as `actor(**kwargs)`.
+
+    Attributes:
+        pool: the key under `resources` that sets the pool's size and resources.
+        actor: a `StageActor`, or for `stages.process` a class that is called with a task, its writer and a reporter.
+        kwargs: arguments of its constructor.
+        rows_out: how many rows it returns per row, or a function from its input to the number of each row.
+    """
+
+    pool: str
+    actor: type
+    kwargs: dict[str, Any]
+    rows_out: int | Callable[[pa.Table], list[int]] = 1
+
+    @property
+    def name(self) -> str:
+        """The actor's class, as in messages and in Ray's names of operators."""
+        return self.actor.__name__
+
+    def row_counts(self, batch: pa.Table) -> list[int]:
+        """How many rows the actor must return for each row of `batch`."""
+        return self.rows_out(batch) if callable(self.rows_out) else [self.rows_out] * batch.num_rows
+
+
+@dataclass(frozen=True)
+class Read:
+    """How the rows of a unit are read.
+
+    Attributes:
+        rows: returns the table that the first stage takes.
+        item: the column that identifies a row, so that a retry can redo single rows.
+        output_item: the column of the output that holds the same ids.
+        excluded: uri of the list of exclusions that `jobs.runtime.exclusions.keep` stored; None without a list.
+    """
+
+    rows: Callable[[UnitTask], pa.Table]
+    item: str
+    output_item: str
+    excluded: str | None = None
+
+
+def check_inputs(stage: str, batch: pa.Schema, expected: pa.Schema) -> None:
+    """Check that a batch has the columns of `expected`, each of its type; other columns are allowed.
+
+    Raises:
+        RunError: names the stage and each missing or mistyped column.
+    """
+    _refuse(stage, "input", list(_mismatches(batch, expected)), expected)
+
+
+def check_outputs(stage: str, batch: pa.Schema, expected: pa.Schema) -> None:
+    """Check that a batch has the columns of `expected`, each of its type, and no others.
+
+    Raises:
+        RunError: names the stage and each missing, mistyped or undeclared column.
+    """
+    undeclared = [f"column {name} is not declared" for name in batch.names if name not in expected.names]
+    _refuse(stage, "output", [*_mismatches(batch, expected), *undeclared], expected)
+
+
+def _mismatches(batch: pa.Schema, expected: pa.Schema) -> Iterator[str]:
+    types = {field.name: field.type for field in batch}
+    for field in expected:
+        if field.name not in types:
+            yield f"column {field.name} is missing, expected {field.type}"
+        elif types[field.name] != field.type:
+            yield f"column {field.name} is {types[field.name]}, expected {field.type}"
+
+
+def _refuse(stage: str, side: str, faults: list[str], expected: pa.Schema) -> None:
+    if faults:
+        raise RunError(f"stage {stage}, {side}: {'; '.join(faults)} (declared columns: {', '.join(expected.names)})")

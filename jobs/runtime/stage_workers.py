@@ -1,0 +1,204 @@
+"""The classes that run on Ray's workers for `jobs.runtime.stages`: they read units, call actors and write units.
+
+Each row carries four columns next to those of the stages: `TASK`, `EXPECTED_ROWS` and `EXCLUDED`, which are the same in
+all rows of a unit, and `TALLY`. The sink takes them off again.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from ray.data import Datasink
+from ray.data.block import Block, BlockAccessor
+
+from jobs.errors import RunError
+from jobs.runtime import exclusions
+from jobs.runtime.progress import Reporter
+from jobs.runtime.stage_contract import Read, Stage, StageActor, check_inputs, check_outputs
+from jobs.store.reading import read_unit
+from jobs.store.writer import Target, UnitTask, UnitWriter
+
+TASK = "_task"  # the unit and what to do with it, as JSON
+EXPECTED_ROWS = "_expected_rows"  # of the whole unit when it is written
+EXCLUDED = "_excluded"  # JSON of the matches of the unit's rows with the list of exclusions
+UNIT_COLUMNS = (TASK, EXPECTED_ROWS, EXCLUDED)  # a row keeps them through all stages
+TALLY = "_tally"  # counts of actors, as "group/key" -> n; stored in the unit's footer
+
+
+class UnitReader:
+    """Reads the rows of the unit that a block names."""
+
+    def __init__(self, read: Read, target: Target, stages: Sequence[Stage]) -> None:
+        self._read, self._target = read, target
+        self._first_stage = stages[0]
+        self._later_rows = math.prod(stage.rows_out for stage in stages[1:] if isinstance(stage.rows_out, int))
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        (text,) = batch[TASK].to_pylist()
+        task, read = UnitTask.from_json(text), self._read
+        barred = exclusions.kept(read.excluded)
+        # Before a retry leaves out rows: the matches are counted over all rows of the unit.
+        rows = exclusions.withhold(read.rows(task), item=read.item, barred=barred)
+        if task.retry:
+            written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
+            redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))
+            rows = rows.filter(pc.is_in(rows[read.item], redone[read.output_item].combine_chunks()))
+        expected = sum(self._first_stage.row_counts(rows)) * self._later_rows
+        rows = rows.append_column(TASK, _repeated(text, rows.num_rows))
+        rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
+        return rows.append_column(EXCLUDED, _repeated(json.dumps(barred.take_matched()), rows.num_rows))
+
+
+class StageRunner:
+    """Calls an actor with its columns of a batch, and checks what it returns.
+
+    Raises:
+        RunError: a column of the input or output is not as declared, or the number of rows is wrong.
+    """
+
+    def __init__(self, *, stage: Stage, board: Any) -> None:
+        kwargs = dict(stage.kwargs)
+        if "threads" in kwargs and kwargs["threads"] is None:
+            # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
+            kwargs["threads"] = len(os.sched_getaffinity(0))
+        self._stage = stage
+        self._actor: StageActor = stage.actor(**kwargs)
+        self._report = Reporter(board, stage.pool)
+        if hasattr(self._actor, "report_tokens"):
+            self._actor.report_tokens(lambda tokens: self._report.add(0, tokens=tokens))
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
+        check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
+        counts = self._stage.row_counts(inputs)
+        output = self._actor(inputs)
+        check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
+        if output.num_rows != sum(counts):
+            expected = f"{counts[0]} per row" if len(set(counts)) == 1 else f"{sum(counts)}"
+            raise RunError(
+                f"stage {self._stage.name}: returned {output.num_rows} rows for {batch.num_rows}, expected {expected}"
+            )
+        for column in UNIT_COLUMNS:
+            values = batch[column].combine_chunks()
+            if output.num_rows != batch.num_rows or set(counts) != {1}:
+                values = values.take(pa.array([row for row, n in enumerate(counts) for _ in range(n)], pa.int64()))
+            output = output.append_column(column, values)
+        if hasattr(self._actor, "take_tally") or TALLY in batch.column_names:
+            output = output.append_column(TALLY, self._tallies(batch, counts))
+        self._report.add(output.num_rows, errors=_count_errors(output))
+        self._report.flush()
+        return output
+
+    def _tallies(self, batch: pa.Table, counts: Sequence[int]) -> pa.Array:
+        """Column TALLY: the tallies of earlier stages stay with their rows, this stage's goes into the first row."""
+        tallies: list[list[tuple[str, int]]] = [[] for _ in range(sum(counts))]
+        row = 0
+        earlier = batch[TALLY].to_pylist() if TALLY in batch.column_names else [None] * batch.num_rows
+        for tally, count in zip(earlier, counts, strict=True):
+            if tally and count:
+                tallies[row] += tally
+            row += count
+        if tallies and hasattr(self._actor, "take_tally"):
+            tallies[0] += self._actor.take_tally().items()
+        return pa.array([tally or None for tally in tallies], pa.map_(pa.string(), pa.int64()))
+
+
+class UnitRunner:
+    """Calls an actor with a task and the writer of its unit."""
+
+    def __init__(self, *, stage: Stage, board: Any, target: Target) -> None:
+        self._actor = stage.actor(**stage.kwargs)
+        self._report = Reporter(board, stage.pool)
+        self._target = target
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        for text in batch[TASK].to_pylist():
+            task = UnitTask.from_json(text)
+            with UnitWriter(self._target, task) as writer:
+                self._actor(task, writer, self._report)
+            self._report.flush()
+        return batch
+
+
+class UnitSink(Datasink):
+    """Writes whole units.
+
+    Raises:
+        RunError: a unit did not arrive whole in one call, which is a fault in the plan.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def write(self, blocks: Iterable[Block], ctx: Any) -> None:
+        rows = pa.concat_tables([BlockAccessor.for_block(block).to_arrow() for block in blocks])
+        tasks = rows[TASK].combine_chunks()
+        for index in pc.unique(tasks.indices).to_pylist():
+            task = UnitTask.from_json(tasks.dictionary[index].as_py())
+            self._write_unit(task, rows.filter(pc.equal(tasks.indices, index)))
+
+    def _write_unit(self, task: UnitTask, rows: pa.Table) -> None:
+        expected = rows[EXPECTED_ROWS][0].as_py()
+        if rows.num_rows != expected:
+            raise RunError(f"unit {task.unit.name}: {rows.num_rows} of {expected} rows arrived together")
+        output = rows.drop_columns([column for column in (*UNIT_COLUMNS, TALLY) if column in rows.column_names])
+        if task.retry:
+            written = read_unit(self._target.data_uri(task.unit.name))
+            output = merge_retried(written, output, self._target.definition().key, task)
+        with UnitWriter(self._target, task) as writer:
+            count_rows(writer, task, output.num_rows)
+            writer.counts.tallies = sum_tallies(rows)
+            exclusions.count(writer.counts, json.loads(rows[EXCLUDED][0].as_py()))
+            writer.write(output)
+
+
+def count_rows(writer: UnitWriter, task: UnitTask, rows: int) -> None:
+    """Count the rows that were read, and those that the plan left out of the unit (`extra["filtered"]`)."""
+    left_out = task.unit.extra.get("filtered", {})
+    writer.counts.filtered.update(left_out)
+    writer.counts.rows_in = rows + sum(left_out.values())
+
+
+def sum_tallies(rows: pa.Table) -> dict[str, dict[str, int]]:
+    """The sums of column TALLY by group and key."""
+    sums: dict[str, dict[str, int]] = {}
+    for entries in rows[TALLY].drop_null().to_pylist() if TALLY in rows.column_names else ():
+        for name, n in entries:
+            group, _, key = name.partition("/")
+            tally = sums.setdefault(group, {})
+            tally[key] = tally.get(key, 0) + n
+    return sums
+
+
+def merge_retried(written: pa.Table, redone: pa.Table, key: Sequence[str], task: UnitTask) -> pa.Table:
+    """`written` in its order, with the rows of the retried statuses replaced by those of `redone` with the same key.
+
+    Raises:
+        RunError: `redone` lacks a row.
+    """
+    row_of = {values: row for row, values in enumerate(zip(*(redone[name].to_pylist() for name in key), strict=True))}
+    keys = list(zip(*(written[name].to_pylist() for name in key), strict=True))
+    retried = [status in task.retry for status in written["status"].to_pylist()]
+    if lost := [values for values, again in zip(keys, retried, strict=True) if again and values not in row_of]:
+        raise RunError(f"unit {task.unit.name}: the retry returned no row for {lost[0]}")
+    both = pa.concat_tables([written, redone.select(written.column_names).cast(written.schema)])
+    order = [
+        written.num_rows + row_of[values] if again else row
+        for row, (values, again) in enumerate(zip(keys, retried, strict=True))
+    ]
+    return both.take(pa.array(order, pa.int64()))
+
+
+def _repeated(text: str, rows: int) -> pa.DictionaryArray:
+    """`text` in every row, stored once: a task may name ten thousand inputs."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [text])
+
+
+def _count_errors(batch: pa.Table) -> int:
+    if "status" not in batch.column_names:
+        return 0
+    return pc.sum(pc.equal(batch["status"], "error")).as_py() or 0

@@ -1,0 +1,42 @@
+"""Errors of workers, which arrive wrapped in Ray's exceptions and traces, as one line."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobs.errors import InputError, RunError
+from jobs.store import faults
+
+RESTARTS = 3  # of an actor whose process dies: a row that kills it each time must end the run
+_ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
+_DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")
+_WRAPPERS = ("UserCodeException", "ActorDiedError")
+
+
+@contextmanager
+def as_run_errors() -> Iterator[None]:
+    """Raise a RunError of one line for what Ray raises about a worker.
+
+    Raises:
+        RunError: a worker failed.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, InputError, RunError):
+        raise
+    except Exception as error:
+        raise RunError(f"a worker failed: {describe(str(error))} (ray.verbose=true shows its trace)") from error
+
+
+def describe(trace: str) -> str:
+    """The error that a worker raised, read from the text of Ray's exception."""
+    errors = [(kind, message) for kind, message in _ERROR_LINE.findall(trace) if kind not in _WRAPPERS]
+    if errors:
+        kind, message = errors[-1]
+        return faults.sentence_of_text(message) or f"{kind}: {message}"
+    if dead := _DEAD_ACTOR.search(trace):
+        return (
+            f"the process of {dead.group(1)} ended {RESTARTS + 1} times; there is too little memory, or a row crashes "
+            "a native library"
+        )
+    return (trace.strip() or "Ray gave no reason").splitlines()[-1]

@@ -1,0 +1,150 @@
+"""Footers of data objects: their rows, schema, and the record that `jobs.store.writer` keeps there."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.store import faults, locations
+from jobs.store.compact_list import CompactList
+from jobs.store.counts import Counts
+from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
+from jobs.store.objects import Object
+from jobs.store.threads import in_threads
+from jobs.store.units import Unit, unit_of_file
+
+# On S3 reading a footer is mostly latency. Each thread costs a megabyte of heap, and on a local disk they do not help.
+THREADS_S3, THREADS_LOCAL = 16, 2
+_Compact = tuple[Object, int, int, bytes | None]  # a Footer, with the index of its schema
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The footer of a data object.
+
+    Attributes:
+        written: the record as JSON; None in a file that remine did not write.
+    """
+
+    object: Object
+    rows: int
+    schema: pa.Schema
+    written: bytes | None
+
+    @property
+    def record(self) -> FooterJson | None:
+        """The record of the unit; None in a file that remine did not write."""
+        if not self.written:
+            return None
+        record: FooterJson = json.loads(self.written)
+        return record
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of the record; without one, the rows."""
+        record = self.record
+        return Counts.from_json(record["counts"]) if record else Counts(self.rows, self.rows)
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of the record; without one, that of the file."""
+        record = self.record
+        return Unit.from_json(record["unit"]) if record else unit_of_file(self.object, rows=self.rows)
+
+
+def data_objects(folder: str, listed: Iterable[Object]) -> Iterator[Object]:
+    """The Parquet objects of the table at `folder`, without those below names that begin with `_` or `.`."""
+    base = locations.absolute(folder)
+    for file in listed:
+        parts = file.uri.removeprefix(base).strip("/").split("/")
+        if file.uri.endswith(".parquet") and not any(part[:1] in "_." for part in parts):
+            yield file
+
+
+def read_footer(source: Object) -> Footer | None:
+    """The footer of `source`; None if the file does not exist, is not Parquet, or is damaged.
+
+    A footer is damaged too if its metadata is not text, or if the record has unexpected keys or types.
+    """
+    footer = _read(source)
+    return footer if footer is not None and _is_sound(footer) else None
+
+
+def read_footers(objects: Iterable[Object], *, remote: bool) -> Iterator[Footer | None]:
+    """`read_footer` of each, in order; `remote`: they are on S3."""
+    # The threads only read: what they parsed would stay in the heap of each.
+    for footer in in_threads(_read, objects, THREADS_S3 if remote else THREADS_LOCAL):
+        yield footer if footer is not None and _is_sound(footer) else None
+
+
+def _read(source: Object) -> Footer | None:
+    """As `read_footer`, with an unchecked record."""
+    fs, path = locations.filesystem(source.uri)
+    try:
+        with faults.at(source.uri), fs.open_input_file(path) as stream:
+            parquet = pq.read_metadata(stream)
+            schema = parquet.schema.to_arrow_schema()
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if faults.is_damage(error):
+            return None
+        raise
+    return Footer(source, parquet.num_rows, schema, (parquet.metadata or {}).get(FOOTER_KEY))
+
+
+def _is_sound(footer: Footer) -> bool:
+    try:
+        for entry in (footer.schema.metadata or {}).items():
+            b"".join(entry).decode()
+        return not footer.written or fits(json.loads(footer.written), FooterJson)
+    except (ValueError, RecursionError):
+        return False
+
+
+class Footers(Sequence[Footer]):
+    """The footers of a table in a compact list; equal schemas are one object."""
+
+    def __init__(self, footers: Iterable[Footer]) -> None:
+        self.schemas: list[pa.Schema] = []
+        self._compact: CompactList[_Compact] = CompactList(
+            (footer.object, footer.rows, self._schema_index(footer.schema), footer.written) for footer in footers
+        )
+
+    def _schema_index(self, schema: pa.Schema) -> int:
+        """The index in `schemas` of the schema that equals `schema`, metadata included."""
+        for index, other in enumerate(self.schemas):
+            if other is schema or other.equals(schema, check_metadata=True):
+                return index
+        self.schemas.append(schema)
+        return len(self.schemas) - 1
+
+    def _footer(self, compact: _Compact) -> Footer:
+        source, rows, index, written = compact
+        return Footer(source, rows, self.schemas[index], written)
+
+    def __len__(self) -> int:
+        return len(self._compact)
+
+    def __iter__(self) -> Iterator[Footer]:
+        return map(self._footer, self._compact)
+
+    @overload
+    def __getitem__(self, index: int) -> Footer: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Footer]: ...
+    def __getitem__(self, index: int | slice) -> Footer | list[Footer]:
+        if isinstance(index, slice):
+            return [self._footer(compact) for compact in self._compact[index]]
+        return self._footer(self._compact[index])
+
+    def by_unit(self) -> "Footers":
+        """The footers in order of unit name, which differs from that of object names only where a name has a dot."""
+        names = (footer.unit.name for footer in self)
+        if all(one <= other for one, other in pairwise(names)):
+            return self
+        return Footers(sorted(self, key=lambda footer: footer.unit.name))

@@ -1,0 +1,41 @@
+"""Hashes of strings, which are the same in every process and run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+WORD_KEYS = ("0123456789123456", "remine curation2")  # SipHash keys of the two words
+SEPARATOR = "\x1f"  # between columns; ids and names do not contain it
+
+
+def hash_texts(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
+    """uint64[n]: a 64-bit hash of each text; null counts as empty.
+
+    Among 100 million texts two have the same hash about once in 3,700 sets: compare texts whose hashes are equal.
+    """
+    return _hashed(texts, WORD_KEYS[0])
+
+
+def hash_texts_128(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
+    """uint64[n, 2]: a 128-bit hash of each text, for which collisions need not be considered; null counts as empty."""
+    return np.stack([_hashed(texts, key) for key in WORD_KEYS], axis=1)
+
+
+def joined_columns(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
+    """The texts of several columns in one per row, with a separator; null counts as empty."""
+    texts = (pc.fill_null(rows[name].cast(pa.string()), "") for name in columns)
+    return pc.binary_join_element_wise(*texts, SEPARATOR)
+
+
+def _hashed(texts: pa.Array | pa.ChunkedArray | Sequence[str], key: str) -> Hashes:
+    from pandas.util import hash_array
+
+    if isinstance(texts, pa.Array | pa.ChunkedArray):
+        values = pc.fill_null(texts.cast(pa.string()), "").to_numpy(zero_copy_only=False).astype(object)
+    else:
+        values = np.array(list(texts), dtype=object)
+    return np.asarray(hash_array(values, hash_key=key, categorize=False), np.uint64)

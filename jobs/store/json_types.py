@@ -1,0 +1,104 @@
+"""Types of what remine stores as JSON, and the check that JSON which was read back has them."""
+
+import types
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+FOOTER_KEY = b"remine.unit"  # of a `FooterJson` in the metadata of a data object
+
+
+class ObjectJson(TypedDict):
+    """`jobs.store.objects.Object`."""
+
+    uri: str
+    size: int
+    etag: str
+
+
+class UnitJson(TypedDict):
+    """`jobs.store.units.Unit`."""
+
+    name: str
+    inputs: list[ObjectJson]
+    piece: str
+    rows: int | None
+    extra: dict[str, Any]
+
+
+class FailureJson(TypedDict):
+    """`jobs.store.failures.Failure`."""
+
+    rows: int
+    where: str
+    message: str
+
+
+class CountsJson(TypedDict):
+    """`jobs.store.counts.Counts`."""
+
+    rows_in: int
+    rows_out: int
+    filtered: dict[str, int]
+    rejected: dict[str, int]
+    status: dict[str, int]
+    tallies: dict[str, dict[str, int]]
+    failures: dict[str, FailureJson]
+
+
+class GenerationJson(TypedDict):
+    """One writing of a unit: the version of its inputs, its number, counts, start (Unix time) and duration."""
+
+    version: str
+    generation: int
+    counts: CountsJson
+    begun: float
+    seconds: float
+
+
+class FooterJson(GenerationJson):
+    """The record in the footer of a data object: its unit, and the earlier generations that it replaced."""
+
+    unit: UnitJson
+    retired: list[GenerationJson]
+    identity: str
+    versions: dict[str, str]
+
+
+class WrittenUnitJson(TypedDict):
+    """A line of `_run/units.jsonl`: a unit as the footers describe it when a run ends."""
+
+    name: str
+    generation: int
+    rows: int
+    bytes: int
+    counts: CountsJson
+    inputs: list[ObjectJson]
+    retired: list[GenerationJson]
+
+
+class ManifestJson(TypedDict):
+    """The part of `_run/manifest.json` that programs read."""
+
+    counts: CountsJson
+    complete: bool
+
+
+def fits(value: object, expected: Any) -> bool:
+    """Whether `value`, as the json module returns it, has the type `expected`.
+
+    Args:
+        expected: a type, a union, `list[T]`, `dict[str, T]`, Any, or a TypedDict, whose keys must all be there; further
+            keys are allowed. A whole number fits float; True and False fit bool only.
+    """
+    if expected is Any:
+        return True
+    origin, arguments = get_origin(expected), get_args(expected)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, alternative) for alternative in arguments)
+    if origin is list:
+        return isinstance(value, list) and all(fits(element, arguments[0]) for element in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(element, arguments[1]) for element in value.values())
+    if is_typeddict(expected):
+        hints = get_type_hints(expected).items()
+        return isinstance(value, dict) and all(key in value and fits(value[key], hint) for key, hint in hints)
+    return type(value) is expected or (expected is float and type(value) is int)

@@ -1,0 +1,88 @@
+"""What is at `out=` before a run: a table of remine, nothing, or something that must not be touched."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.compact_list import CompactList
+from jobs.store.objects import Object
+from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+from jobs.store.units import Unit
+
+
+def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]:
+    """The files at `out`, and whether they are a table that remine wrote.
+
+    Args:
+        units: those that a run would write there.
+
+    Raises:
+        InputError: other files, the inputs of `units`, a place inside another table, or a folder in a unit's place.
+    """
+    inputs = (source.uri for unit in units for source in unit.inputs)
+    if inside := next((uri for uri in inputs if uri.startswith(f"{out}/")), None):
+        raise InputError(f"out={out}: contains the input {inside}; use another out=")
+    if table := _table_around(out):
+        raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
+    listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))
+    is_table = any(file.uri == run_uri(out, IDENTITY) for file in listed)
+    if listed and not is_table:
+        raise InputError(f"out={out}: not empty, and not a table that remine wrote; use another out=")
+    if folder := _folder_of_a_unit(out, units):
+        raise InputError(f"{folder}: a folder has the name of a unit's file; remove or rename it, or use another out=")
+    return listed, is_table
+
+
+def is_written_by_run(out: str, uri: str) -> bool:
+    """Whether `uri` has a name that a run of the table at `out` writes."""
+    first, _, rest = uri.removeprefix(out).lstrip("/").partition("/")
+    return first in (FOLDER, "_rejects") if rest else first.endswith(".parquet")
+
+
+def is_temporary(uri: str) -> bool:
+    """Whether `uri` has the name of a temporary file, which a killed run may leave."""
+    name = uri.rsplit("/", 1)[-1]
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def remove_temporary(out: str, *, before: float) -> None:
+    """Remove local temporary files last changed before the Unix time `before`; an upload to S3 leaves none."""
+    if not locations.is_s3(out):
+        for path in _temporary_below(out):
+            if path.stat().st_mtime < before:
+                path.unlink(missing_ok=True)
+
+
+def _temporary_below(folder: str) -> Iterator[Path]:
+    """The temporary files below `folder`; unlike rglob it does not hold a list of all files."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _temporary_below(entry.path)
+            elif is_temporary(entry.name):
+                yield Path(entry.path)
+
+
+def _folder_of_a_unit(out: str, units: Sequence[Unit]) -> str | None:
+    """A local folder in the place of a unit's file; a listing shows only files."""
+    if locations.is_s3(out) or not Path(out).is_dir():
+        return None
+    with os.scandir(out) as entries:
+        folders = {entry.name for entry in entries if entry.name.endswith(".parquet") and entry.is_dir()}
+    names = (f"{unit.name}.parquet" for unit in units) if folders else ()
+    return next((locations.join(out, name) for name in names if name in folders), None)
+
+
+def _table_around(out: str) -> str | None:
+    """The table in whose folder `out` is, unless it is below one of the table's own folders (`_partial`)."""
+    root = out.find("/", len("s3://")) if locations.is_s3(out) else 0
+    outer = out
+    while (cut := outer.rfind("/")) > max(root, 0):
+        outer, name = outer[:cut], outer[cut + 1 :]
+        if name.startswith("_"):
+            return None
+        if locations.exists(run_uri(outer, IDENTITY)):
+            return outer
+    return None

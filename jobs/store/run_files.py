@@ -1,0 +1,108 @@
+"""The files in a table's folder `_run`.
+
+`identity.json` is what the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl` and
+`units.jsonl` are lists of units, one JSON value per line, so that a list of ten thousand is never in memory as a whole;
+their first line is the number of the others, by which a file that was cut off is noticed.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.errors import first_line
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.identity import hash_of_kept
+from jobs.store.json_types import ManifestJson, UnitJson, WrittenUnitJson, fits
+from jobs.store.objects import Object
+from jobs.store.units import Unit
+
+FOLDER = "_run"
+IDENTITY, MANIFEST, INPUTS, UNITS = "identity.json", "manifest.json", "inputs.jsonl", "units.jsonl"
+
+
+def run_uri(table: str, name: str) -> str:
+    """Where the table at `table` keeps the run file `name`."""
+    return locations.join(table, FOLDER, name)
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """The content of `identity.json` and `manifest.json`."""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode()
+
+
+def to_lines(values: Sequence[Any], to_json_value: Callable[[Any], Any] = lambda value: value) -> Iterator[bytes]:
+    """The content of a list of units in pieces: the number of `values`, then each as JSON on its own line."""
+    yield f"{len(values)}\n".encode()
+    for value in values:
+        yield json.dumps(to_json_value(value), sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def read_json(uri: str, expected: Any = dict) -> Any:
+    """The content of a JSON file.
+
+    Args:
+        expected: its type (`jobs.store.json_types`).
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        InputError: it is damaged.
+    """
+    try:
+        value = json.loads(locations.read_bytes(uri))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(uri, f"not JSON: {first_line(error)}") from error
+    if not fits(value, expected):
+        raise _damaged(uri, "unexpected keys or types")
+    return value
+
+
+def read_manifest(table: str) -> ManifestJson:
+    """The manifest of the table at `table`. Raises as `read_json`."""
+    manifest: ManifestJson = read_json(run_uri(table, MANIFEST), ManifestJson)
+    return manifest
+
+
+def read_inputs(uri: str) -> Iterator[Unit]:
+    """The frozen units in an `inputs.jsonl`, one at a time. Raises as `read_json`."""
+    return map(Unit.from_json, _read_lines(uri, UnitJson))
+
+
+def read_written_units(uri: str) -> Iterator[WrittenUnitJson]:
+    """The units in a `units.jsonl`, one at a time. Raises as `read_json`."""
+    return _read_lines(uri, WrittenUnitJson)
+
+
+def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
+    fs, path = locations.filesystem(uri)
+    try:
+        with fs.open_input_stream(path, compression=None) as stream, io.TextIOWrapper(stream, "utf-8") as text:
+            promised, count = json.loads(text.readline()), 0
+            for line in text:
+                value = json.loads(line)
+                if not fits(value, expected):
+                    raise ValueError(f"line {count + 2} has unexpected keys or types")
+                yield value
+                count += 1
+    except (ValueError, RecursionError) as error:
+        raise _damaged(uri, first_line(error)) from error
+    if count != promised:
+        raise _damaged(uri, f"{count} units, the first line says {promised}")
+
+
+def identity_at(table: str, listed: Iterable[Object]) -> str | None:
+    """The identity hash of the table at `table`; None if `identity.json` is not in `listed`.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    uri = run_uri(table, IDENTITY)
+    return hash_of_kept(read_json(uri)) if any(file.uri == uri for file in listed) else None
+
+
+def _damaged(uri: str, reason: str) -> InputError:
+    rerun = "run the command that writes the table again"
+    # The identity alone cannot be written anew: without it nothing says that remine wrote the table.
+    remedy = f"{rerun} with overwrite=true" if uri.endswith(f"/{IDENTITY}") else f"delete it and {rerun}"
+    return InputError(f"{uri}: damaged ({reason}); {remedy}")

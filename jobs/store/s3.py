@@ -1,0 +1,230 @@
+"""S3 through pyarrow and s3fs.
+
+Bytes flow through pyarrow's filesystem: it is picklable, releases the GIL and needs no event loop on the workers. s3fs
+does what pyarrow does not offer: listings with ETags, by which a resumed run notices a replaced input, and conditional
+creation (`If-None-Match: *`), by which only one of two drivers claims a table. Both take credentials, region and
+endpoint from the usual AWS chain; nothing here reads or stores a secret.
+"""
+
+import contextlib
+import glob
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow.fs as pafs
+
+from jobs.store import faults
+from jobs.store.objects import Object
+
+ATTEMPTS = 6  # of a request: SlowDown and dropped connections pass, a wrong name fails within seconds
+CONNECT_TIMEOUT_S = 5
+READ_TIMEOUT_S = 60
+KEYS_PER_REQUEST = 1000  # the protocol's limit for a page of a listing and for a deletion
+REACH_ATTEMPTS = 3  # to connect to a configured endpoint: if nothing listens there, the error comes within seconds
+CREATE_ATTEMPTS = 5
+
+
+def key_path(uri: str) -> str:
+    """`bucket/key` of `s3://bucket/key`, as pyarrow and s3fs name objects."""
+    return uri.removeprefix("s3://")
+
+
+def bucket_of(uri: str) -> str:
+    """The bucket of an S3 uri."""
+    return key_path(uri).split("/", 1)[0]
+
+
+@lru_cache(maxsize=1)
+def settings() -> dict[str, str]:
+    """`region` and `endpoint` as botocore resolves them (environment, then profile); empty if not set."""
+    import botocore.session
+
+    session = botocore.session.Session()
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = endpoint or session.get_scoped_config().get("endpoint_url")
+    region = session.get_config_variable("region")
+    return {"endpoint": endpoint or "", "region": region or ""}
+
+
+def forget_settings() -> None:
+    """Read the environment and profile again: they changed in this process."""
+    import s3fs
+
+    settings.cache_clear()
+    _check_reachable.cache_clear()
+    s3fs.S3FileSystem.clear_instance_cache()  # instances keep their credentials
+
+
+def arrow_filesystem() -> pafs.S3FileSystem:
+    """pyarrow's filesystem, for bytes."""
+    configured = settings()
+    options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "request_timeout": READ_TIMEOUT_S}
+    if configured["region"]:
+        options["region"] = configured["region"]
+    if configured["endpoint"]:
+        options["scheme"], _, options["endpoint_override"] = configured["endpoint"].rstrip("/").partition("://")
+    return pafs.S3FileSystem(retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS), **options)
+
+
+def client() -> Any:
+    """s3fs's filesystem, for listings, conditional creation and deletion."""
+    import s3fs
+
+    configured = settings()
+    if configured["endpoint"]:
+        _check_reachable(configured["endpoint"])
+    return s3fs.S3FileSystem(
+        endpoint_url=configured["endpoint"] or None,
+        client_kwargs={"region_name": configured["region"]} if configured["region"] else {},
+        use_listings_cache=False,
+        config_kwargs={
+            "retries": {"max_attempts": ATTEMPTS, "mode": "standard"},
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "read_timeout": READ_TIMEOUT_S,
+        },
+    )
+
+
+@lru_cache(maxsize=4)
+def _check_reachable(endpoint: str) -> None:
+    import botocore.exceptions as boto
+
+    parts = urlsplit(endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if not parts.hostname or any(os.environ.get(name) for name in ("HTTP_PROXY", "HTTPS_PROXY", "https_proxy")):
+        return  # behind a proxy only the real request shows whether the endpoint can be reached
+    for attempt in range(1, REACH_ATTEMPTS + 1):
+        try:
+            socket.create_connection((parts.hostname, port), timeout=CONNECT_TIMEOUT_S).close()
+            return
+        except OSError as error:
+            if attempt == REACH_ATTEMPTS:
+                raise boto.EndpointConnectionError(endpoint_url=endpoint) from error
+            time.sleep(attempt * 0.5)
+
+
+def exists(uri: str) -> bool:
+    """Whether an object or a prefix of objects is at `uri`."""
+    return bool(client().exists(key_path(uri)))
+
+
+def bucket_exists(uri: str) -> bool:
+    """Whether the bucket of `uri` exists."""
+    import botocore.exceptions as boto
+
+    try:
+        client().call_s3("head_bucket", Bucket=bucket_of(uri))
+    except (boto.ClientError, FileNotFoundError):
+        return False
+    return True
+
+
+def find(pattern: str) -> Iterator[Object]:
+    """The objects that `pattern` names: an object, a prefix (all objects below it), or a glob.
+
+    A key may contain `?`, `*` or `[`: objects under exactly this name are preferred to those that the glob matches.
+
+    Raises:
+        FileNotFoundError: no such bucket.
+    """
+    if not glob.has_magic(pattern) or next(below(pattern), None) is not None:
+        yield from below(pattern)
+        return
+    entries = client().glob(key_path(pattern), detail=True)
+    for name, entry in entries.items():
+        if entry["type"] == "file":
+            yield _object(name, entry["size"], entry.get("ETag"))
+
+
+def below(uri: str) -> Iterator[Object]:
+    """The object `uri` or those below it, one page of the listing at a time.
+
+    Not s3fs's `find`, which holds the whole listing in memory, more than a kilobyte per object.
+
+    Raises:
+        FileNotFoundError: no such bucket.
+    """
+    bucket, _, key = key_path(uri).partition("/")
+    request: dict[str, Any] = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", "MaxKeys": KEYS_PER_REQUEST}
+    empty = True
+    while request:
+        page = client().call_s3("list_objects_v2", **request)
+        for entry in page.get("Contents", ()):
+            if entry["Key"].endswith("/"):
+                continue  # an empty object, which "Create folder" of a console leaves
+            empty = False
+            yield _object(f"{bucket}/{entry['Key']}", entry["Size"], entry.get("ETag"))
+        more = page.get("IsTruncated")
+        request = {**request, "ContinuationToken": page["NextContinuationToken"]} if more else {}
+    if not empty:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        info = client().info(f"{bucket}/{key}")
+        if info["type"] == "file":
+            yield _object(info["name"], info["size"], info.get("ETag"))
+        return
+    if not bucket_exists(uri):
+        raise FileNotFoundError(uri)
+
+
+def _object(name: str, size: int, etag: str | None) -> Object:
+    return Object(f"s3://{name}", int(size), str(etag or "").strip('"'))
+
+
+def create(uri: str, data: bytes) -> bool:
+    """Create the object unless it exists; False if it does. A store may ignore the condition and overwrite."""
+    for attempt in range(1, CREATE_ATTEMPTS + 1):
+        try:
+            client().pipe_file(key_path(uri), data, mode="create")
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            # s3fs turns the refusal of a condition into a plain OSError; the answer is in its cause.
+            answer = getattr(error.__cause__, "response", {})
+            status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if status == 412:
+                return False
+            if status != 409 or attempt == CREATE_ATTEMPTS:  # 409: another writer is creating it now
+                raise
+        time.sleep(attempt * 0.1)
+    raise AssertionError("unreachable")
+
+
+def remove(uris: list[str]) -> None:
+    """Delete objects of one bucket; objects that do not exist are ignored.
+
+    Raises:
+        OSError: the store did not delete one of them.
+    """
+    for first in range(0, len(uris), KEYS_PER_REQUEST):
+        _remove_page(uris[first : first + KEYS_PER_REQUEST])
+
+
+def _remove_page(uris: list[str]) -> None:
+    # Not s3fs's rm: it treats a key with `?`, `*` or `[` as a pattern, and does not report what it could not delete.
+    bucket = bucket_of(uris[0])
+    keys = [key_path(uri).split("/", 1)[1] for uri in uris]
+    objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+    with faults.at(uris[0]):
+        try:
+            answer = client().call_s3("delete_objects", Bucket=bucket, Delete=objects)
+        except OSError as error:
+            if "MissingContentMD5" not in str(error):
+                raise
+            answer = _remove_one_by_one(bucket, keys)
+    if failed := answer.get("Errors"):
+        raise OSError(f"s3://{bucket}/{failed[0].get('Key')} was not deleted ({failed[0].get('Message')})")
+
+
+def _remove_one_by_one(bucket: str, keys: list[str]) -> Mapping[str, Any]:
+    """For older stores, which want an MD5 sum with a request for several deletions; botocore no longer sends one."""
+    for key in keys:
+        with faults.at(f"s3://{bucket}/{key}"):
+            client().call_s3("delete_object", Bucket=bucket, Key=key)
+    return {}

@@ -1,0 +1,60 @@
+"""A batch that is not what a stage declares is refused; the error names stage, column and both types."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.errors import RunError
+from jobs.runtime.stage_contract import Stage, check_inputs, check_outputs
+from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner
+
+DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
+EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
+MISTYPED = pa.schema({"item_id": pa.int32(), "scores": pa.list_(pa.float64())})
+MISSING = pa.schema({"item_id": pa.string()})
+SWAPPED = pa.schema([DECLARED.field("scores"), DECLARED.field("item_id")])
+
+
+class Labels:
+    """A stage whose output is `output`, whatever it declares."""
+
+    INPUTS = pa.schema({"item_id": pa.string()})
+    OUTPUTS = pa.schema({"label": pa.string()})
+
+    def __init__(self, *, output: pa.Table) -> None:
+        self._output = output
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return self._output
+
+
+def run_stage(item: Any, label: Any) -> pa.Table:
+    """One row of column `item_id` through the runner; the stage returns one row of column `label`."""
+    batch = pa.table({"item_id": [item], TASK: ["unit"], EXPECTED_ROWS: [1], EXCLUDED: ["{}"]})
+    stage = Stage("judge", Labels, {"output": pa.table({"label": [label]})})
+    return StageRunner(stage=stage, board=None)(batch)
+
+
+@pytest.mark.parametrize("check", [check_inputs, check_outputs])
+def test_a_missing_or_mistyped_column_is_refused(check: Any) -> None:
+    check("Judge", DECLARED, DECLARED)
+    check("Judge", SWAPPED, DECLARED)
+    with pytest.raises(RunError, match=r"Judge.*item_id is int32, expected string"):
+        check("Judge", MISTYPED, DECLARED)
+    with pytest.raises(RunError, match=r"Judge.*scores is missing, expected list<item: double>"):
+        check("Judge", MISSING, DECLARED)
+
+
+def test_further_columns_may_come_in_but_not_go_out() -> None:
+    check_inputs("Judge", EXTRA, DECLARED)
+    with pytest.raises(RunError, match=r"Judge.*note is not declared"):
+        check_outputs("Judge", EXTRA, DECLARED)
+
+
+def test_the_runner_checks_both_sides() -> None:
+    assert run_stage("a", "good")["label"].to_pylist() == ["good"]
+    with pytest.raises(RunError, match=r"Labels, input: column item_id is int64"):
+        run_stage(1, "good")
+    with pytest.raises(RunError, match=r"Labels, output: column label is double"):
+        run_stage("a", 0.5)
