@@ -50,7 +50,7 @@ def merge(
                 writer.counts.tallies |= corpus_tallies
                 for reject in partial.rejects():
                     writer.reject(reject)
-            unit.count(writer.counts, k, table.num_rows)
+            unit.account(writer.counts, k, table.num_rows)
             writer.write(table)
         start += len(unit.ids)
 

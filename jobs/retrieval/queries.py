@@ -33,7 +33,7 @@ class QueryUnit(NamedTuple):
         """Rows of the object, searched or not."""
         return len(self.ids) + self.absent.total()
 
-    def count(self, counts: Counts, k: int, neighbors: int) -> None:
+    def account(self, counts: Counts, k: int, neighbors: int) -> None:
         """Count the unit in `counts`, with the number of its neighbours.
 
         k are asked for each query; fewer exist where the corpus is smaller or a query has no vector.

@@ -111,7 +111,7 @@ class SearchQueries(_Searcher):
         table = neighbors(unit.ids, search.finish(), self._calibration)
         if task.unit.name == self._first:
             self._count_corpus(writer, {reason: np.concatenate(places) for reason, places in bad.items()})
-        unit.count(writer.counts, settings.k, table.num_rows)
+        unit.account(writer.counts, settings.k, table.num_rows)
         writer.write(table)
         report.add(unit.rows)
 
