@@ -1,4 +1,4 @@
-"""Responses that were to be JSON, read as ratings; no model is asked."""
+"""Ratings from JSON that models wrote; no model is run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,23 +7,23 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.status import Status
+from actors.vlm.errors import ScoringError
 from actors.vlm.parsing import ParsedAnswer, parse_answers
-from actors.vlm.ratings import rating_table
+from actors.vlm.ratings import failed, rating_key, rating_table
 from actors.vlm.rubric import Rubric
 
 METHOD = "json"
-READ = (Status.OK, Status.TRUNCATED)  # of the texts that are there, those in which an answer is looked for
-ANSWER_CUT = "answer_cut"
+ANSWER_CUT = "answer_cut"  # error kind of a text that ended at the token limit
 
 
 class AnswerReader:
-    """Reads what models wrote under a rubric's questions.
+    """Parses the JSON answers to a rubric's questions.
 
     Args:
         rubric: as its YAML file reads (`actors.vlm.rubric`).
 
     Raises:
-        ValueError: a rubric that cannot be used, or one about targets, which one answer a question cannot hold.
+        ValueError: a rubric that cannot be used, or one about targets: a JSON answer holds one value per question.
     """
 
     INPUTS = schemas.WRITTEN_ANSWERS
@@ -32,49 +32,46 @@ class AnswerReader:
     def __init__(self, *, rubric: Mapping[str, Any]) -> None:
         self.rubric = Rubric.from_dict(rubric)
         if self.rubric.asks_targets:
-            raise ValueError(f"rubric {self.rubric.name!r} asks about targets; a JSON answer holds one a question")
+            raise ValueError(f"rubric={self.rubric.name}: asks about targets; a JSON answer holds one value a question")
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Read a batch.
+        """Parse a batch.
 
         Args:
             batch: of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `status`, `error_kind`,
                 `error_message`.
 
         Returns:
-            Table `ratings`: responses in the batch's order, questions inside.
+            Table `ratings`: responses in the batch's order, one row per question. A row without a certain answer has
+            the text in `raw`.
         """
         return rating_table([row for response in batch.to_pylist() for row in self._rows(response)])
 
     def _rows(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
         status = Status(response["status"])
-        cut = {"status": status.value, "error_kind": response["error_kind"], "error_message": response["error_message"]}
-        found: dict[str, ParsedAnswer] = {}
-        # A context that was cut makes every answer truncated; an answer that was cut only those behind the cut.
-        if status in READ and (status is Status.OK or response["error_kind"] == ANSWER_CUT):
-            found = parse_answers(response["text"], self.rubric.questions)
+        response_end = {name: response[name] for name in ("status", "error_kind", "error_message")}
+        # If the context was cut, all answers are truncated; if the text was cut, only those after the cut.
+        is_readable = status is Status.OK or (status is Status.TRUNCATED and response["error_kind"] == ANSWER_CUT)
+        parsed: dict[str, ParsedAnswer] = {}
+        if is_readable:
+            parsed = parse_answers(response["text"], self.rubric.questions)
         rows = []
         for question in self.rubric.questions:
-            key = {
-                "item_id": response["item_id"],
-                "target": "",
-                "rubric": self.rubric.name,
-                "question": question.name,
-                "rater": response["model"],
-                "condition": "",
-                "method": METHOD,
-                "order": response["prompt"] or "",
-                "sample": response["sample"],
-                "answers": [answer.value for answer in question.answers],
-            }
-            parsed = found.get(question.name)
-            if parsed is not None and parsed.answer is not None:
-                made = {"value": parsed.answer.value, "score": parsed.answer.score, "status": Status.OK.value}
-            elif parsed is not None and status is Status.OK:
-                kind, message = parsed.kind, parsed.message
-                made = {"status": parsed.status.value, "error_kind": kind, "error_message": message}
-            else:
-                made = cut
-            raw = None if made["status"] == Status.OK else response["text"]
-            rows.append(key | made | {"raw": raw})
+            key = rating_key(
+                item_id=response["item_id"],
+                rubric=self.rubric.name,
+                question=question.name,
+                rater=response["model"],
+                method=METHOD,
+                order=response["prompt"] or "",
+                sample=response["sample"],
+            )
+            result = parsed.get(question.name)
+            end: dict[str, Any] = response_end
+            if result is not None and result.answer is not None:
+                end = {"value": result.answer.value, "score": result.answer.score, "status": Status.OK.value}
+            elif result is not None and status is Status.OK:
+                end = failed(result.status, ScoringError(result.kind or "", result.message or ""))
+            raw = None if end["status"] == Status.OK else response["text"]
+            rows.append(key | end | {"answers": [answer.value for answer in question.answers], "raw": raw})
         return rows

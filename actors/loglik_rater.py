@@ -1,6 +1,8 @@
-"""Ratings from how likely a model is to name a label (CAIRE, appendix B.1); prompts come from `PromptPreparer`."""
+"""Ratings from the likelihood of each label (CAIRE, appendix B.1) after prompts of `actors.prompt_preparer`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -8,35 +10,54 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.generator import pad_token
+from actors.settings import Settings
 from actors.status import Status
-from actors.vlm.debiasing import DebiasSetting, check_settings, debias
+from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
 from actors.vlm.encoding import ChatEncoder, from_bytes
 from actors.vlm.errors import ScoringError
 from actors.vlm.instructions import Instruction
 from actors.vlm.loading import load_vlm, model_facts
 from actors.vlm.loglik import CompletionScorer
-from actors.vlm.ratings import rating_table
+from actors.vlm.ratings import failed, rating_key, rating_table
+from actors.vlm.settings import ModelSettings
 
 METHOD = "loglik"
 QUESTION = "relevance"
 
 
-class LoglikRater:
-    """Scores every label behind each prepared prompt, under each way to debias.
+@dataclass(kw_only=True)
+class LoglikSettings(Settings):
+    """The prompt before the labels, and how their likelihoods are corrected for base rates."""
 
-    A label's base rate is its likelihood behind the same instruction without picture and context; it is computed once
-    a model and label, when the first prompt comes.
+    prompt: dict[str, Any] = field(default_factory=dict)  # what comes before the label
+    lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
+    thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
+
+    def __post_init__(self) -> None:
+        check_start(Instruction.from_dict(self.prompt))
+        check_settings(self.pairs)
+        super().__post_init__()
+
+    @property
+    def pairs(self) -> list[DebiasSetting]:
+        """Return every pair of lambda and threshold; each becomes a `condition` of the ratings."""
+        return [DebiasSetting(*pair) for pair in product(self.lambdas, self.thresholds)]
+
+
+class LoglikRater:
+    """Scores every label after each prepared prompt, with every pair of lambda and threshold.
+
+    A label's base rate is its likelihood after the same instruction without picture and context. It is computed once
+    per actor, at the first prompt.
 
     Args:
-        model, revision, dtype, device_map: as `load_vlm` takes them.
-        instruction: as its YAML file reads; it has a `start`, behind which a label stands after a space.
+        settings: the prompt, whose `start` a label follows after a space, lambdas and thresholds.
+        model: which model to load.
         targets: labels.
-        settings: lambda and threshold of each way to debias.
-        threads: of torch, on a CPU; torch's own choice if None.
+        threads: of torch on a CPU; torch's choice if None.
 
     Raises:
-        ValueError: an instruction without a start, a setting that means nothing, or a label whose tokens cannot be
-            told from the start's.
+        ValueError: the model cannot be loaded, or its tokens do not split between the prompt's start and a label.
     """
 
     INPUTS = schemas.PREPARED_PROMPTS
@@ -44,111 +65,104 @@ class LoglikRater:
 
     def __init__(
         self,
+        settings: LoglikSettings,
         *,
-        model: str,
-        instruction: Mapping[str, Any],
+        model: ModelSettings,
         targets: Sequence[str],
-        settings: Sequence[tuple[float, float]],
-        revision: str | None = None,
-        dtype: str = "auto",
-        device_map: str = "auto",
         threads: int | None = None,
     ) -> None:
         import torch
 
-        self.instruction = Instruction.from_dict(instruction)
-        check_start(self.instruction)
-        self.settings = [DebiasSetting(*each) for each in settings]
-        check_settings(self.settings)
+        self.instruction = Instruction.from_dict(settings.prompt)
+        self.pairs = settings.pairs
         if threads is not None:
             torch.set_num_threads(threads)
-        loaded, processor = load_vlm(model, revision=revision, dtype=dtype, device_map=device_map)
+        loaded, processor = load_vlm(
+            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+        )
         self.chat = ChatEncoder(processor)
         self.scorer = CompletionScorer(loaded, pad_id=pad_token(self.chat, loaded))
-        self.facts = model_facts(loaded, model=model, revision=revision)
-        self.rater, self._items = self.facts.rater, 0
+        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        self._items = 0
         self.targets = tuple(targets)
         self._start = self.instruction.begin()
         self._completions = [self.chat.continuation(self._start, f" {target}") for target in self.targets]
-        self._base: np.ndarray | None = None
+        self._base_rates: np.ndarray | None = None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.
 
         Args:
-            batch: what `PromptPreparer` returns.
+            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
 
         Returns:
-            Table `ratings`: items in the batch's order, targets inside, settings (column `condition`) innermost.
+            Table `ratings`: items in the batch's order; within an item targets, then pairs (column `condition`).
 
         Raises:
-            EngineError: the device failed; nothing of this batch is recorded.
+            EngineError: the device failed; no row of this batch is returned.
             ValueError: the model gives no base rates.
         """
-        rows = []
+        rows: list[dict[str, Any]] = []
         for item in batch.to_pylist():
-            ended = {name: item[name] for name in ("status", "error_kind", "error_message")}
+            end = {name: item[name] for name in ("status", "error_kind", "error_message")}
             scores: list[float] | ScoringError | None = None
             if item["status"] == Status.OK:
                 scores = self.scorer.score(from_bytes(item["inputs"]), self._completions)
             if isinstance(scores, ScoringError):
-                ended = {"status": Status.ERROR.value, "error_kind": scores.kind, "error_message": scores.message}
-                scores = None
-            rows += self._rows(item["item_id"], scores, ended)
+                end, scores = failed(Status.ERROR, scores), None
+            rows += self._rows(item["item_id"], scores, end)
         self._items += batch.num_rows
         return rating_table(rows)
 
     def take_tally(self) -> dict[str, int]:
-        """Items since the last call, under what ran the model (`RaterFacts.tally`)."""
+        """Return the number of items since the last call, by model facts (`RaterFacts.tally`)."""
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 
-    def _rows(self, item: str, scores: list[float] | None, ended: dict[str, Any]) -> list[dict[str, Any]]:
-        made = [self._key(item, target, setting) | ended for target in self.targets for setting in self.settings]
-        if scores is None:
-            return made
-        base = self.base_rates()
-        debiased = np.stack([debias(np.array(scores), base, setting) for setting in self.settings], axis=1)
-        for row, score in zip(made, debiased.ravel().tolist(), strict=True):
-            row["score"], row["value"] = score, f"{score:.6g}"
-        return made
-
     def base_rates(self) -> np.ndarray:
-        """Log-likelihood of each label where there is nothing to go by, [targets] float64.
+        """Return the log-likelihood of each label without picture and context, [targets] float64.
 
         Raises:
             ValueError: the model gives none.
         """
-        if self._base is None:
+        if self._base_rates is None:
             pieces = [piece for piece in self.instruction.render({}) if piece is not None]
             inputs = self.chat.encode(pieces or [""], [], start=self._start)
             scores = self.scorer.score(inputs, self._completions)
             if isinstance(scores, ScoringError):
                 raise ValueError(f"no base rates of the labels: {scores.message}")
-            self._base = np.array(scores)
-        return self._base
+            self._base_rates = np.array(scores)
+        return self._base_rates
 
-    def _key(self, item: str, target: str, setting: DebiasSetting) -> dict[str, Any]:
-        return {
-            "item_id": item,
-            "target": target,
-            "rubric": self.instruction.name,
-            "question": QUESTION,
-            "rater": self.rater,
-            "condition": setting.name,
-            "method": METHOD,
-            "order": "",
-            "sample": 0,
-        }
+    def _rows(self, item_id: str, scores: list[float] | None, end: dict[str, Any]) -> list[dict[str, Any]]:
+        rows = [self._key(item_id, target, pair) | end for target in self.targets for pair in self.pairs]
+        if scores is None:
+            return rows
+        base_rates = self.base_rates()
+        debiased = np.stack([debias(np.array(scores), base_rates, pair) for pair in self.pairs], axis=1)
+        for row, score in zip(rows, debiased.ravel().tolist(), strict=True):
+            row["score"], row["value"] = score, f"{score:.6g}"
+        return rows
+
+    def _key(self, item_id: str, target: str, pair: DebiasSetting) -> dict[str, Any]:
+        return rating_key(
+            item_id=item_id,
+            target=target,
+            rubric=self.instruction.name,
+            question=QUESTION,
+            rater=self.facts.rater,
+            condition=pair.name,
+            method=METHOD,
+        )
 
 
 def check_start(instruction: Instruction) -> None:
-    """Refuse an instruction that does not begin the model's turn.
+    """Check that an instruction begins the model's turn.
 
     Raises:
-        ValueError: naming it.
+        ValueError: it has no `start`, or one that ends in white space.
     """
     if not instruction.start.strip():
-        raise ValueError(f"prompt {instruction.name!r} has no start, behind which a label could stand")
+        raise ValueError(f"prompt {instruction.name!r} has no start, which a label is to follow")
     if instruction.start != instruction.start.rstrip():
         raise ValueError(f"prompt {instruction.name!r}: start ends in white space; the label follows after a space")

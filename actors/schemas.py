@@ -74,6 +74,14 @@ ENCODED_PICTURES = pa.schema({"image_id": STR, "bytes": pa.large_binary(), **_EN
 DECODED_PICTURES = pa.schema({"item_id": STR, "kind": STR, "pixels": pa.large_binary(), **_END})
 TEXTS = pa.schema({"text_id": STR, "text": STR})
 ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
+PREPARED_QUESTIONS = pa.schema({
+    "item_id": STR,
+    "targets": pa.list_(STR),
+    "inputs": pa.large_binary(),
+    "shared": I32,
+    "suffixes": pa.list_(pa.list_(I32)),
+    **_END,
+})  # fmt: skip
 PREPARED_PROMPTS = pa.schema({"item_id": STR, "inputs": pa.large_binary(), **_END})
 WRITTEN_ANSWERS = pa.schema({
     "item_id": STR,

@@ -12,7 +12,7 @@ from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
 from actors.status import Status
-from actors.vlm.ratings import rating_table
+from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.templates import TARGET_WORD, environment, words
 
 METHOD = "encoder"
@@ -166,17 +166,14 @@ class ZeroShotRater:
         return row
 
     def _key(self, item: str, target: str) -> dict[str, Any]:
-        return {
-            "item_id": item,
-            "target": target,
-            "rubric": self.template.name,
-            "question": self.template.question,
-            "rater": self.rater,
-            "condition": "",
-            "method": METHOD,
-            "order": "",
-            "sample": 0,
-        }
+        return rating_key(
+            item_id=item,
+            target=target,
+            rubric=self.template.name,
+            question=self.template.question,
+            rater=self.rater,
+            method=METHOD,
+        )
 
 
 def check_targets(targets: Sequence[str]) -> None:

@@ -1,28 +1,30 @@
-"""Let a model write about pictures or texts, n samples each -> table `responses`.
+"""Have a model write about pictures or texts, n samples each -> table `responses`.
 
     python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses
 
-`input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; what the prompt
-says about a picture comes from `records=`. A prompt is encoded once for its samples. Each sample has a seed of its
-own, derived from the item and its number. Refusals are told apart by the rules of `conf/refusals` and counted.
+`input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; context about a
+picture comes from `records=`. Each prompt is encoded once for all its samples. Each sample has its own seed, derived
+from the item and the sample's number. Refusals are recognised by the rules of `conf/refusals` and counted.
 """
 
 import json
 import sys
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from actors.generator import Generator, GeneratorSettings
 from actors.ids import content_id
+from actors.prompt_preparer import PromptPreparer
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction, QuestionWords, asked_questions
 from actors.vlm.instructions import identity as instruction_identity
-from actors.vlm.refusals import RefusalRules
 from actors.vlm.rubric import Rubric
+from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.judging import kept_raters, settings
+from jobs.judging import kept_raters
 from jobs.judging.items import ItemTables, reading, sources_of
-from jobs.judging.settings import AskingConfig
+from jobs.judging.settings import AskingConfig, check_model
 from jobs.metrics import refusals
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
@@ -30,55 +32,43 @@ from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun
 
-if TYPE_CHECKING:
-    from jobs.runtime.stages import Stage
-
 
 @dataclass
-class GenerateConfig(AskingConfig):
+class GenerateConfig(GeneratorSettings, AskingConfig):
     """Keys of `generate`."""
 
-    prompt: dict[str, Any] = field(default_factory=dict)  # what the model is asked
+    prompt: dict[str, Any] = field(default_factory=dict)  # the instruction to the model
     rubric: dict[str, Any] = field(default_factory=dict)  # for prompts that ask a rubric's questions
-    refusals: dict[str, Any] = field(default_factory=dict)  # the rules that tell refusals apart, by language
-    samples: int = 3  # texts an item
-    temperature: float = 1.0  # 0: the likeliest token each time
-    top_p: float = 1.0  # share of the likeliest tokens that is drawn from
-    max_tokens: int = 1024  # of an answer; a longer one is truncated
-    seed: int = 0  # every sample's own seed is derived from it
-    empty_context: str = "answer"  # or skip: rows about which nothing is said become skipped
-    memory_budget_gb: float | None = None  # memory for caches; null: half of what is free
-    group_rows: int | None = None  # most prompts x samples at a time; null: what the memory allows
-
-
-SAMPLING = ("temperature", "top_p", "max_tokens", "seed")
 
 
 def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
     instruction, questions = _checked(cfg)
-    sources = sources_of(cfg, fields=instruction.context_fields, pictures=instruction.shows_picture)
+    fields, pictures = instruction.context_fields, instruction.shows_picture
+    sources = sources_of(cfg, fields=fields, pictures=pictures)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     asked = _asked(cfg, instruction, questions)
     rows = sources.items.rows
     texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
-    if cfg.plan and instruction.shows_picture:
+    if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     plan = _plan(cfg, instruction, asked, sources, excluded)
-    run = lifecycle.begin("generate", cfg, plan, pools=["decode", "judge"], note=note, lines=plan_lines(cfg, cfg.model))
+    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
+    run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
     if run is None:
         return None
     from jobs.runtime import stages
 
-    read = reading(sources, fields=instruction.context_fields, pictures=instruction.shows_picture)
+    reader = reading(sources, fields=fields, pictures=pictures)
     stages.stream(
         run,
         name="generate",
-        read=stages.Read(read, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
         stages=_stages(cfg, instruction, questions, asked),
         resources=cfg.resources,
     )
@@ -90,13 +80,13 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
 
 
 def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords]) -> dict[str, Any]:
-    """What a text depends on beside the model, the item and the sample's number."""
+    """Return what a text depends on besides model, item and sample number."""
     return {
         "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
         "questions": content_id(json.dumps(questions, sort_keys=True)) if questions else None,
         "max_context_tokens": cfg.max_context_tokens,
         "empty_context": cfg.empty_context,
-        **{name: getattr(cfg, name) for name in SAMPLING},
+        **cfg.drawing,
     }
 
 
@@ -124,31 +114,28 @@ def _plan(
 
 def _stages(
     cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], asked: dict[str, Any]
-) -> list["Stage"]:
-    from actors.generator import Generator, PromptPreparer
-    from jobs.runtime.stages import Stage
+) -> list[Stage]:
 
+    model = ModelSettings.part_of(cfg.model)
     prepare = {
-        **cfg.model.processor,
-        **cfg.model.pixels,
+        "settings": ContextSettings.part_of(cfg),
+        "model": model,
         "instruction": cfg.prompt,
         "questions": questions,
-        "max_context_tokens": cfg.max_context_tokens,
-        "empty_context": cfg.empty_context,
         "answer_tokens": cfg.max_tokens,
     }
     write = {
-        **cfg.model.weights,
+        "settings": GeneratorSettings.part_of(cfg),
+        "model": model,
         "prompt": instruction.name,
-        "asked": content_id(json.dumps(asked | cfg.model.pixels, sort_keys=True)),
-        **{name: getattr(cfg, name) for name in ("refusals", "samples", *SAMPLING, "memory_budget_gb", "group_rows")},
+        "prompt_hash": content_id(json.dumps(asked | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }
     return [Stage("decode", PromptPreparer, prepare), Stage("judge", Generator, write, rows_out=cfg.samples)]
 
 
 def show_refusals(run: TableRun) -> None:
-    """Count the refusals of a finished run: lines at the terminal, figures and items in `_run/refusals.json`."""
+    """Count the refusals of a finished run: print their rates, and keep rates and items in `_run/refusals.json`."""
     rates = refusal_rates(open_table(run.target.out, "responses"))
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
@@ -157,26 +144,24 @@ def show_refusals(run: TableRun) -> None:
 
 
 def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
-    """The instruction and the questions it asks, everything else in the configuration checked as well."""
-    from actors.vlm.sampling import Sampling
+    """Return the instruction and the rubric's questions that it asks, after validating all other keys.
 
+    Raises:
+        InputError: a key has a value that cannot be used.
+    """
     try:
         instruction = Instruction.from_dict(cfg.prompt)
-        Sampling(cfg.temperature, cfg.top_p, cfg.max_tokens)
-        RefusalRules(cfg.refusals)
-        settings.check_positive(cfg, ["samples", "group_rows", "memory_budget_gb"])
         if TARGET_WORD in instruction.words:
-            raise ValueError(f"prompt {instruction.name!r} speaks of a label; it is for python -m jobs.loglik")
+            raise ValueError(f"prompt={instruction.name}: uses a label; use it with python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
-            raise ValueError(f"prompt {instruction.name!r} asks a rubric's questions; say which with rubric=")
+            raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; name the rubric with rubric=")
         questions: list[QuestionWords] = []
         if QUESTIONS_WORD in instruction.words:
             rubric = Rubric.from_dict(cfg.rubric)
             if rubric.asks_targets:
-                raise ValueError(f"rubric {rubric.name!r} asks about targets, which one JSON answer cannot hold")
+                raise ValueError(f"rubric={rubric.name}: asks about targets, which one JSON answer cannot hold")
             questions = asked_questions(rubric)
-        shows = f"prompt {instruction.name!r}" if instruction.shows_picture else ""
-        settings.check(cfg, empty_context=cfg.empty_context, shows=shows)
+        check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:
         raise InputError(f"generate: {error}") from error
     return instruction, questions

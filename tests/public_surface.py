@@ -222,6 +222,13 @@ KEYS = {
         engine: str
         memory_budget_gb: float | None
         rescore_fraction: float
+        method: str
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        group_rows: int | None
     """,
     "loglik": """
         common
@@ -282,34 +289,6 @@ KEYS = {
         seed: int
         max_context_tokens: int
         empty_context: str
-        memory_budget_gb: float | None
-        group_rows: int | None
-    """,
-    "think": """
-        common
-        input: str
-        images: str | None
-        texts: str | None
-        records: str | None
-        rubric: dict[str, typing.Any]
-        model.name: str
-        model.checkpoint: str
-        model.revision: str | None
-        model.dtype: str
-        model.device_map: str
-        model.memory_gb: float | None
-        model.licence: str | None
-        model.max_pixels: int | None
-        model.min_pixels: int | None
-        targets: Any
-        layout: str | None
-        empty_context: str
-        samples: int
-        temperature: float
-        top_p: float
-        max_tokens: int
-        seed: int
-        max_context_tokens: int
         memory_budget_gb: float | None
         group_rows: int | None
     """,

@@ -1,1 +1,1 @@
-"""Judging engines: a rubric is data, its prompts share what they can, closed answers are scored and not generated."""
+"""Judging and generation with vision-language models: rubrics, prompts, engines, loading, and parsing of answers."""

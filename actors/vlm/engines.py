@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from actors.vlm import errors, families, shared_prefix
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.forward import PassKind
 from actors.vlm.prefix import forget_positions
-from actors.vlm.requests import RequestGroup, ScoringRequest
+from actors.vlm.requests import RequestGroup
 
 EngineName = Literal["auto", "cascade", "batched", "naive"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -54,28 +55,24 @@ class Engine(Protocol):
 
 
 class NaiveEngine:
-    """Runs each prompt with each answer as a forward pass of its own.
-
-    Args:
-        encode: returns a request's inputs, with its picture processed anew.
-    """
+    """Runs each prompt with each answer as a forward pass of its own."""
 
     name = "naive"
 
-    def __init__(self, model: Any, encode: Callable[[ScoringRequest], dict[str, Any]]) -> None:
+    def __init__(self, model: Any) -> None:
         self._model = model
-        self._encode = encode
 
     def log_likelihoods(
         self, group: RequestGroup, inputs: Mapping[str, Any], numbers: Sequence[int], *, budget: int
     ) -> list[RequestLikelihoods]:
-        """See `Engine`; `inputs` and `budget` are not used."""
-        return [self._request(group, number) for number in numbers]
+        """See `Engine`; `budget` is not used."""
+        prefix = families.cut(inputs, group.shared)
+        return [
+            self._request(families.extended(prefix, group.suffixes[number]), group.answers[number])
+            for number in numbers
+        ]
 
-    def _request(self, group: RequestGroup, number: int) -> RequestLikelihoods:
-        codes = group.answers[number]
-        prompt = families.on_device(self._model, self._encode(group.requests[number]))
-        prompt = families.extended(prompt, list(codes.bridge))
+    def _request(self, prompt: dict[str, Any], codes: AnswerCodes) -> RequestLikelihoods:
         length = int(prompt["input_ids"].shape[1])
         if codes.rule == "code":
             logits = self._log_probabilities(prompt, last=1)
@@ -128,7 +125,6 @@ class EngineChoice:
     """The engine in use; with `auto`, the first that agrees with `naive` on the first group.
 
     Args:
-        encode: as `NaiveEngine` takes it.
         requested: one of `ENGINES`.
         label: names the model in messages.
 
@@ -141,13 +137,11 @@ class EngineChoice:
         ValueError: an unknown engine, or one that does not know the model's family.
     """
 
-    def __init__(
-        self, model: Any, encode: Callable[[ScoringRequest], dict[str, Any]], *, requested: str, label: str
-    ) -> None:
+    def __init__(self, model: Any, *, requested: str, label: str) -> None:
         if requested not in ENGINES:
             raise ValueError(f"engine={requested}: must be one of {', '.join(ENGINES)}")
         self._model, self._label = model, label
-        self.reference: Engine = NaiveEngine(model, encode)
+        self.reference: Engine = NaiveEngine(model)
         self.current: Engine = self.reference
         family = families.family_of(model)
         engines = [SharedPrefixEngine(model, family, kind) for kind in get_args(PassKind)] if family else []

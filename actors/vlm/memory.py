@@ -73,13 +73,6 @@ def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: s
     return max(LEAST_TOKENS, min(most, int(budget / per_token)))
 
 
-def prefix_tokens(model: Any, *, budget: int) -> int:
-    """Return the longest prefix, in tokens, whose pass and whose keys and values fit into `budget` bytes."""
-    config = model.config.get_text_config()
-    itemsize = model.dtype.itemsize
-    return int(budget / (key_bytes(config, itemsize) + pass_bytes(config, itemsize)))
-
-
 def _machine_bytes() -> int:
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():

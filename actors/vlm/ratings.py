@@ -20,6 +20,32 @@ def rating_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=schemas.RATINGS)
 
 
+def rating_key(
+    *,
+    item_id: str,
+    rubric: str,
+    question: str,
+    rater: str,
+    method: str,
+    target: str = "",
+    condition: str = "",
+    order: str = "",
+    sample: int = 0,
+) -> dict[str, Any]:
+    """Return the key columns of a row of table `ratings`."""
+    return {
+        "item_id": item_id,
+        "target": target,
+        "rubric": rubric,
+        "question": question,
+        "rater": rater,
+        "condition": condition,
+        "method": method,
+        "order": order,
+        "sample": sample,
+    }
+
+
 def scored(question: Question, scores: Scores) -> dict[str, Any]:
     """Return the columns of an answered question: the most likely answer, the first of equals, and the mean score."""
     likeliest = max(range(len(question.answers)), key=lambda place: scores.probabilities[place])

@@ -1,6 +1,6 @@
 """Requests to a closed-set scorer, and the scores that it returns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -46,7 +46,7 @@ class Scores(NamedTuple):
 
 @dataclass
 class RequestGroup:
-    """Requests about one picture, prepared for the device by `ClosedSetScorer.prepare`.
+    """Prompts about one picture as tokens, ready for the device.
 
     Attributes:
         places: index of each request in the list that was prepared.
@@ -57,13 +57,31 @@ class RequestGroup:
         error: why none of the requests can be scored (the picture or the template is unusable); None if they can.
     """
 
-    requests: Sequence[ScoringRequest]
     places: list[int]
     inputs: dict[str, Any] = field(default_factory=dict)
     suffixes: list[list[int]] = field(default_factory=list)
     shared: int = 0
     answers: list[AnswerCodes] = field(default_factory=list)
     error: ScoringError | None = None
+
+    @classmethod
+    def of_suffixes(
+        cls,
+        inputs: Mapping[str, Any],
+        suffixes: Sequence[Sequence[int]],
+        answers: Sequence[AnswerCodes],
+        *,
+        shared: int,
+    ) -> "RequestGroup":
+        """Return the group of prompts that a CPU stage tokenized.
+
+        Args:
+            inputs: what the processor returned for the first prompt: name -> tensor, batch 1.
+            suffixes: token ids of each prompt after the first `shared` ones, which are those of `inputs`.
+            answers: the allowed answers of each prompt.
+        """
+        bridged = [[*suffix, *codes.bridge] for suffix, codes in zip(suffixes, answers, strict=True)]
+        return cls(list(range(len(bridged))), dict(inputs), bridged, shared, list(answers))
 
     def length(self, number: int) -> int:
         """Return the tokens of the whole prompt of request `number` of this group."""
@@ -73,17 +91,10 @@ class RequestGroup:
         """Return a group of the requests with these numbers."""
         return replace(
             self,
-            requests=[self.requests[i] for i in numbers],
             places=[self.places[i] for i in numbers],
             suffixes=[self.suffixes[i] for i in numbers],
             answers=[self.answers[i] for i in numbers],
         )
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest prompt with its longest answer; 0 if the group could not be prepared."""
-        extra = (max(map(len, codes.sequences)) - 1 for codes in self.answers)
-        return max((self.length(i) + more for i, more in enumerate(extra)), default=0)
 
 
 def group_by_prefix(requests: Sequence[ScoringRequest]) -> list[list[int]]:

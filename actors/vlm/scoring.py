@@ -4,11 +4,10 @@ The probability of an answer is its share of the probability of all allowed answ
 is reported as `outside_mass`. `actors.vlm.engines` has the ways to compute likelihoods.
 """
 
-import copy
 import logging
 import math
-import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.vlm import errors, families, memory
@@ -47,11 +46,9 @@ class ClosedSetScorer:
         self.model, self.processor = model, processor
         text_config = model.config.get_text_config()
         self.max_tokens: int | None = getattr(text_config, "max_position_embeddings", None)
-        self.engines = EngineChoice(model, self._encoded, requested=engine, label=self._label())
+        self.engines = EngineChoice(model, requested=engine, label=self._label())
         self.chat = Chat(processor, name=self._label(), bounds=bounds, config=model.config)
         self.sees_pictures = self.chat.sees_pictures
-        self._chats = threading.local()
-        self._chats.chat = self.chat
         self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
         self._is_halved = False
         self._codes: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
@@ -103,7 +100,7 @@ class ClosedSetScorer:
         return [results[place] for place in range(len(requests))]
 
     def prepare(self, requests: Sequence[ScoringRequest], *, places: Sequence[int] | None = None) -> RequestGroup:
-        """Tokenize `requests` about one picture and process the picture; needs no device, safe in any thread.
+        """Tokenize `requests` about one picture and process the picture; needs no device.
 
         Args:
             places: keys of the results of `run`; by default 0, 1, …
@@ -111,18 +108,14 @@ class ClosedSetScorer:
         Raises:
             ValueError: codes that are the same tokens (`answers`).
         """
-        group = RequestGroup(requests, list(places if places is not None else range(len(requests))))
-        group.answers = [self.answers(request.codes, start=request.prompt.start) for request in requests]
+        numbers = list(places if places is not None else range(len(requests)))
+        answers = [self.answers(request.codes, start=request.prompt.start) for request in requests]
         try:
-            tokens = self._thread_chat().tokens([request.prompt for request in requests], requests[0].picture)
+            tokens = self.chat.tokens([request.prompt for request in requests], requests[0].picture)
         except Exception as error:
-            group.error, group.answers = errors.reason(error), []
-            return group
-        group.inputs, group.shared = tokens.inputs, tokens.shared
-        group.suffixes = [
-            [*suffix, *codes.bridge] for suffix, codes in zip(tokens.suffixes, group.answers, strict=True)
-        ]
-        return group
+            return RequestGroup(numbers, error=errors.reason(error))
+        group = RequestGroup.of_suffixes(tokens.inputs, tokens.suffixes, answers, shared=tokens.shared)
+        return replace(group, places=numbers)
 
     def run(self, group: RequestGroup) -> dict[int, Scores | ScoringError]:
         """Return the scores of a prepared group by `group.places`.
@@ -152,23 +145,6 @@ class ClosedSetScorer:
         pairs = zip(fitting, likelihoods, strict=True)
         return results | {group.places[number]: _scores(found, group, number) for number, found in pairs}
 
-    def token_starts(self, text: str) -> list[int]:
-        """Return, for each token of `text` on its own, the index of its first character."""
-        return self._thread_chat().token_starts(text)
-
-    def as_data(self, text: str) -> str:
-        """Return `text` with each of the model's special tokens broken by a space (`ChatFormat.as_data`)."""
-        return self.chat.as_data(text)
-
-    def picture_tokens(self, group: RequestGroup) -> int | None:
-        """Return the tokens of the pictures of a prepared group; None if unknown."""
-        return self.chat.picture_tokens(group.inputs) if group.inputs else None
-
-    def token_budget(self) -> int | None:
-        """Return the tokens that a prompt may have: the model's positions, or fewer if memory is short."""
-        fits = memory.prefix_tokens(self.model, budget=self.budget)
-        return fits if self.max_tokens is None else min(fits, self.max_tokens)
-
     def _likelihoods(
         self, group: RequestGroup, inputs: dict[str, Any], numbers: Sequence[int]
     ) -> list[RequestLikelihoods]:
@@ -192,17 +168,6 @@ class ClosedSetScorer:
         log.warning("%s: out of memory; the memory budget is halved", self._label())
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-    def _encoded(self, request: ScoringRequest) -> dict[str, Any]:
-        chat = self._thread_chat()
-        return chat.encode(chat.rendered(request.prompt, request.picture), request.picture)
-
-    def _thread_chat(self) -> Chat:
-        """Return a copy of the chat for this thread: fast tokenizers raise when two threads use one."""
-        if not hasattr(self._chats, "chat"):
-            self._chats.chat = copy.deepcopy(self.chat)
-        chat: Chat = self._chats.chat
-        return chat
 
     def _label(self) -> str:
         return f"model {getattr(self.model.config, '_name_or_path', '') or self.model.config.model_type!r}"

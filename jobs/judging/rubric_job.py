@@ -1,12 +1,15 @@
-"""A rubric's questions put to a model about items: what `judge` and `think` share, from their keys to their plans."""
+"""What `judge` reads and writes: rubric, labels, tables and the plan of its ratings."""
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from actors.vlm.rubric import Rubric, identity
-from jobs.judging import kept_rubric, settings
+from actors.rubric_rater import judged_targets
+from actors.vlm.rubric import Rubric
+from actors.vlm.rubric import identity as rubric_identity
+from jobs.errors import InputError
+from jobs.judging import kept_rubric, methods
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
-from jobs.judging.settings import AskingConfig
+from jobs.judging.methods import MethodConfig
+from jobs.judging.settings import check_model
 from jobs.judging.targets import RatingCounts, ratings_of, read_targets
 from jobs.runtime import exclusions
 from jobs.runtime.config import plain
@@ -14,22 +17,18 @@ from jobs.runtime.exclusions import Exclusions
 from jobs.store.run import TablePlan
 
 
-@dataclass
-class RubricConfig(AskingConfig):
-    """Keys of every job that asks a rubric's questions."""
+class CheckedKeys(NamedTuple):
+    """Keys validated without reading any table.
 
-    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
-    targets: Any = None  # labels to judge against: a file with one a line, [a,b], or a list of conf/target_lists
-    layout: str | None = None  # of the rubric; null: its default
-    empty_context: str = "answer"  # of items about which nothing is said: answer without, or skip
-
-
-class Checked(NamedTuple):
-    """What of the keys is right whatever the tables hold."""
+    Attributes:
+        rubric: what is asked.
+        targets: labels of `targets=`; None if it is not given.
+        sees_pictures: whether the model accepts pictures; None with plan=true.
+    """
 
     rubric: Rubric
     targets: tuple[str, ...] | None
-    sees: bool | None  # whether the model sees pictures; None with plan=true
+    sees_pictures: bool | None
 
 
 class JudgingJob(NamedTuple):
@@ -38,61 +37,64 @@ class JudgingJob(NamedTuple):
     rubric: Rubric
     targets: tuple[str, ...] | None
     sources: ItemTables
-    pictures: bool  # whether they are read
+    reads_pictures: bool
     ratings: RatingCounts
 
-    def reading(self) -> Reader:
-        """How the workers read the items (`jobs.judging.items.reading`)."""
-        return reading(self.sources, fields=self.rubric.context_fields, pictures=self.pictures)
+    @property
+    def reader(self) -> Reader:
+        """Return how workers read the items (`jobs.judging.items.reading`)."""
+        return reading(self.sources, fields=self.rubric.context_fields, pictures=self.reads_pictures)
 
 
-def checked(cfg: RubricConfig) -> Checked:
-    """The rubric and the labels, if they fit and the model can be had.
-
-    Raises:
-        InputError: labels that cannot be read.
-        ValueError: whatever else is wrong, in a sentence.
-    """
-    from actors.judge import judged_targets
-
-    targets = read_targets(cfg.targets)
-    rubric = Rubric.from_dict(cfg.rubric)
-    if targets:
-        judged_targets(rubric, targets)
-    rubric.resolve_layout(cfg.layout)
-    return Checked(rubric, targets, settings.check(cfg, empty_context=cfg.empty_context))
-
-
-def asked(cfg: RubricConfig, what: Checked, *, samples: int = 1) -> JudgingJob:
-    """What is asked, its tables opened.
+def check(cfg: MethodConfig) -> CheckedKeys:
+    """Validate method, rubric, labels and model without reading any table.
 
     Raises:
-        InputError: tables that are not there, or do not bring what the rubric asks about.
+        InputError: a key has a value that cannot be used.
     """
-    pictures = bool(cfg.images) if what.sees is None else what.sees
-    sources = sources_of(cfg, fields=what.rubric.context_fields, pictures=pictures)
-    ratings = ratings_of(sources.items, what.rubric, what.targets, samples=samples)
-    return JudgingJob(what.rubric, what.targets, sources, pictures, ratings)
+    try:
+        methods.check_method(cfg)
+        targets = read_targets(cfg.targets)
+        rubric = Rubric.from_dict(cfg.rubric)
+        if targets:
+            judged_targets(rubric, targets)
+        return CheckedKeys(rubric, targets, check_model(cfg))
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"judge: {error}") from error
 
 
-def plan(cfg: RubricConfig, what: JudgingJob, excluded: Exclusions, more: dict[str, Any]) -> TablePlan:
-    """The plan of a table of ratings, which `more` is part of the identity of."""
-    rubric, layout = what.rubric, what.rubric.resolve_layout(cfg.layout)
+def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
+    """Open the tables and count the ratings.
+
+    Raises:
+        InputError: a table is missing, incomplete or does not have what the rubric's prompt needs.
+    """
+    reads_pictures = bool(cfg.images) if checked.sees_pictures is None else checked.sees_pictures
+    sources = sources_of(cfg, fields=checked.rubric.context_fields, pictures=reads_pictures)
+    ratings = ratings_of(sources.items, checked.rubric, checked.targets, samples=cfg.samples)
+    return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings)
+
+
+def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
+    """Return the plan of the table of ratings."""
+    rubric, layout = job.rubric, job.rubric.resolve_layout(cfg.layout)
     kept = kept_rubric.of_rubric(rubric, cfg.rubric)
     return TablePlan(
         out=cfg.out,
         table="ratings",
         identity={
             "model": cfg.model.identity,
-            "rubric": {"name": rubric.name, "hash": identity(rubric, layout=layout), "layout": layout},
+            "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
             "max_context_tokens": cfg.max_context_tokens,
-            **more,
-            **what.sources.identity,
-            **({"targets": list(what.targets)} if what.targets else {}),
+            **methods.identity(cfg),
+            **job.sources.identity,
+            **({"targets": list(job.targets)} if job.targets else {}),
             **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
             **exclusions.identity(excluded),
         },
-        units=what.sources.units(),
+        units=job.sources.units(),
         config=plain(cfg),
         metadata={**kept.metadata, "rater": cfg.model.rater},
         derived=True,

@@ -38,7 +38,7 @@ def read_targets(given: Any) -> tuple[str, ...] | None:
     if not named:
         raise InputError(f"targets={given}: no label in it")
     if twice := next((label for label in named if named.count(label) > 1), None):
-        raise InputError(f"targets={given}: label {twice!r} stands twice")
+        raise InputError(f"targets={given}: duplicate label {twice!r}; name each label once")
     return tuple(named)
 
 

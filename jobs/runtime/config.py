@@ -17,7 +17,6 @@ from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.runtime import config_errors
 from jobs.runtime import overrides as override_grammar
@@ -71,12 +70,12 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
         if key := next(_nan_keys(OmegaConf.to_container(composed, resolve=True), ""), None):
             raise InputError(f"{job}: {key}=nan: expected a number")
         config = OmegaConf.to_object(composed)
-    except InputError:
-        raise
     except OmegaConfBaseException as error:
         raise InputError(f"{job}: {config_errors.describe(error)}") from error
-    except ValueError as error:  # raised by the settings themselves
-        raise InputError(f"{job}: {first_line(error)}") from error
+    except InputError:
+        raise
+    except ValueError as error:  # from a settings dataclass in actors/, which validates its values
+        raise InputError(f"{job}: {error}") from error
     if (resources := getattr(config, "resources", None)) is not None:
         check(resources)
     return config

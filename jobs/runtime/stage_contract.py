@@ -38,7 +38,9 @@ class Stage:
         pool: the key under `resources` that sets the pool's size and resources.
         actor: a `StageActor`, or for `stages.process` a class that is called with a task, its writer and a reporter.
         kwargs: arguments of its constructor.
-        rows_out: how many rows it returns per row, or a function from its input to the number of each row.
+        rows_out: how many rows it returns per row, or a function from its input to the number of each row. Only the
+            last stage may return another number than one. A function may use columns that the stages before pass on
+            unchanged: it is also called with the rows that were read.
     """
 
     pool: str

@@ -5,7 +5,6 @@ all rows of a unit, and `TALLY`. The sink takes them off again.
 """
 
 import json
-import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,8 +33,7 @@ class UnitReader:
 
     def __init__(self, read: Read, target: Target, stages: Sequence[Stage]) -> None:
         self._read, self._target = read, target
-        self._first_stage = stages[0]
-        self._later_rows = math.prod(stage.rows_out for stage in stages[1:] if isinstance(stage.rows_out, int))
+        self._last_stage = stages[-1]
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         (text,) = batch[TASK].to_pylist()
@@ -47,7 +45,7 @@ class UnitReader:
             written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
             redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))
             rows = rows.filter(pc.is_in(rows[read.item], redone[read.output_item].combine_chunks()))
-        expected = sum(self._first_stage.row_counts(rows)) * self._later_rows
+        expected = sum(self._last_stage.row_counts(rows))  # the stages before it return one row per row
         rows = rows.append_column(TASK, _repeated(text, rows.num_rows))
         rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
         return rows.append_column(EXCLUDED, _repeated(json.dumps(barred.take_matched()), rows.num_rows))

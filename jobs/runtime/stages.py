@@ -38,7 +38,7 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
 
     Raises:
         RunError: an actor broke its contract, or Ray gave up on a task.
-        ValueError: a stage whose number of rows varies, next to other stages.
+        ValueError: a stage before the last that does not return one row per row.
     """
     # Ray drops empty blocks, and an empty unit must still become an object of zero rows.
     for task in (t for t in run.todo if t.unit.rows == 0):
@@ -47,8 +47,8 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
     tasks = CompactList(t for t in run.todo if t.unit.rows != 0)
     if not tasks:
         return
-    if any(callable(stage.rows_out) for stage in stages) and len(stages) > 1:
-        raise ValueError("a stage whose number of rows varies must be the only stage")
+    if any(stage.rows_out != 1 for stage in stages[:-1]):
+        raise ValueError("every stage but the last must return one row per row")
     with as_run_errors(), Progress(name, _expected_progress(tasks, stages)) as progress:
         data = _blocks(tasks).map_batches(
             UnitReader(read, run.target, stages),

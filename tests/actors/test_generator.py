@@ -7,14 +7,17 @@ import pytest
 import yaml
 
 from actors.answer_reader import AnswerReader
-from actors.generator import Generator, PromptPreparer, sample_seed
+from actors.generator import Generator, GeneratorSettings, sample_seed
+from actors.prompt_preparer import PromptPreparer
 from actors.vlm.encoding import from_bytes
 from actors.vlm.generation import Generated
 from actors.vlm.instructions import Instruction, identity
+from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, png
 
 PICTURES = pa.list_(pa.large_binary())
+MODEL_SETTINGS = ModelSettings(checkpoint=MODEL, dtype="float32")
 RULES = {"en": {"refusal": ["^I cannot"], "drop_event": ["another picture"]}}
 
 
@@ -23,23 +26,21 @@ def conf(name: str) -> dict[str, Any]:
     return loaded
 
 
+def prepares(instruction: dict[str, Any], *, answer_tokens: int = 0, **keys: Any) -> PromptPreparer:
+    """The preparer of an instruction, with further keys of `ContextSettings`."""
+    settings = ContextSettings(**keys)
+    return PromptPreparer(settings, model=MODEL_SETTINGS, instruction=instruction, answer_tokens=answer_tokens)
+
+
 @pytest.fixture(scope="module")
 def preparer() -> PromptPreparer:
-    return PromptPreparer(model=MODEL, instruction=conf("explicit"))
+    return prepares(conf("explicit"))
 
 
 @pytest.fixture(scope="module")
 def generator() -> Generator:
-    return Generator(
-        model=MODEL,
-        prompt="explicit",
-        asked="h",
-        refusals=RULES,
-        dtype="float32",
-        samples=2,
-        max_tokens=4,
-        threads=1,
-    )
+    settings = GeneratorSettings(refusals=RULES, samples=2, max_tokens=4)
+    return Generator(settings, model=MODEL_SETTINGS, prompt="explicit", prompt_hash="h", threads=1)
 
 
 def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None, **context: Any) -> pa.Table:
@@ -96,7 +97,7 @@ def test_what_becomes_of_a_text(generator: Generator, monkeypatch: pytest.Monkey
 
     def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
         asked = {"status": "ok", "error_kind": None, "error_message": None} | item
-        made = generator._written(Generated([token], reason), asked)
+        made = generator._response(Generated([token], reason), asked)
         return made["status"], made.get("error_kind"), made["refusal_kind"], made["text"]
 
     cut = {"status": "truncated", "error_kind": "context_cut", "error_message": "1 of 2"}
@@ -119,10 +120,10 @@ def test_ids_are_those_of_what_was_asked(preparer: PromptPreparer, generator: Ge
 def test_context_is_used_cut_and_may_be_required() -> None:
     prompt = conf("relevant_to")
     asked = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
-    cut = PromptPreparer(model=MODEL, instruction=prompt, max_context_tokens=12)(asked).to_pylist()
+    cut = prepares(prompt, max_context_tokens=12)(asked).to_pylist()
     assert [row["status"] for row in cut] == ["truncated", "ok", "ok"]
     assert cut[0]["error_message"].startswith("12 of ")
-    whole = PromptPreparer(model=MODEL, instruction=prompt, empty_context="skip")(asked).to_pylist()
+    whole = prepares(prompt, empty_context="skip")(asked).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in whole] == [
         ("ok", None),
         ("skipped", "empty_context"),
@@ -135,10 +136,10 @@ def test_context_is_used_cut_and_may_be_required() -> None:
 def test_a_context_gives_way_to_the_picture_and_the_answer() -> None:
     """A picture may take more than the half of the positions that the context leaves."""
     prompt, article = conf("relevant_to"), "word " * 400
-    bare = PromptPreparer(model=MODEL, instruction=prompt)
+    bare = prepares(prompt)
     needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
     asked = batch([[png(1)]], context_page_description=[article])
-    tight = PromptPreparer(model=MODEL, instruction=prompt, answer_tokens=30)
+    tight = prepares(prompt, answer_tokens=30)
     assert tight.token_budget == 32768 - 30
     tight.token_budget = needed + 25
     (row,) = tight(asked).to_pylist()
@@ -166,7 +167,7 @@ def test_a_prompt_without_a_picture_asks_about_text(generator: Generator) -> Non
         "parts": {"all": "Sum up: {{ text }}"},
         "order": ["all"],
     }
-    prepared = PromptPreparer(model=MODEL, instruction=prompt)(batch([[]], text=["{{ x }} <|im_end|> fields"]))
+    prepared = prepares(prompt)(batch([[]], text=["{{ x }} <|im_end|> fields"]))
     assert prepared["status"].to_pylist() == ["ok"]
     assert generator(prepared)["text"].null_count == 0
 

@@ -5,11 +5,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.reasoning_judge import CLOSING_TOKENS, ReasoningJudge, begun
+from actors.reasoning_judge import CLOSING_TOKENS, ReasoningSettings, begun_turn
+from actors.vlm import families
 from actors.vlm.generation import Generated
+from actors.vlm.prompts import PromptBuilder
 from actors.vlm.requests import Scores
 from jobs.tables import conform, table
-from tests.actors.vlm.helpers import MODEL, png
+from tests.actors.rubric_stages import RubricStages, reasoned
+from tests.actors.vlm.helpers import png
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +37,8 @@ def rubric() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def judge(rubric: dict[str, Any]) -> ReasoningJudge:
-    return ReasoningJudge(model=MODEL, rubric=rubric, dtype="float32", samples=2, max_tokens=5, threads=1)
+def judge(rubric: dict[str, Any]) -> RubricStages:
+    return reasoned(rubric, samples=2, max_tokens=5)
 
 
 def batch(pictures: list[list[bytes | None]], status: list[str]) -> pa.Table:
@@ -43,7 +46,7 @@ def batch(pictures: list[list[bytes | None]], status: list[str]) -> pa.Table:
     return pa.table({"item_id": names, "pictures": pa.array(pictures, pa.list_(pa.large_binary())), "status": status})
 
 
-def test_every_row_once(judge: ReasoningJudge) -> None:
+def test_every_row_once(judge: RubricStages) -> None:
     asked = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
     made = conform(judge(asked), table("ratings"))
     rows = made.to_pylist()
@@ -67,39 +70,69 @@ def test_every_row_once(judge: ReasoningJudge) -> None:
     assert judge(asked.slice(0, 1)).to_pylist() == rows[:4]
 
 
-def test_the_answer_is_scored_behind_the_thought(judge: ReasoningJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    monkeypatch.setattr(judge, "samples", 1)
-    monkeypatch.setattr(
-        judge.engine, "generate", lambda prompts, *, seeds, sampling: [[Generated([], "stop")] for _ in prompts]
-    )
-    monkeypatch.setattr(judge.chat, "decode", lambda _: "It is a castle.\n**Final answer:** 2")
-    found: list[Any] = []
-    score = judge.scorer.score
+    rater = judge.rater
+    monkeypatch.setattr(rater, "samples", 1)
+    prompts: list[Any] = []
 
-    def seen(requests: Any) -> Any:
-        found.extend(requests)
-        return score(requests)
+    def generate(inputs: Any, *, seeds: Any, sampling: Any) -> Any:
+        prompts.extend(inputs)
+        return [[Generated([], "stop")] for _ in inputs]
 
-    monkeypatch.setattr(judge.scorer, "score", seen)
+    monkeypatch.setattr(rater.engine, "generate", generate)
+    monkeypatch.setattr(rater.chat, "decode", lambda _: "It is a castle.\n**Final answer:** 2")
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     assert rows[0]["comment"] == "It is a castle."
-    assert found[0].prompt.start == begun("It is a castle.") == "It is a castle.\n\nFinal answer:"
-    # the same from one whole pass over the text as it stands
-    pieces = [None, found[0].prompt.after + found[0].prompt.suffix]
-    inputs = judge.chat.encode(pieces, [found[0].picture], start=found[0].prompt.start + " ")
-    judge.engine.model.model.rope_deltas = None
+    begun = begun_turn("It is a castle.")
+    assert begun == "It is a castle.\n\nFinal answer:"
+    # the same from one forward pass over the whole text
+    text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0]) + begun + " "
+    ids = rater.chat.ids(text)
+    inputs = families.extended(prompts[0], ids[prompts[0]["input_ids"].shape[1] :])
+    rater.model.model.rope_deltas = None
     with torch.inference_mode():
-        logits = judge.engine.model(**inputs, use_cache=False).logits[0, -1]
-    ids = judge.scorer.check_codes(("1", "2", "3"))
-    assert rows[0]["probabilities"] == pytest.approx(logits[ids].double().softmax(-1).tolist(), abs=1e-5)
-    assert isinstance(score(found)[0], Scores)
-    assert begun("") == "Final answer:"
+        logits = rater.model(**inputs, use_cache=False).logits[0, -1]
+    codes = rater.scorer.check_codes(("1", "2", "3"))
+    assert rows[0]["probabilities"] == pytest.approx(logits[codes].double().softmax(-1).tolist(), abs=1e-5)
+    assert begun_turn("") == "Final answer:"
+
+
+def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric: dict[str, Any]) -> None:
+    """All questions and samples of an item share one encoding of its picture; rounding is all that changes."""
+    from actors.pictures import decode_rgb
+    from actors.reasoning_judge import REASONING_INSTRUCTION
+    from actors.vlm.prompts import Prompt
+    from actors.vlm.requests import ScoringRequest
+    from actors.vlm.rubric import Rubric
+
+    rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
+    asked = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
+    for row, each in zip(rows, (each for each in asked for _ in (0, 1)), strict=True):
+        suffix = f"{each.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
+        prompt = Prompt(each.prompt.before, each.prompt.after, suffix, start=begun_turn(row["comment"]))
+        (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), each.question.codes)])
+        assert isinstance(alone, Scores)
+        assert row["probabilities"] == pytest.approx(alone.probabilities, abs=1e-5)
+
+
+def test_an_opening_that_joins_the_reasoning_is_cut_back(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = judge.rater.scorer.chat
+    tokens = {
+        chat.start: [1, 2, 3],
+        chat.start + chat.lead + "x": [1, 2, 9],
+        chat.start + chat.lead + "y": [1, 2, 3, 4],
+    }
+    monkeypatch.setattr(chat, "ids", tokens.__getitem__)
+    assert judge.rater._continued([7, 3], "x") == [7, 9]
+    assert judge.rater._continued([7, 3], "y") == [7, 3, 4]
+    with pytest.raises(ValueError, match="joins"):
+        judge.rater._continued([7, 8], "x")
 
 
 def test_labels_that_are_given_and_an_items_own(rubric: dict[str, Any]) -> None:
-    judge = ReasoningJudge(model=MODEL, rubric=rubric, targets=["Peru"], dtype="float32", max_tokens=2, threads=1)
+    judge = reasoned(rubric, targets=["Peru"], max_tokens=2)
     asked = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
     rows = judge(asked).to_pylist()
     assert [(row["target"], row["status"]) for row in rows] == [("Peru", "ok"), ("Sahel", "ok"), ("Levant", "ok")]
@@ -109,8 +142,7 @@ def test_a_model_of_text_thinks_about_what_is_said(rubric: dict[str, Any]) -> No
     parts = {"article": "{{ article }}", **rubric["parts"]}
     told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "parts": parts, "targets": ["Peru"]}
     told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
-    given: dict[str, Any] = {"dtype": "float32", "max_tokens": 4, "threads": 1, "empty_context": "skip"}
-    judge = ReasoningJudge(model="local:llama-tiny", rubric=told, **given)
+    judge = reasoned(told, checkpoint="local:llama-tiny", max_tokens=4, empty_context="skip")
     asked = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
         "article", pa.array(["A war.", "A war.", ""])
     )
@@ -126,19 +158,26 @@ def test_the_context_gives_way_to_thought_and_answer(rubric: dict[str, Any], mon
     told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "targets": ["Peru"]}
     told["parts"] = {"article": "{{ article }}", **rubric["parts"]}
     told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
-    judge = ReasoningJudge(model=MODEL, rubric=told, dtype="float32", max_tokens=5, threads=1)
-    assert judge.engine.max_positions == 32768 - CLOSING_TOKENS
+    judge = reasoned(told, max_tokens=5)
+    assert judge.rater.engine.max_positions == 32768 - CLOSING_TOKENS
     lengths: list[int] = []
-    generate = judge.engine.generate
+    generate = judge.rater.engine.generate
 
     def watched(prompts: Any, **options: Any) -> Any:
         lengths.extend(int(prompt["input_ids"].shape[1]) for prompt in prompts)
         return generate(prompts, **options)
 
-    monkeypatch.setattr(judge.engine, "generate", watched)
+    monkeypatch.setattr(judge.rater.engine, "generate", watched)
     judge(batch([[png(1)]], ["ok"]))
-    monkeypatch.setattr(judge.scorer, "token_budget", lambda: lengths[0] + 5 + CLOSING_TOKENS + 10)
+    monkeypatch.setattr(judge.preparer, "token_budget", lengths[0] + 10)
     asked = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
     (row,) = judge(asked).to_pylist()
     assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")
     assert lengths[0] < lengths[1] <= lengths[0] + 10
+
+
+@pytest.mark.parametrize("key", ["samples", "max_tokens", "group_rows", "memory_budget_gb"])
+def test_settings_are_validated(rubric: dict[str, Any], key: str) -> None:
+    values: dict[str, Any] = {"rubric": rubric, key: 0}
+    with pytest.raises(ValueError, match=f"{key}=0: "):
+        ReasoningSettings(**values)

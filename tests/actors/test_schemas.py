@@ -24,7 +24,7 @@ def stage_classes() -> Iterator[type]:
 
 def test_every_stage_declares_its_inputs_and_outputs() -> None:
     kinds = list(stage_classes())
-    assert {"Judge", "Embedder", "FolderFetcher"} <= {kind.__name__ for kind in kinds}
+    assert {"RubricPreparer", "RubricRater", "Embedder", "FolderFetcher"} <= {kind.__name__ for kind in kinds}
     undeclared = [
         f"{kind.__module__}.{kind.__name__}.{name}"
         for kind in kinds

@@ -154,26 +154,30 @@ def test_another_version_of_a_joined_table_is_another_version_of_the_unit(tables
     [
         ("generate", "input=R/items prompt=explicit", "say where with images="),
         ("generate", "input=R/images images=R/images", "goes with a table of items"),
-        ("generate", "input=R/images prompt=rubric_json", "say which with rubric="),
-        ("generate", "input=R/images prompt=nothing", "prompt=nothing: no such option; there are explicit"),
-        ("generate", "input=R/images refusals=xx", "refusals=xx: no such option"),
-        ("generate", "input=R/images top_p=0", "top_p is 0"),
-        ("generate", "input=R/images samples=0", "samples=0: more than 0"),
-        ("generate", "input=R/images empty_context=guess", "empty_context=guess"),
+        ("generate", "input=R/images prompt=rubric_json", "rubric="),
+        ("generate", "input=R/images prompt=nothing", "prompt=nothing: "),
+        ("generate", "input=R/images refusals=xx", "refusals=xx: "),
+        ("generate", "input=R/images top_p=0", "top_p=0"),
+        ("generate", "input=R/images samples=0", "samples=0: "),
+        ("generate", "input=R/images empty_context=guess", "empty_context=guess: "),
         ("generate", "input=R/images prompt.order=[]", "'order' is empty"),
         ("generate", "input=R/images model.checkpoint=local:no-such", "no local model 'no-such'"),
         ("generate", "input=R/images model=local-text-tiny", "takes no pictures and prompt 'explicit' shows one"),
         ("generate", "input=R/images model.checkpoint=local:siglip-tiny", "local:siglip-tiny: no model"),
         ("loglik", "input=R/images targets=[a] model=local-text-tiny", "takes no pictures and prompt 'relevant_to'"),
-        ("think", "input=R/images rubric=cultural_relevance", "asks about targets and none are given"),
-        ("think", "input=R/images records=R/other", "was not fetched for .*other: they have no unit in common"),
+        ("judge", "input=R/images method=reasoned rubric=cultural_relevance", "asks about targets and none are given"),
+        (
+            "judge",
+            "input=R/images method=reasoned records=R/other",
+            "was not fetched for .*other: they have no unit in common",
+        ),
         ("generate", "input=R/nothing", "nothing: no table here"),
         ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
-        ("think", "input=R/images layout=slow", "no layout 'slow'"),
-        ("think", "input=R/images max_tokens=0", "max_tokens is 0"),
-        ("loglik", "input=R/images", "no targets"),
-        ("loglik", "input=R/images targets=[a,a]", "'a' stands twice"),
-        ("loglik", "input=R/images targets=[a] lambdas=[-1]", "lambda is -1"),
+        ("judge", "input=R/images method=reasoned layout=slow", "no layout 'slow'"),
+        ("judge", "input=R/images method=reasoned max_tokens=0", "max_tokens=0"),
+        ("loglik", "input=R/images", "targets="),
+        ("loglik", "input=R/images targets=[a,a]", "duplicate label 'a'"),
+        ("loglik", "input=R/images targets=[a] lambdas=[-1]", "lambda=-1"),
         ("loglik", "input=R/images targets=[a] prompt=explicit", "has no start"),
         ("loglik", "input=R/images targets=[a] reference=R/texts", "is a table 'texts', expected ratings"),
         ("parse", "input=R/images", "is a table 'images', expected responses"),
@@ -199,7 +203,7 @@ def test_a_plan_writes_nothing(tables: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(
     ("job", "asked"),
-    [("judge", []), ("think", []), ("generate", []), ("loglik", ["targets=[a]"])],
+    [("judge", []), ("judge", ["method=reasoned"]), ("generate", []), ("loglik", ["targets=[a]"])],
 )
 def test_a_plan_tells_what_pictures_cost(
     tables: Path, capsys: pytest.CaptureFixture[str], job: str, asked: list[str]
@@ -267,7 +271,7 @@ def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.C
 @pytest.mark.torture
 @pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
 def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """generate with a retry, loglik with a reference, zero_shot from pictures, think: each over the same pictures."""
+    """generate with a retry, loglik with a reference, zero_shot and judge method=reasoned, over the same pictures."""
     common = [f"input={tables / 'images'}", "model=local-tiny"]
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]
     cli.execute("generate", command)
@@ -311,9 +315,12 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
     assert zero_shot["counts"]["status"] == {"ok": 4, "missing": 2}
     encoder = ("local:siglip-tiny", "auto", None)
     assert kept_in(str(tables / "zero_shot"), "relevance") == ("culture_relevance", (1.0, 5.0), "relevance", *encoder)
-    think: Any = cli.execute("think", [*common, f"out={tables / 'think'}", "rubric=century_labels", "max_tokens=4"])
-    assert think["counts"]["status"] == {"ok": 16, "missing_input": 8}
-    assert kept_in(str(tables / "think")) == ("century_labels", (1.0, 5.0), "sensitive", *model)
+    command = [*common, f"out={tables / 'reasoned'}", "rubric=century_labels", "max_tokens=4", "method=reasoned"]
+    reasoned: Any = cli.execute("judge", command)
+    assert reasoned["counts"]["status"] == {"ok": 16, "missing_input": 8}
+    with pytest.raises(InputError, match=r"written with another configuration: .*seed"):
+        cli.execute("judge", [*command, "seed=1"])
+    assert kept_in(str(tables / "reasoned")) == ("century_labels", (1.0, 5.0), "sensitive", *model)
 
 
 def test_probe_refuses_vectors_of_another_encoder(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("# nothing\n")
     for wrong, message in (
         (str(tmp_path / "empty.txt"), "no label in it"),
-        (["a", "b", "a"], "label 'a' stands twice"),
+        (["a", "b", "a"], "duplicate label 'a'"),
         ("no_such", "no such list of conf/target_lists .caire_countries, century_subregions, un_subregions."),
     ):
         with pytest.raises(InputError, match=message):
@@ -208,7 +208,7 @@ def test_a_judge_that_fails_leaves_the_others(
     assert cli.main("judge", asked) == 1
     said = capsys.readouterr().err
     assert said.count("judge broken failed: a worker failed") == 1
-    assert "error: 1 of 2 judges failed: broken (a worker failed" in said
+    assert "error: 1 of 2 models failed: broken (a worker failed" in said
     assert open_table(f"{tmp_path}/r/local-text-tiny", "ratings").rows == 7
     # the same command with the cause gone: what is done stays
     shutil.copy(Path(resolve("local:qwen2.5-vl-tiny")) / "model.safetensors", broken)
@@ -230,7 +230,7 @@ def test_items_that_all_have_targets_need_no_others(given: dict[str, str], tmp_p
 def test_thinking_about_items_with_targets_of_their_own(given: dict[str, str], tmp_path: Path) -> None:
     asked = [f"input={given['items']}", f"texts={given['texts']}", "rubric=cultural_relevance", "targets=[Nordic]"]
     asked += ["model=local-text-tiny", "max_tokens=3", "samples=2", "empty_context=skip", f"out={tmp_path}/r"]
-    assert cli.main("think", asked) == 0
+    assert cli.main("judge", [*asked, "method=reasoned"]) == 0
     rows = pa.concat_tables(open_table(f"{tmp_path}/r", "ratings").batches()).to_pylist()
     found = {(row["item_id"], row["target"], row["sample"]): row["status"] for row in rows}
     told = {("own", "Sahel"), ("own", "Levant"), *((item, "Nordic") for item in ("plain", "gone", "two", "none"))}
@@ -243,9 +243,9 @@ def test_thinking_about_items_with_targets_of_their_own(given: dict[str, str], t
     [
         (["targets=no_such.txt"], "targets=no_such.txt: no such file, and no such list"),
         (["rubric=century_labels", "targets=[a]"], "rubric 'century_labels' asks about no target"),
-        (["targets=[a]", "engine=fast"], "engine=fast: one of auto, cascade, batched, naive"),
-        (["targets=[a]", "empty_context=guess"], "empty_context=guess"),
-        (["targets=[a]", "max_context_tokens=0"], "max_context_tokens=0"),
+        (["targets=[a]", "engine=fast"], "engine=fast: "),
+        (["targets=[a]", "empty_context=guess"], "empty_context=guess: "),
+        (["targets=[a]", "max_context_tokens=0"], "max_context_tokens=0: "),
         (["targets=[a]", "model.dtype=int8"], "dtype=int8"),
         (["targets=[a]", "model.max_pixels=0"], "model.max_pixels=0: must be an integer of at least 1"),
         (["targets=[a]", "model.max_pixels=1.5"], "model.max_pixels"),
@@ -255,11 +255,15 @@ def test_thinking_about_items_with_targets_of_their_own(given: dict[str, str], t
         (["targets=[a]", "model.checkpoint=/no/such/folder"], "/no/such/folder: no such folder"),
         (["targets=[a]", "model.checkpoint=./no-such"], "./no-such: no such folder"),
         (["targets=[a]", "rescore_fraction=2"], "rescore_fraction=2: "),
-        (["targets=[a]", "memory_budget_gb=-1"], "memory_budget_gb=-1: more than 0"),
+        (["targets=[a]", "memory_budget_gb=-1"], "memory_budget_gb=-1: "),
         (["targets=[a]", "records=x"], "x: no table here"),
         (["targets=[a]", "images=null"], "is a table of items and the prompt shows a picture: say where with images="),
         (["targets=[a]", "models=[local-tiny,no-such]"], "model=no-such: no such option"),
-        (["targets=[a]", "models=[local-tiny,local-tiny]"], "models names local-tiny twice"),
+        (["targets=[a]", "models=[local-tiny,local-tiny]"], "duplicate local-tiny"),
+        (["targets=[a]", "method=guessed"], "method=guessed: "),
+        (["targets=[a]", "samples=3"], "samples=3: method=closed has no such key"),
+        (["targets=[a]", "method=reasoned", "engine=naive"], "engine=naive: method=reasoned has no such key"),
+        (["targets=[a]", "method=reasoned", "rescore_fraction=1"], "rescore_fraction=1.0: method=reasoned has no"),
         ([], "5 items have no targets of their own"),
     ],
 )

@@ -131,7 +131,7 @@ def test_both_sides_and_after_a_kill(
     assert (counts_of(other), rejects_of(other)) == (counts_of(out), rejects)
     assert cli.main("verify", [f"input={other}"]) == 0
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
-    assert "written with another configuration: k is 4 there and 5 here" in capsys.readouterr().err
+    assert "k was 4, now 5" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("ray_session")

@@ -1,4 +1,4 @@
-"""Likelihoods of answers from hidden states, in chunks and with capped logits, against a plain softmax."""
+"""Likelihoods of answers from hidden states, in chunks and with capped logits, equal a plain softmax."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ MADE = AnswerCodes("sequence", (), ((1, 2, 3), (1, 4), (5,)))
 
 
 class Model:
-    """The head of a language model, and nothing else."""
+    """Only the output layer of a language model."""
 
     def __init__(self, cap: float | None) -> None:
         import torch

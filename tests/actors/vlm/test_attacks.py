@@ -1,4 +1,4 @@
-"""Requests as a stranger might put them: in each family they get the answers of one whole pass."""
+"""Unusual requests get the same answers as whole forward passes, in each family."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_the_answers_of_a_whole_pass(load: Load, name: str) -> None:
 
 
 def test_several_pictures_are_all_seen(load: Load) -> None:
-    """And in their order."""
+    """Their order matters, too."""
     for name in set(MODELS.values()) - {"llama-tiny"}:
         both, turned, one = (
             logprobs(ClosedSetScorer(*load(name)).score(asked(SUFFIXES[0], about=about)))
@@ -72,7 +72,7 @@ def test_several_pictures_are_all_seen(load: Load) -> None:
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "gemma3-tiny"])
 def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
-    """No label's answer depends on which others are asked, or when."""
+    """The answer for a label does not depend on the other labels and their order."""
     scorer = ClosedSetScorer(*load(name), engine="cascade")
     requests = asked(*(f"{LABELS[i % 4]}, number {i}?" for i in range(200)))
     whole = scorer.score(requests)
@@ -83,7 +83,7 @@ def test_two_hundred_labels_in_any_order(load: Load, name: str) -> None:
 
 
 def test_a_window_shorter_than_the_prefix(load: Load) -> None:
-    """What the other tests of Gemma rest on: its windowed layers do not see the beginning of these prompts."""
+    """Assumed by the other tests of Gemma: its windowed layers do not see the beginning of these prompts."""
     model, processor = load("gemma3-tiny")
     group = ClosedSetScorer(model, processor).prepare(asked(*SUFFIXES))
     assert model.config.get_text_config().sliding_window < group.shared / 2

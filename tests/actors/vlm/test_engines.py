@@ -1,4 +1,4 @@
-"""Which engine runs, what it does when something is in its way, and answers of one and of several tokens."""
+"""Choice of the engine, its behaviour on errors, and answers of one and of several tokens."""
 
 import logging
 import math
@@ -32,7 +32,7 @@ def far(one: list[Scores], other: list[Scores]) -> float:
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"])
 def test_answers_of_several_tokens(load: Load, name: str) -> None:
-    """A trie behind each suffix gives what teacher forcing of each whole answer gives."""
+    """A trie of answers after each suffix gives the same as teacher forcing of each whole answer."""
     naive, cascade, batched = (
         scores_of(ClosedSetScorer(*load(name), engine=engine).score(requests(REGIONS, n=2)))
         for engine in ("naive", "cascade", "batched")
@@ -46,7 +46,7 @@ def test_answers_of_several_tokens(load: Load, name: str) -> None:
 
 
 def test_sums_with_the_end_of_the_turn(load: Load) -> None:
-    """The end counts: "North" is not what every answer that begins with it is; and a sum is not a mean."""
+    """The end of the turn counts: "North" differs from answers that begin with it; and a sum is not a mean."""
     model, processor = load("qwen2.5-vl-tiny")
     chat = Chat(processor, name="tiny")
     made = chat.answers(REGIONS)
@@ -64,7 +64,7 @@ def test_sums_with_the_end_of_the_turn(load: Load) -> None:
 
 
 def test_an_answer_after_the_beginning_of_the_turn(load: Load) -> None:
-    """After "Final score:" comes a space, a token of its own here: it is put before the digit, not scored."""
+    """After "Final score:" comes a space, a separate token here: it is part of the prompt and is not scored."""
     model, processor = load("qwen2.5-vl-tiny")
     chat = Chat(processor, name="tiny")
     made = chat.answers(DIGITS, start="Final score:")
@@ -121,7 +121,7 @@ def test_groups_of_any_size_give_the_same(load: Load, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "mllama-tiny", "gemma3-tiny"])
 def test_the_last_feed_forward_sees_the_answers_tokens_alone(load: Load, name: str) -> None:
-    """Nothing else reads its output; and afterwards it is as it was, what accelerate put in its place included."""
+    """Nothing else reads its output; afterwards the module is unchanged, including a `forward` set by accelerate."""
     model, processor = load(name)
     feed = language_model(model).layers[-1].mlp
     seen = []
@@ -163,7 +163,7 @@ def test_a_label_before_several_questions_passes_once(load: Load) -> None:
 
 
 def test_a_group_without_its_first_request(load: Load) -> None:
-    """What the processor returned ends in the first request's suffix; the others' prefix must not."""
+    """The processor's output ends in the first request's suffix; the prefix of the others must not contain it."""
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     group = scorer.prepare(requests(n=3))
     whole = scorer.run(group)
@@ -271,7 +271,7 @@ def test_answers_behind_ever_new_thoughts_are_not_kept_for_ever(load: Load, monk
 
 
 def test_the_kernels_agree() -> None:
-    """The kernel of the CPU and the one written out, with and without masks."""
+    """The CPU's kernel and the plain implementation agree, with and without masks."""
     import torch
 
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Each family: what passes behind a shared prefix gives what one whole pass gives, and each trap on the way there."""
+"""In each family, suffixes over a shared prefix give the results of whole forward passes; each trap is tested."""
 
 import inspect
 from typing import Any
@@ -17,7 +17,7 @@ from tests.actors.vlm.helpers import ARTICLE, DIGITS, LABELS, MODELS, TOLERANCE,
 
 
 def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> list[ScoringRequest]:
-    """Suffixes of unlike lengths, two of which share a long beginning, and one longer than Gemma's window here."""
+    """Suffixes of different lengths: two share a long beginning, one is longer than the window of the small Gemma."""
     suffixes = [f"How relevant is this culture to the picture: {label}?" for label in labels]
     suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
@@ -32,7 +32,7 @@ def scored(load: Load, name: str, engine: str, asked: list[ScoringRequest]) -> l
 
 
 def plain(load: Load, name: str, asked: ScoringRequest) -> list[float]:
-    """Log-probabilities of the digits by the plainest calls of transformers there are."""
+    """Log-probabilities of the digits, by direct calls of transformers."""
     import torch
 
     model, processor = load(name)
@@ -94,7 +94,7 @@ def test_text_models_without_a_tokenizer(one_thread: None, kind: str, engine: Pa
 
 @pytest.mark.parametrize("name", MODELS.values())
 def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
-    """Cut after an empty line, a tokenizer of GPT-2's kind (SmolVLM's) gives other tokens than for the whole."""
+    """Cut after an empty line, a tokenizer like GPT-2's (SmolVLM's) returns other tokens than for the whole."""
     _, processor = load(name)
     chat = Chat(processor, name=name)
     shown = picture(1)
@@ -124,7 +124,7 @@ def test_a_tokenizer_that_gives_no_sure_cut_gets_whole_prompts(load: Load, monke
     assert distance(scored(load, "smolvlm-tiny", "cascade", asked), expected) < TOLERANCE
 
 
-# Each trap: with its remedy taken away, the answers are wrong.
+# Each trap: without its remedy the answers are wrong.
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl-tiny", "qwen3-vl-tiny"])
@@ -149,7 +149,7 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
 
 
 def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text without picture after a picture: what Qwen left on the module would move its positions."""
+    """A text without picture after a picture: the offset that Qwen keeps on the module would shift its positions."""
     model, processor = load("qwen2.5-vl-tiny")
     bare = [ScoringRequest(each.prompt, None, DIGITS) for each in requests(1)]
     expected = scored(load, "qwen2.5-vl-tiny", "naive", bare)
@@ -162,7 +162,7 @@ def test_trap_positions_of_the_last_picture_are_forgotten(load: Load, monkeypatc
 
 
 def test_trap_suffixes_see_the_tiles_that_the_prefix_sees(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = requests(1)  # wider than high: fewer tiles than the model has room for
+    asked = requests(1)  # wider than high: fewer tiles than the model supports
     expected = scored(load, "mllama-tiny", "cascade", asked)
     monkeypatch.setattr(forward, "_cross_masks", lambda *_: {})
     assert distance(scored(load, "mllama-tiny", "cascade", asked), expected) > 1e-2
@@ -192,7 +192,7 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
 
 @pytest.mark.parametrize("name", ["mllama-tiny", "gemma3-tiny", "qwen2.5-vl-tiny"])
 def test_trap_passes_leave_the_prefix_as_it_was(load: Load, name: str) -> None:
-    """A pass writes into the cache it is given, and cropping one would cut mllama's picture: shells are thrown away."""
+    """A pass writes into its cache, and cropping a cache would cut mllama's picture: each pass gets a new shell."""
     model, processor = load(name)
     family = family_of(model)
     assert family is not None

@@ -1,4 +1,4 @@
-"""Loading without a network, and what is recorded of a model."""
+"""Loading without network, checks of model files, and the facts recorded about a model."""
 
 import http.server
 import shutil
@@ -94,7 +94,7 @@ def test_a_folder_that_holds_one_is_none_without_its_configuration(tmp_path: Pat
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub on the loopback and an empty cache; the paths that are asked for."""
+    """A hub on the loopback interface and an empty cache; yields the list of requested paths."""
     from huggingface_hub import constants
 
     told = {"config.json": '{"model_type": "qwen2"}', "tokenizer_config.json": '{"chat_template": "x"}'}

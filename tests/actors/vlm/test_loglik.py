@@ -1,4 +1,4 @@
-"""Likelihoods of labels: equal to whole passes, higher for what is likelier, debiased as the paper means it."""
+"""Log-likelihoods of labels equal those of whole forward passes; debiasing follows the paper."""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,15 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from actors.generator import PromptPreparer
-from actors.loglik_rater import LoglikRater
+from actors.loglik_rater import LoglikRater, LoglikSettings
+from actors.prompt_preparer import PromptPreparer
 from actors.vlm import families, forward, loglik, memory, shared_prefix
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
 from actors.vlm.encoding import ChatEncoder
 from actors.vlm.errors import ScoringError
 from actors.vlm.loglik import CompletionScorer
 from actors.vlm.prefix import forget_positions
+from actors.vlm.settings import ContextSettings, ModelSettings
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, MODEL, picture, png
 
@@ -64,25 +65,26 @@ def test_likelihoods_are_those_of_whole_passes(
         assert value == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("is_packed", [True, False])
 @pytest.mark.parametrize(
     "name", ["qwen3-vl-tiny", "llava-next-tiny", "mllama-tiny", "gemma3-tiny", "smolvlm-tiny", "llama-tiny"]
 )
-def test_every_family(load: Any, name: str, is_packed: bool) -> None:
+def test_every_family(load: Any, name: str) -> None:
     import torch
 
     model, processor = load(name)
     chat, start = ChatEncoder(processor), "It matters to"
     pieces, shown = ([None, "An article."], [picture(1)]) if chat.sees_pictures else (["An article."], [])
     completions = [chat.continuation(start, f" {label}") for label in LABELS]
-    found = scorer_of(model, is_packed=is_packed).score(chat.encode(pieces, shown, start=start), completions)
-    assert not isinstance(found, ScoringError), found
-    for label, tokens, value in zip(LABELS, completions, found, strict=True):
+    expected = []
+    for label, tokens in zip(LABELS, completions, strict=True):
         forget_positions(model)
         with torch.inference_mode():
             whole = model(**chat.encode(pieces, shown, start=f"{start} {label}"), use_cache=False).logits[0]
         logprobs = whole.double().log_softmax(-1)[-len(tokens) - 1 : -1]
-        assert value == pytest.approx(float(logprobs.gather(-1, torch.tensor(tokens)[:, None]).sum()), abs=1e-4)
+        expected.append(float(logprobs.gather(-1, torch.tensor(tokens)[:, None]).sum()))
+    inputs = chat.encode(pieces, shown, start=start)
+    for is_packed in (True, False):
+        assert scorer_of(model, is_packed=is_packed).score(inputs, completions) == pytest.approx(expected, abs=1e-4)
 
 
 def test_labels_pass_as_many_at_a_time_as_the_memory_holds(
@@ -197,20 +199,17 @@ def test_higher_is_more_relevant_and_unlikely_labels_are_not_favoured() -> None:
     assert debias(base, np.array([-np.inf, -1.0]), DebiasSetting(0.0)).tolist() == base.tolist()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_invalid_settings_are_refused() -> None:
+    for settings, message in (
         ([], "at least one of each"),
         ([DebiasSetting(-1)], "lambda=-1"),
         ([DebiasSetting(float("nan"))], "lambda=nan"),
         ([DebiasSetting(1, 0.5)], "threshold=0.5"),
         ([DebiasSetting(1, float("nan"))], "threshold=nan"),
         ([DebiasSetting(1), DebiasSetting(1.0)], "duplicate"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(settings: list[DebiasSetting], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        check_settings(settings)
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_settings(settings)
 
 
 def test_moments_give_pearson() -> None:
@@ -229,11 +228,10 @@ def test_moments_give_pearson() -> None:
 
 
 def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None:
-    settings = [(0.0, float("-inf")), (1.0, float("-inf")), (1.0, -30.0)]
-    preparer = PromptPreparer(model=MODEL, instruction=prompt, max_context_tokens=20)
-    rater = LoglikRater(
-        model=MODEL, instruction=prompt, targets=LABELS[:2], settings=settings, dtype="float32", threads=1
-    )
+    settings = LoglikSettings(prompt=prompt, lambdas=[0.0, 1.0], thresholds=[float("-inf"), -30.0])
+    model = ModelSettings(checkpoint=MODEL, dtype="float32")
+    preparer = PromptPreparer(ContextSettings(max_context_tokens=20), model=model, instruction=prompt)
+    rater = LoglikRater(settings, model=model, targets=LABELS[:2], threads=1)
     calls: list[int] = []
     score = rater.scorer.score
     rater.scorer.score = lambda *given: (calls.append(1), score(*given))[1]  # type: ignore[method-assign,func-returns-value]
@@ -246,17 +244,20 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
         }
     )
     ratings = conform(rater(preparer(batch)), table("ratings"))
-    assert ratings.num_rows == 3 * 2 * 3
+    assert ratings.num_rows == 3 * 2 * 4
     rows = ratings.to_pylist()
-    assert [row["condition"] for row in rows[:3]] == ["lambda=0,T=-inf", "lambda=1,T=-inf", "lambda=1,T=-30"]
-    plain, full, capped = (np.array([rows[at + i]["score"] for at in (0, 3)]) for i in range(3))
+    assert [row["condition"] for row in rows[:4]] == [
+        "lambda=0,T=-inf", "lambda=0,T=-30", "lambda=1,T=-inf", "lambda=1,T=-30"
+    ]  # fmt: skip
+    plain, same, full, capped = (np.array([rows[at + i]["score"] for at in (0, 4)]) for i in range(4))
+    assert (plain == same).all()
     assert (plain < 0).all()
     assert full == pytest.approx(plain - rater.base_rates())
     assert capped == pytest.approx(plain - np.maximum(rater.base_rates(), -30))
-    assert [row["value"] for row in rows[:6]] == [f"{row['score']:.6g}" for row in rows[:6]]
-    assert {row["status"] for row in rows[6:12]} == {"missing_input"}
-    assert {(row["status"], row["error_kind"]) for row in rows[12:]} == {("truncated", "context_cut")}
-    assert all(row["score"] is row["value"] is None for row in rows[6:])
+    assert [row["value"] for row in rows[:8]] == [f"{row['score']:.6g}" for row in rows[:8]]
+    assert {row["status"] for row in rows[8:16]} == {"missing_input"}
+    assert {(row["status"], row["error_kind"]) for row in rows[16:]} == {("truncated", "context_cut")}
+    assert all(row["score"] is row["value"] is None for row in rows[8:])
     assert len(calls) == 2  # one item, and the base rates
     rater(preparer(batch.slice(0, 1)))
     assert len(calls) == 3  # the base rates are there
@@ -265,7 +266,7 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
 def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:
     for start, message in (("", "has no start"), ("To ", "ends in white space")):
         with pytest.raises(ValueError, match=message):
-            LoglikRater(model=MODEL, instruction=prompt | {"start": start}, targets=["x"], settings=[(1.0, -1.0)])
+            LoglikSettings(prompt=prompt | {"start": start})
 
 
 def test_pearson_needs_three_pairs() -> None:

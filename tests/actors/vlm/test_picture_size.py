@@ -1,4 +1,4 @@
-"""Bounds of a picture's pixels: one meaning for every family, with the local checkpoints' and the published values."""
+"""Bounds of a picture's pixels mean the same in every family, with local and with published settings."""
 
 import random
 from collections.abc import Callable
@@ -87,7 +87,7 @@ COSTS: dict[str, dict[int | None, list[int]]] = {
 
 
 def published(family: str, load: Load) -> tuple[Any, Any]:
-    """The local processor with the published image processor's values, and a config with those of the picture."""
+    """Return the local processor with the published settings, and a config for counting tokens."""
     import copy
 
     import transformers
@@ -145,20 +145,18 @@ def test_bounds_keep_the_aspect_ratio_and_never_pass_the_bound() -> None:
     assert NO_BOUNDS.size(9, 7) == (9, 7)
 
 
-@pytest.mark.parametrize(
-    ("most", "least", "key"),
-    [
+def test_invalid_bounds_are_refused() -> None:
+    wrong: list[tuple[Any, Any, str]] = [
         (0, None, "max_pixels=0"),
         (-5, None, "max_pixels=-5"),
         (1.5, None, "max_pixels=1.5"),
         (True, None, "max_pixels=True"),
         (None, 0, "min_pixels=0"),
         (100, 101, "min_pixels=101"),
-    ],
-)
-def test_bounds_that_mean_nothing(most: Any, least: Any, key: str) -> None:
-    with pytest.raises(ValueError, match=key):
-        PixelBounds(most, least)
+    ]
+    for most, least, key in wrong:
+        with pytest.raises(ValueError, match=key):
+            PixelBounds(most, least)
 
 
 def test_every_family_that_sees_pictures_is_bounded() -> None:
@@ -258,8 +256,14 @@ def test_a_grid_is_not_filled_beyond_the_bound(load: Load) -> None:
         assert count * 14 * 14 <= most + rows * 14 * 14 + 14 * 1008
 
 
-@pytest.mark.parametrize("name", ["SmolVLMImageProcessor", "Idefics3ImageProcessor"])
-@pytest.mark.parametrize(("tile", "longest"), [(384, 1536), (364, 1456), (512, 2048)])
+@pytest.mark.parametrize(
+    ("name", "tile", "longest"),
+    [
+        ("SmolVLMImageProcessor", 384, 1536),
+        ("SmolVLMImageProcessor", 512, 2048),
+        ("Idefics3ImageProcessor", 364, 1456),
+    ],
+)
 def test_tiles_stay_within_the_bound(name: str, tile: int, longest: int) -> None:
     import transformers
 

@@ -1,4 +1,4 @@
-"""What prompts share, what they differ in, and that context is data."""
+"""The shared text and the suffix of prompts; context is data."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_shared_and_suffix_are_cut_between_tokens(century: dict[str, Any], vlm: 
 
 
 class Letters:
-    """A tokenizer to which a letter is a token."""
+    """A tokenizer with one token per letter."""
 
     def as_data(self, text: str) -> str:
         return text

@@ -1,4 +1,4 @@
-"""Small checkpoints with the published models' sizes and settings: the code assumes no value of the local ones."""
+"""Small checkpoints with the published models' picture sizes and settings."""
 
 import copy
 import json
@@ -201,7 +201,7 @@ def test_a_prompt_does_not_depend_on_the_day(load: Load, name: str, monkeypatch:
 
 
 def test_a_template_that_prints_the_list_of_pieces(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written as they are, the pieces differ with a picture, yet no picture would be seen."""
+    """The printed list differs with a picture, but the model would not see the picture."""
     processor = load("llava-next-tiny")[1]
     template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     monkeypatch.setattr(processor, "chat_template", template)

@@ -1,4 +1,4 @@
-"""A rubric is checked when it is made, and every refusal names the value and what is allowed."""
+"""Rubrics are checked when they are built; each error names the place and the value."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""Suffixes as trees: nothing is lost, what is shared stands once, groups stay inside their limit."""
+"""Suffixes as trees: each path is complete, shared tokens occur once, groups stay within their limit."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +9,12 @@ SUFFIXES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_si
 
 
 def path(row: TokenTree, node: int) -> list[int]:
-    """The tokens from the prefix's end to `node`."""
-    found: list[int] = []
+    """Return the tokens from the prefix's end to `node`."""
+    tokens: list[int] = []
     while node != ROOT:
-        found.insert(0, row.tokens[node])
+        tokens.insert(0, row.tokens[node])
         node = row.parents[node]
-    return found
+    return tokens
 
 
 @settings(deadline=None, max_examples=150)

@@ -16,7 +16,7 @@ from jobs.store.reading import open_table
 from jobs.tables import table
 from tests.jobs.ratings_rows import FIVE, rating, write
 
-JUDGE = ModelConfig("seven", "me/seven", "main", licence="Gemma Terms of Use")
+JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="main", licence="Gemma Terms of Use")
 FACTS = "qwen2|abc|bfloat16|cascade, torch 2, cuda"
 
 

@@ -9,7 +9,7 @@ from jobs.models.vlm import ModelConfig
 from jobs.runtime.config import RayConfig
 from jobs.runtime.resources import Resources, StageResources
 
-JUDGE = ModelConfig("seven", "me/seven", "abc", memory_gb=20, licence="Gemma Terms of Use")
+JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="abc", memory_gb=20, licence="Gemma Terms of Use")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ JUDGE = ModelConfig("seven", "me/seven", "abc", memory_gb=20, licence="Gemma Ter
 def test_memory_next_to_what_there_is(
     dtype: str, stage: StageResources, available: float | None, parts: list[str]
 ) -> None:
-    judge = ModelConfig("seven", "me/seven", dtype=dtype, memory_gb=20)
+    judge = ModelConfig(name="seven", checkpoint="me/seven", dtype=dtype, memory_gb=20)
     line = plan.memory_line(judge, stage, available_gb=available)
     assert all(part in line for part in parts), line
     assert ("too little" in line) == ("too little" in parts)
@@ -45,7 +45,7 @@ def test_lines_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "160.0 GB" in plan.plan_lines(cfg, cfg.model)[1]
     cfg.ray = RayConfig(address="auto")  # a cluster's machines are not this one
     assert "not compared" in plan.plan_lines(cfg, cfg.model)[1]
-    cfg.model = ModelConfig("own", "/models/own")
+    cfg.model = ModelConfig(name="own", checkpoint="/models/own")
     assert [line.count("not stated") for line in plan.plan_lines(cfg, cfg.model)] == [1, 1]
     cfg.plan = False
     assert plan.plan_lines(cfg, cfg.model) == []

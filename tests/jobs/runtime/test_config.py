@@ -27,7 +27,6 @@ GIVEN = {  # what each job requires
     "retrieve": ["queries=q", "corpus.path=c", "out=o"],
     "judge": ["input=i", "out=o"],
     "generate": ["input=i", "out=o"],
-    "think": ["input=i", "out=o"],
     "loglik": ["input=i", "out=o"],
     "parse": ["input=i", "out=o"],
     "zero_shot": ["input=i", "out=o"],

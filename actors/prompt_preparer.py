@@ -1,0 +1,122 @@
+"""Prompts of an instruction about items, as a model's inputs; needs CPUs and no weights."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from actors import schemas
+from actors.errors import first_line
+from actors.items import count_pictures, withheld
+from actors.local_models import resolve
+from actors.pictures import PictureError, decode_rgb
+from actors.status import Status
+from actors.vlm import context, errors
+from actors.vlm.encoding import ChatEncoder, load_processor, to_bytes
+from actors.vlm.errors import ScoringError
+from actors.vlm.instructions import Instruction, QuestionWords
+from actors.vlm.ratings import failed
+from actors.vlm.settings import ContextSettings, ModelSettings
+
+
+class PromptPreparer:
+    """Decodes an item's pictures and tokenises its prompt, the first stage of `generate` and `loglik`.
+
+    Args:
+        settings: limits of the context.
+        model: whose processor to use.
+        instruction: the prompt, as `actors.vlm.instructions` reads it.
+        questions: for instructions that ask a rubric's questions.
+        answer_tokens: positions to reserve for what follows the prompt; at most a quarter of the model's.
+
+    Raises:
+        ValueError: an unusable instruction, or a model without processor, or without pictures where the instruction
+            shows one.
+    """
+
+    INPUTS = schemas.ITEMS  # and the instruction's context fields, strings
+    OUTPUTS = schemas.PREPARED_PROMPTS
+
+    def __init__(
+        self,
+        settings: ContextSettings,
+        *,
+        model: ModelSettings,
+        instruction: Mapping[str, Any],
+        questions: Sequence[QuestionWords] = (),
+        answer_tokens: int = 0,
+    ) -> None:
+        from transformers import AutoConfig
+
+        self.instruction = Instruction.from_dict(instruction)
+        self.required_fields = self.instruction.context_fields if settings.empty_context == "skip" else ()
+        processor = load_processor(model.checkpoint, revision=model.revision)
+        config = AutoConfig.from_pretrained(
+            resolve(model.checkpoint), revision=model.revision or "main", trust_remote_code=False
+        )
+        self.chat = ChatEncoder(processor, bounds=model.bounds, config=config)
+        if self.instruction.shows_picture and not self.chat.sees_pictures:
+            raise ValueError(
+                f"model {model.checkpoint!r} takes no pictures and prompt {self.instruction.name!r} shows one; "
+                "name a vision-language model, or a prompt whose order has no `picture`"
+            )
+        words = {"questions": list(questions)}
+        self._words = {name: value for name, value in words.items() if name in self.instruction.words}
+        positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.context_limit = context.limit(settings.max_context_tokens, positions)
+        self.token_budget = context.token_budget(positions, answer_tokens)
+        self._tally: Counter[str] = Counter()
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Prepare a batch.
+
+        Args:
+            batch: `item_id`; `pictures: list<large_binary>`, encoded; `status` of the pictures, ok if there are none;
+                the instruction's context fields as strings, null for empty.
+
+        Returns:
+            One row per item; `inputs` is null unless the status is ok or truncated.
+        """
+        rows = []
+        for number in range(batch.num_rows):  # one by one: only one item's pictures are in memory at a time
+            (item,) = batch.slice(number, 1).to_pylist()
+            rows.append({"item_id": item["item_id"], **self._row(item)})
+        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+
+    def take_tally(self) -> dict[str, int]:
+        """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
+        taken, self._tally = dict(self._tally), Counter()
+        return taken
+
+    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        pictures = None if self.instruction.shows_picture else 0
+        if reason := withheld(item, pictures=pictures, said_in=self.required_fields):
+            return failed(*reason)
+        try:
+            return self._prepared(item)
+        except PictureError as error:
+            return failed(Status.ERROR, ScoringError(error.kind, first_line(error)))
+        except Exception as error:
+            return failed(Status.ERROR, errors.reason(error))
+
+    def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the prompt's inputs, the context cut until prompt and answer fit the model's positions."""
+        pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
+
+        def encode(texts: dict[str, str]) -> tuple[dict[str, Any], int]:
+            pieces = self.instruction.render(texts, **self._words)
+            inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**self._words))
+            return inputs, 0 if self.token_budget is None else int(inputs["input_ids"].shape[1]) - self.token_budget
+
+        inputs, cut = context.fitted(
+            item,
+            encode,
+            fields=self.instruction.context_fields,
+            first=self.instruction.context_cut,
+            limit=self.context_limit,
+            by=self.chat,
+        )
+        count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
+        end = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
+        return end | {"inputs": to_bytes(inputs)}

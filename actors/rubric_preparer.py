@@ -1,0 +1,153 @@
+"""Prompts of a rubric about items, as the tensors and tokens that a model takes; needs CPUs and no weights."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from actors import schemas
+from actors.errors import first_line
+from actors.items import TARGETS, count_pictures, withheld
+from actors.local_models import resolve
+from actors.pictures import PictureError, decode_rgb
+from actors.rubric_rater import RubricSettings, judged_targets, own_targets
+from actors.status import Status
+from actors.vlm import context, errors
+from actors.vlm.chat import Chat, PromptTokens
+from actors.vlm.encoding import load_processor, to_bytes
+from actors.vlm.errors import ScoringError
+from actors.vlm.prompts import Prompt, PromptBuilder
+from actors.vlm.ratings import failed
+from actors.vlm.rubric import Question, Rubric
+from actors.vlm.settings import ModelSettings
+
+
+class PreparedPrompts(NamedTuple):
+    """The tokens of all prompts about one item, and the length of the longest with its longest answer."""
+
+    tokens: PromptTokens
+    longest: int
+
+
+class RubricPreparer:
+    """Decodes an item's picture and tokenises its prompts, the first stage of `judge`.
+
+    All prompts about an item share their pictures and their first tokens, which are returned once.
+
+    Args:
+        settings: rubric, layout and limits of the context.
+        model: whose processor to use.
+        targets: labels for items without their own; the rubric's if None.
+        instruction: text after each question, after which the model writes freely. The rubric's own beginning of the
+            model's turn is then left out.
+        answer_tokens: positions to reserve for what the model writes; at most a quarter of the model's.
+
+    Raises:
+        ValueError: a model without processor or chat template, or whose tokens cannot tell the answers apart.
+    """
+
+    INPUTS = schemas.ITEMS  # and the rubric's context fields, strings; `targets`, if the items have their own
+    OUTPUTS = schemas.PREPARED_QUESTIONS
+
+    def __init__(
+        self,
+        settings: RubricSettings,
+        *,
+        model: ModelSettings,
+        targets: Sequence[str] | None = None,
+        instruction: str = "",
+        answer_tokens: int = 0,
+    ) -> None:
+        from transformers import AutoConfig
+
+        self.rubric = Rubric.from_dict(settings.rubric)
+        self.targets = judged_targets(self.rubric, targets)
+        self.builder = PromptBuilder(self.rubric, layout=settings.layout)
+        self.instruction = instruction
+        self.required_fields = self.rubric.context_fields if settings.empty_context == "skip" else ()
+        processor = load_processor(model.checkpoint, revision=model.revision)
+        config = AutoConfig.from_pretrained(
+            resolve(model.checkpoint), revision=model.revision or "main", trust_remote_code=False
+        )
+        self.chat = Chat(processor, name=f"model {model.checkpoint!r}", bounds=model.bounds, config=config)
+        positions = getattr(config.get_text_config(), "max_position_embeddings", None)
+        self.context_limit = context.limit(settings.max_context_tokens, positions)
+        self.token_budget = context.token_budget(positions, answer_tokens)
+        self._answer_tokens = {q.name: 0 if instruction else self._longest_answer(q) for q in self.rubric.questions}
+        self._tally: Counter[str] = Counter()
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Prepare a batch.
+
+        Args:
+            batch: `item_id`; `pictures: list<large_binary>`, encoded, may hold nulls; `status` of the pictures; the
+                rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's own.
+
+        Returns:
+            One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok or truncated.
+        """
+        wanted = {*schemas.ITEMS.names, TARGETS, *self.rubric.context_fields}
+        items = batch.select([name for name in batch.column_names if name in wanted])
+        rows = []
+        for number in range(items.num_rows):  # one by one: only one item's picture is in memory at a time
+            (item,) = items.slice(number, 1).to_pylist()
+            rows.append({"item_id": item["item_id"], TARGETS: own_targets(self.rubric, item), **self._row(item)})
+        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+
+    def take_tally(self) -> dict[str, int]:
+        """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
+        taken, self._tally = dict(self._tally), Counter()
+        return taken
+
+    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        pictures = 1 if self.chat.sees_pictures else 0
+        if reason := withheld(item, pictures=pictures, said_in=self.required_fields):
+            return failed(*reason)
+        try:
+            return self._prepared(item)
+        except PictureError as error:
+            return failed(Status.ERROR, ScoringError(error.kind, first_line(error)))
+        except Exception as error:
+            return failed(Status.ERROR, errors.reason(error))
+
+    def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the prompts' tokens, the context cut until the longest prompt fits the model's positions."""
+        picture = decode_rgb(item["pictures"][0]) if self.chat.sees_pictures else None
+        targets = own_targets(self.rubric, item) or self.targets
+        if not targets:
+            return failed(Status.SKIPPED, ScoringError("no_target", "the item has no target, and none is given"))
+
+        def tokenise(texts: dict[str, str]) -> tuple[PreparedPrompts, int]:
+            prompts = self._tokenised(texts, targets, picture)
+            return prompts, 0 if self.token_budget is None else prompts.longest - self.token_budget
+
+        prompts, cut = context.fitted(
+            item,
+            tokenise,
+            fields=self.rubric.context_fields,
+            first=self.rubric.context_cut,
+            limit=self.context_limit,
+            by=self.chat,
+        )
+        inputs, shared, suffixes = prompts.tokens
+        count_pictures(self._tally, int(picture is not None), self.chat.picture_tokens(inputs))
+        end = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
+        return end | {"inputs": to_bytes(inputs), "shared": shared, "suffixes": suffixes}
+
+    def _tokenised(self, texts: dict[str, str], targets: Sequence[str], picture: Any) -> PreparedPrompts:
+        asked = self.builder.prompts(texts, targets=targets)
+        prompts = [each.prompt for each in asked]
+        if self.instruction:
+            prompts = [Prompt(p.before, p.after, f"{p.suffix}\n\n{self.instruction}") for p in prompts]
+        tokens = self.chat.tokens(prompts, picture)
+        lengths = [
+            len(suffix) + self._answer_tokens[each.question.name]
+            for each, suffix in zip(asked, tokens.suffixes, strict=True)
+        ]
+        return PreparedPrompts(tokens, tokens.shared + max(lengths))
+
+    def _longest_answer(self, question: Question) -> int:
+        """Return the tokens of the question's longest answer without its last, which the model is not shown."""
+        codes = self.chat.answers(question.codes, start=self.rubric.answer_start)
+        return len(codes.bridge) + max(map(len, codes.sequences)) - 1

@@ -1,0 +1,195 @@
+"""Base of the two stages that rate prepared items by a rubric: `actors.judge` and `actors.reasoning_judge`."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from actors import schemas
+from actors.items import TARGETS
+from actors.status import Status
+from actors.vlm import errors, families
+from actors.vlm.encoding import from_bytes
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.loading import RaterFacts, load_vlm, model_facts
+from actors.vlm.ratings import failed, rating_key, rating_table
+from actors.vlm.rubric import Question, Rubric
+from actors.vlm.settings import ContextSettings, ModelSettings
+
+
+@dataclass(kw_only=True)
+class RubricSettings(ContextSettings):
+    """Which questions are asked, and in which order the parts of their prompts come."""
+
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
+    layout: str | None = None  # one of the rubric's orders of parts; null: its default
+
+    def __post_init__(self) -> None:
+        Rubric.from_dict(self.rubric).resolve_layout(self.layout)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class PreparedItem:
+    """The prompts about one item as tokens, as `actors.rubric_preparer` returns them.
+
+    Attributes:
+        item_id: of the item.
+        pairs: (target, question) of each prompt: targets outside, questions inside.
+        inputs: the processor's tensors for the first prompt, pictures included.
+        shared: number of tokens at the beginning of `inputs` that all prompts share.
+        suffixes: token ids of each prompt after the shared ones.
+        cut: how the context was cut; None if it is whole.
+    """
+
+    item_id: str
+    pairs: tuple[tuple[str, Question], ...]
+    inputs: dict[str, Any]
+    shared: int
+    suffixes: list[list[int]]
+    cut: ScoringError | None
+
+    def whole_prompts(self) -> list[dict[str, Any]]:
+        """Return the inputs of each prompt: name -> tensor, batch 1."""
+        prefix = families.cut(self.inputs, self.shared)
+        return [families.extended(prefix, suffix) for suffix in self.suffixes]
+
+
+class RubricRater:
+    """Loads a model and maps prepared items to ratings; a subclass decides how an item is rated (`_ratings`).
+
+    Args:
+        settings: rubric, layout and limits.
+        model: which model to load.
+        targets: labels for items without their own; the rubric's if None.
+        threads: of torch on a CPU; torch's choice if None.
+
+    Raises:
+        ValueError: the model cannot be loaded, or targets are given for a rubric that asks about none.
+    """
+
+    INPUTS = schemas.PREPARED_QUESTIONS
+    OUTPUTS = schemas.RATINGS
+
+    samples = 1  # ratings per item, target and question
+
+    def __init__(
+        self,
+        settings: RubricSettings,
+        *,
+        model: ModelSettings,
+        targets: Sequence[str] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        import torch
+
+        self.rubric = Rubric.from_dict(settings.rubric)
+        self.layout = self.rubric.resolve_layout(settings.layout)
+        self.targets = judged_targets(self.rubric, targets)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.model, self.processor = load_vlm(
+            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+        )
+        self.facts: RaterFacts = model_facts(self.model, model=model.checkpoint, revision=model.revision)
+        self._tally: Counter[str] = Counter()
+        self._last_end: float | None = None  # when the last batch was done, by time.perf_counter
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Rate a batch.
+
+        Args:
+            batch: `actors.schemas.PREPARED_QUESTIONS`, as `actors.rubric_preparer.RubricPreparer` returns it.
+
+        Returns:
+            Table `ratings`: items in the batch's order; within an item targets, questions, samples.
+
+        Raises:
+            EngineError: the device failed; no row of this batch is returned.
+        """
+        begin = time.perf_counter()
+        since = begin if self._last_end is None else self._last_end
+        rows: list[dict[str, Any]] = []
+        for number in range(batch.num_rows):  # one by one: only one item's tensors are in memory at a time
+            (row,) = batch.slice(number, 1).to_pylist()
+            rows += self._rows(row)
+        self._last_end = time.perf_counter()
+        self._tally["milliseconds/all"] += round(1000 * (self._last_end - since))
+        return rating_table(rows)
+
+    def take_tally(self) -> dict[str, int]:
+        """Return the counts since the last call, `group/key` -> n: rows by model facts, tokens, milliseconds."""
+        taken, self._tally = dict(self._tally), Counter()
+        return taken
+
+    def _rows(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        targets = row[TARGETS] or self.targets
+        pairs = tuple((target, question) for target in targets for question in self.rubric.questions)
+        if row["inputs"] is None:
+            reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
+            return self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
+        cut = None if row["status"] == Status.OK else ScoringError(row["error_kind"], row["error_message"])
+        begin = time.perf_counter()
+        try:
+            inputs = from_bytes(row["inputs"])
+            return self._ratings(PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], cut))
+        except EngineError:
+            raise
+        except Exception as error:
+            return self._unanswered(row["item_id"], pairs, failed(Status.ERROR, errors.reason(error)))
+        finally:
+            self._tally["milliseconds/device"] += round(1000 * (time.perf_counter() - begin))
+
+    def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
+        """Return the rows of an item whose prompts are ready.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        raise NotImplementedError
+
+    def _unanswered(
+        self, item_id: str, pairs: Sequence[tuple[str, Question]], end: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        return [
+            self._key(item_id, target, question, sample=sample) | end
+            for target, question in pairs
+            for sample in range(self.samples)
+        ]
+
+    def _method(self, question: Question) -> str:
+        """Return the value of column `method`."""
+        raise NotImplementedError
+
+    def _key(self, item_id: str, target: str, question: Question, *, sample: int = 0) -> dict[str, Any]:
+        return rating_key(
+            item_id=item_id,
+            target=target,
+            rubric=self.rubric.name,
+            question=question.name,
+            rater=self.facts.rater,
+            method=self._method(question),
+            order=self.layout,
+            sample=sample,
+        )
+
+
+def judged_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the labels for items without their own: `targets` if given, else the rubric's.
+
+    One empty label for a rubric that asks about no target. Empty if there are none: such items get no rows.
+
+    Raises:
+        ValueError: `targets` are given for a rubric that asks about none.
+    """
+    if targets and not rubric.asks_targets:
+        raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
+    return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
+
+
+def own_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:
+    """Return the labels of the item itself, for a rubric that asks about targets; else none."""
+    return list(item.get(TARGETS) or ()) if rubric.asks_targets else []

@@ -1,0 +1,88 @@
+"""Settings that several stages with a vision-language model share: which model, its prompts, how texts are drawn."""
+
+from dataclasses import dataclass
+
+from actors.settings import Settings, check_positive
+from actors.vlm import context
+from actors.vlm.picture_size import PixelBounds
+from actors.vlm.sampling import MAX_TOKENS, Sampling
+
+
+@dataclass(kw_only=True)
+class ModelSettings(Settings):
+    """A model, and the size at which it is shown pictures."""
+
+    checkpoint: str  # hub name, folder or local:NAME
+    revision: str | None = None  # of the hub's repository: a branch, tag or commit
+    dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
+    device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
+    max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
+    min_pixels: int | None = None  # smaller pictures are enlarged to it; null: as the model's processor does
+
+    @property
+    def bounds(self) -> PixelBounds:
+        """Return the bounds of a picture's pixels.
+
+        Raises:
+            ValueError: a bound below 1, or a lower bound above the upper one.
+        """
+        return PixelBounds(self.max_pixels, self.min_pixels)
+
+
+@dataclass(kw_only=True)
+class ContextSettings(Settings):
+    """How much of an item's context a prompt holds."""
+
+    max_context_tokens: int = context.MAX_CONTEXT_TOKENS  # a longer context is cut and its rows are truncated
+    empty_context: str = "answer"  # items without context: answer without it, or skip
+
+    def __post_init__(self) -> None:
+        context.check_options(self.max_context_tokens, self.empty_context)
+        super().__post_init__()
+
+
+@dataclass(kw_only=True)
+class MemorySettings(Settings):
+    """The device memory besides the weights."""
+
+    memory_budget_gb: float | None = None  # for one forward pass, or the caches of a batch; null: half of what is free
+
+    def __post_init__(self) -> None:
+        check_positive(memory_budget_gb=self.memory_budget_gb)
+        super().__post_init__()
+
+
+@dataclass(kw_only=True)
+class SamplingSettings(MemorySettings):
+    """How texts are drawn."""
+
+    samples: int = 1  # texts per prompt
+    temperature: float = 1.0  # 0: always the most likely token
+    top_p: float = 1.0  # nucleus sampling: the share of the most likely tokens to draw from
+    max_tokens: int = MAX_TOKENS  # longest text
+    seed: int = 0  # each sample's seed is derived from it
+    group_rows: int | None = None  # most prompts x samples in a batch; null: what the memory budget holds
+
+    def __post_init__(self) -> None:
+        check_positive(samples=self.samples, group_rows=self.group_rows)
+        Sampling(self.temperature, self.top_p, self.max_tokens)
+        super().__post_init__()
+
+    @property
+    def sampling(self) -> Sampling:
+        """Return how each text is drawn.
+
+        Raises:
+            ValueError: a value outside its range.
+        """
+        return Sampling(self.temperature, self.top_p, self.max_tokens)
+
+    @property
+    def drawing(self) -> dict[str, float | int]:
+        """Return the values that a text depends on besides its prompt and its sample number."""
+        return {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+        }

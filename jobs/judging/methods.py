@@ -1,0 +1,80 @@
+"""The methods of `judge`: the keys of each, what its ratings depend on, and its stages.
+
+| method | stages |
+|---|---|
+| `closed` | `RubricPreparer` on CPUs, then `Judge` scores the allowed answers |
+| `reasoned` | `RubricPreparer` on CPUs, then `ReasoningJudge` writes its reasoning and scores the answers after it |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from actors.ids import content_id
+from actors.judge import ClosedSettings, Judge
+from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, ReasoningSettings
+from actors.rubric_preparer import RubricPreparer
+from actors.rubric_rater import RubricSettings
+from actors.vlm.settings import ModelSettings
+from jobs.judging.settings import AskingConfig
+from jobs.judging.targets import RatingCounts
+from jobs.runtime.stage_contract import Stage
+
+METHODS: dict[str, type[RubricSettings]] = {"closed": ClosedSettings, "reasoned": ReasoningSettings}
+
+
+@dataclass
+class MethodConfig(ReasoningSettings, ClosedSettings, AskingConfig):
+    """Keys of both methods."""
+
+    method: str = "closed"  # closed: score the allowed answers; reasoned: first let the model reason in writing
+    targets: Any = None  # labels to judge against: a file with one per line, [a,b], or a list of conf/target_lists
+
+
+def check_method(cfg: MethodConfig) -> None:
+    """Check that the method exists and that no key of another method is set.
+
+    Raises:
+        ValueError: an unknown method, or a key with a value other than its default that the method does not have.
+    """
+    if cfg.method not in METHODS:
+        raise ValueError(f"method={cfg.method}: must be one of {', '.join(METHODS)}")
+    allowed = {field.name for field in fields(METHODS[cfg.method])}
+    for name, settings in METHODS.items():
+        for field in fields(settings):
+            value = getattr(cfg, field.name)
+            if field.name not in allowed and value != field.default:
+                raise ValueError(
+                    f"{field.name}={value}: method={cfg.method} has no such key; omit it, or set method={name}"
+                )
+
+
+def identity(cfg: MethodConfig) -> dict[str, Any]:
+    """Return what ratings depend on besides model, rubric, context and items."""
+    if cfg.method == "closed":
+        return {"method": cfg.method}
+    instruction = content_id(REASONING_INSTRUCTION)
+    return {"method": cfg.method, "instruction": instruction, "samples": cfg.samples, **cfg.drawing}
+
+
+def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCounts) -> list[Stage]:
+    """Return the stages that turn items into ratings.
+
+    Args:
+        targets: labels for items without their own; the rubric's if None.
+        ratings: the number of rows per item.
+    """
+    shared = {"model": ModelSettings.part_of(cfg.model), "targets": targets}
+    threads = cfg.resources.judge.threads
+    if cfg.method == "closed":
+        closed = ClosedSettings.part_of(cfg)
+        return [
+            Stage("decode", RubricPreparer, {"settings": closed, **shared}),
+            Stage("judge", Judge, {"settings": closed, **shared, "threads": threads}, rows_out=ratings.rows_out),
+        ]
+    reasoned = ReasoningSettings.part_of(cfg)
+    writing = {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
+    return [
+        Stage("decode", RubricPreparer, {"settings": reasoned, **shared, **writing}),
+        Stage("judge", ReasoningJudge, {"settings": reasoned, **shared, "threads": threads}, rows_out=ratings.rows_out),
+    ]
