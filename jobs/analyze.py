@@ -1,14 +1,14 @@
-"""Metrics of ratings in a CSV, TSV or Parquet file, by naming its columns -> `metrics`, `metrics.csv`, `index.html`.
+"""Compute metrics of the ratings in a CSV, TSV or Parquet file -> `metrics`, `metrics.csv`, `index.html`.
 
     python -m jobs.analyze input=ratings.csv columns.item=image columns.rater=who columns.value=score out=F
     python -m jobs.analyze task=crowdtruth input=judgments.csv columns.value=answer out=F
     python -m jobs.analyze task=dsg input=answers.csv people=likert.csv out=F
 
-agreement: percent agreement, Krippendorff's alpha, ICC, correlations, majority; numbers are a scale, words categories.
-Items' attributes are columns too (metrics.disaggregate=[COLUMN]), and so are people's (metrics.groups=[COLUMN]).
-crowdtruth: the qualities of units, workers and annotations of a closed task (CrowdTruth 2.0). dsg: scores of scene
-graphs with and without dependencies, and their correlation with people. Columns that are not named are looked for under
-the names of the released data sets.
+agreement: percent agreement, Krippendorff's alpha, ICC, correlations, majorities; numeric answers form a scale, others
+categories. Columns can also be attributes of items (metrics.disaggregate=[COLUMN]) and of people
+(metrics.groups=[COLUMN]). crowdtruth: the quality of units, workers and annotations of a closed task (CrowdTruth 2.0).
+dsg: scores of scene graphs with and without dependencies, and their correlation with people. Columns that are not named
+are looked up by their names in the released data sets.
 """
 
 import csv
@@ -37,7 +37,7 @@ from jobs.store import locations
 def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if cfg.task not in TASKS:
-        raise InputError(f"task={cfg.task}: there are {', '.join(TASKS)}")
+        raise InputError(f"task={cfg.task}: must be one of {', '.join(TASKS)}")
     for key, task in (
         ("people", "dsg"),
         ("missing", "agreement"),
@@ -47,14 +47,14 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
         ("empty", "crowdtruth"),
     ):
         if getattr(cfg, key) and cfg.task != task:
-            raise InputError(f"{key}= goes with task={task}")
+            raise InputError(f"{key}=: only task={task} uses it; remove the key")
     compute.check(cfg.metrics)
     check_settings(cfg)
     refuse_foreign(cfg.out, "index.html", "metrics.csv")
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
     columns = find_columns(cfg, files[0].uri)
-    made = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
-    metrics = list(made(cfg, files[0].uri, columns))
+    compute_metrics = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
+    metrics = list(compute_metrics(cfg, files[0].uri, columns))
     settings = config.plain(cfg)
     identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files]}
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
@@ -67,8 +67,8 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
         metrics=metrics,
     )
     locations.replace(locations.join(out, "index.html"), render(page).encode())
-    _tell_repeats(metrics)
-    _tell(metrics)
+    _show_repeats(metrics)
+    _show(metrics)
     say(f"analyze: {locations.join(out, 'index.html')}, metrics.csv, {len(metrics):,} metrics in {manifest['out']}")
     return manifest
 
@@ -83,28 +83,28 @@ def _as_csv(metrics: Sequence[Metric]) -> str:
     return out.getvalue()
 
 
-SHOWN = 40  # lines on the terminal; the rest is in the files
+MAX_SHOWN = 40  # lines on the terminal; all metrics are in the files
 
 
-def _tell_repeats(metrics: Sequence[Metric]) -> None:
+def _show_repeats(metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         if metric.name == "ratings_repeated" and metric.value:
             say(
-                f"{metric.dims['question']}: {metric.value:,.0f} rows are of a rater and item that stand there before; "
-                "several are one rating: the mean of the scores, the first word"
+                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows: scores are averaged, of "
+                "categories the first counts"
             )
 
 
-def _tell(metrics: Sequence[Metric]) -> None:
-    wide = sorted((f for f in metrics if "unit" not in f.dims), key=lambda f: "rater" in f.dims)  # sums first
-    for metric in wide[:SHOWN]:
-        own = {k: v for k, v in metric.dims.items() if k not in ("rubric",)}
+def _show(metrics: Sequence[Metric]) -> None:
+    shown = sorted((m for m in metrics if "unit" not in m.dims), key=lambda m: "rater" in m.dims)  # groups first
+    for metric in shown[:MAX_SHOWN]:
+        dims = ", ".join(f"{name} {value}" for name, value in metric.dims.items() if name != "rubric")
         value = "undefined" if metric.value is None else f"{metric.value:.4f}"
-        between = "" if metric.low is None else f" [{metric.low:.4f}, {metric.high:.4f}]"
-        about = f" ({metric.reason})" if metric.value is None else ""
-        say(f"{metric.name:28} {value}{between} n={metric.n:,} {', '.join(f'{k} {v}' for k, v in own.items())}{about}")
-    if len(wide) > SHOWN:
-        say(f"… and {len(wide) - SHOWN:,} more")
+        interval = "" if metric.low is None else f" [{metric.low:.4f}, {metric.high:.4f}]"
+        reason = f" ({metric.reason})" if metric.value is None else ""
+        say(f"{metric.name:28} {value}{interval} n={metric.n:,} {dims}{reason}")
+    if len(shown) > MAX_SHOWN:
+        say(f"… and {len(shown) - MAX_SHOWN:,} more")
 
 
 JOB = cli.Job("analyze", AnalyzeConfig, execute)

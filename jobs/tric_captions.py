@@ -1,11 +1,10 @@
-"""Put the captions of a TRIC split into words with their date -> table `texts`.
+"""Combine the captions of a TRIC split with dates, by templates -> table `texts`.
 
     python -m jobs.tric_captions split=tric/dev-0 out=R/captions
 
-One text for each caption and each date that a picture of the split has: how the date enters is a template (`none`,
-`year`, `decade`), and all templates asked for are written, so that jobs.tric_rank can compare them. The column
-`source` is
-the caption's index, `revision` the template, `date` the year told.
+One text for each template, caption and date that a picture of the split has. A template (`none`, `year`, `decade`)
+says how the text names the date; jobs.tric_rank compares the templates. The column `source` is the caption's index,
+`revision` the template, `date` the date in the text.
 """
 
 import sys
@@ -31,7 +30,7 @@ class TricCaptionsConfig:
     """Keys of `tric_captions`."""
 
     split: str = MISSING  # the folder with in.tsv and captions.tsv
-    out: str = MISSING  # the table of texts to be written
+    out: str = MISSING  # the table of texts to write
     templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
     language: str = "en"  # BCP 47 tag of the captions
 
@@ -41,10 +40,10 @@ def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
     _check(cfg.templates)
     split = read_split(cfg.split)
     rows = captions(split, cfg.templates, cfg.language)
-    made = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    texts = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
     identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
     inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
-    manifest = write_small(cfg.out, made, table="texts", identity=identity, config=plain(cfg), inputs=inputs)
+    manifest = write_small(cfg.out, texts, table="texts", identity=identity, config=plain(cfg), inputs=inputs)
     say(f"tric_captions: {manifest['out']}")
     for template in cfg.templates:
         count = sum(row["revision"] == template for row in rows)
@@ -76,15 +75,15 @@ def captions(split: Split, templates: dict[str, str], language: str) -> list[dic
 
 def _check(templates: dict[str, str]) -> None:
     if not templates:
-        raise InputError(f"templates: at least one of {', '.join(TEMPLATES)}")
+        raise InputError(f"templates: give at least one of {', '.join(TEMPLATES)}")
     for name, text in templates.items():
         if name not in TEMPLATES:
-            raise InputError(f"templates.{name}: one of {', '.join(TEMPLATES)}")
+            raise InputError(f"templates.{name}: must be one of {', '.join(TEMPLATES)}")
         if "{caption}" not in text:
             raise InputError(f"templates.{name}={text!r}: {{caption}} is missing")
         if ("{date}" in text) == (name == "none"):
             raise InputError(
-                f"templates.{name}={text!r}: {{date}} {'says nothing here' if name == 'none' else 'is missing'}"
+                f"templates.{name}={text!r}: {{date}} {'is not allowed' if name == 'none' else 'is missing'}"
             )
 
 

@@ -1,4 +1,4 @@
-"""What tables beside `ratings` say of raters and items: kinds, countries, attributes, right answers, responses."""
+"""Attributes of raters and items that are joined to ratings: kinds, countries, right answers, responses."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.errors import InputError
-from jobs.metrics.suite import PEOPLE, matching
+from jobs.metrics.question import PEOPLE, matching
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
-METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # of `ratings.method`; any other is a model's
-KINDS = ("human", "model", "encoder", "gold")
+METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # ratings.method -> kind; other methods are models'
+HUMAN = "human"  # kind and method of people's ratings
+KINDS = (HUMAN, "model", "encoder", "gold")
 RESPONSE_ATTRIBUTES = ("model", "prompt")
 
 
@@ -36,18 +37,18 @@ def read_raters(
     groups: Sequence[str],
     kept: Sequence[Mapping[str, Any]] = (),
 ) -> Raters:
-    """Of the raters that have ratings: what the tables `raters` say, else what the method of their ratings says.
+    """Kinds, families, groups and countries of raters: from tables `raters`, else by the method of their ratings.
 
     Args:
         methods: rater -> the methods of its ratings.
-        kept: rows of table `raters` that tables of ratings keep (`jobs.judging.kept_raters.read`). Their kind comes
-        before the
-            method; their family is an architecture's name, which says little about who wrote alike, and is not used.
+        kept: rows of table `raters` that tables of ratings keep (`jobs.judging.kept_raters.read`). Their kind takes
+            precedence over the method. Their family is the name of an architecture, shared by models of different
+            makers, and is not used.
         gold: globs of raters that are right.
         groups: columns of `raters` whose values make groups of people.
 
     Raises:
-        InputError: a column that `raters` does not have, or a kind that is none.
+        InputError: a column that `raters` does not have, or an unknown kind.
     """
     rows: dict[str, dict[str, Any]] = {}
     for source in sources:
@@ -61,49 +62,53 @@ def read_raters(
         stated = rows.get(rater, {}).get("kind") or kept_kinds.get(rater)
         kind = stated or METHODS.get(next(iter(sorted(used))), "model")
         if kind not in KINDS:
-            raise InputError(f"raters: {rater} is of kind {kind!r}; there are {', '.join(KINDS)}")
+            raise InputError(f"raters: {rater} has kind {kind!r}; must be one of {', '.join(KINDS)}")
         kinds[rater] = "gold" if any(matching((rater,), pattern) for pattern in gold) else kind
-    made: dict[str, tuple[str, ...]] = {}
+    members: dict[str, tuple[str, ...]] = {}
     for column in groups:
         for rater, row in rows.items():
             if row.get(column) and kinds[rater] == "human":
                 name = f"{PEOPLE}, {column} {row[column]}"
-                made[name] = (*made.get(name, ()), rater)
+                members[name] = (*members.get(name, ()), rater)
     families = {rater: rows.get(rater, {}).get("family") or family_of(rater) for rater in methods}
     countries = {rater: row["country"] for rater, row in rows.items() if row.get("country")}
-    return Raters(kinds, families, made, countries)
+    return Raters(kinds, families, members, countries)
 
 
 def raters_of(
     methods: Mapping[str, set[str]], groups: Mapping[str, Mapping[str, str]], *, gold: Sequence[str]
 ) -> Raters:
-    """The people of a file: `groups` is column -> rater -> value; raters that a glob of `gold` names are right."""
+    """The raters of a file: all people, except those that a glob of `gold` names.
+
+    Args:
+        groups: column -> rater -> value.
+    """
     kinds = {rater: "gold" if any(matching((rater,), glob) for glob in gold) else "human" for rater in methods}
-    made: dict[str, tuple[str, ...]] = {}
+    members: dict[str, tuple[str, ...]] = {}
     for column, values in groups.items():
         for rater, value in values.items():
             if kinds.get(rater) == "human":
                 name = f"{PEOPLE}, {column} {value}"
-                made[name] = (*made.get(name, ()), rater)
-    return Raters(kinds, {}, made, {})
+                members[name] = (*members.get(name, ()), rater)
+    return Raters(kinds, {}, members, {})
 
 
 def family_of(model: str) -> str:
     """A model's family by its name, up to the first digit or separator: qwen2.5-vl-7b@rev -> qwen."""
-    found = re.match(r"[a-z]+", model.rsplit("/", 1)[-1].removeprefix("local:").lower())
-    return found.group() if found else model
+    family = re.match(r"[a-z]+", model.rsplit("/", 1)[-1].removeprefix("local:").lower())
+    return family.group() if family else model
 
 
 @dataclass(frozen=True)
 class Items:
-    """Attributes of items, looked up by the hash of their id.
+    """Attributes of items by the hash of their id.
 
     Attributes:
         hashes: uint64[n], ascending.
         columns: attribute -> (int32[n] codes, -1 unknown; the values).
         lengths: float64[n], characters of the response, NaN unknown; None without responses.
-        named: all attributes that items have, in `columns` or not.
-        gold: hash -> (targets that were judged, empty: all; the right values).
+        named: all attributes that items have, including those not in `columns`.
+        gold: hash -> (judged targets, empty: all; the right values).
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -112,15 +117,15 @@ class Items:
     named: frozenset[str] = frozenset()
     gold: Mapping[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
 
-    def places(self, items: Hashes) -> NDArray[np.int64]:
-        """int64[…] places in `hashes`, -1 for what is not there."""
+    def rows(self, items: Hashes) -> NDArray[np.int64]:
+        """int64[items]: rows in `hashes`, -1 for unknown items."""
         if not len(self.hashes):
             return np.full(len(items), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.hashes, items), len(self.hashes) - 1)
-        return np.where(self.hashes[at] == items, at, -1)
+        row = np.minimum(np.searchsorted(self.hashes, items), len(self.hashes) - 1)
+        return np.where(self.hashes[row] == items, row, -1)
 
     def codes(self, attribute: str, items: Hashes) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Codes of an attribute for each item, -1 unknown, and its values; a+b crosses two attributes."""
+        """int64[items] codes of an attribute, -1 unknown, and its values; a+b crosses two attributes."""
         names = attribute.split("+")
         code, values = self._codes(names[0], items)
         for name in names[1:]:
@@ -132,19 +137,19 @@ class Items:
     def _codes(self, name: str, items: Hashes) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         if name not in self.columns:
             return np.full(len(items), -1, np.int64), ()
-        places, (codes, values) = self.places(items), self.columns[name]
-        return np.where(places >= 0, codes[places], -1).astype(np.int64), values
+        rows, (codes, values) = self.rows(items), self.columns[name]
+        return np.where(rows >= 0, codes[rows], -1).astype(np.int64), values
 
-    def parts(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
-        """value -> bool[items], of the values that occur."""
+    def subgroups(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
+        """Value -> bool[items], for the values that occur."""
         code, values = self.codes(attribute, items)
         return {values[value]: code == value for value in np.unique(code[code >= 0])}
 
 
 def read_items(items: TableSource | None, responses: TableSource | None, attributes: Iterable[str]) -> Items:
-    """Attributes from `items`; of responses the model, prompt and length, under the item's and the response's id."""
+    """Attributes from `items`, and model, prompt and length of responses, by the item's and by the response's id."""
     wanted = sorted({name for attribute in attributes for name in attribute.split("+")})
-    written = _responses(responses)
+    response_of = _responses(responses)
     ids: list[str] = []
     values: dict[str, list[str | None]] = {name: [] for name in wanted}
     lengths: list[float] = []
@@ -152,25 +157,25 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
     seen: set[str] = set()
     named = set(RESPONSE_ATTRIBUTES) if responses else set()
 
-    def put(item: str, own: Mapping[str, str | None], length: float) -> None:
+    def add(item: str, attributes_of: Mapping[str, str | None], length: float) -> None:
         ids.append(item)
         lengths.append(length)
         for name in wanted:
-            values[name].append(own.get(name))
+            values[name].append(attributes_of.get(name))
 
     columns = ["item_id", "response_id", "targets", "gold", "attributes"]
     for batch in items.batches(columns) if items else ():
         for row in batch.to_pylist():
-            response = written.get(row["response_id"] or row["item_id"])
+            response = response_of.get(row["response_id"] or row["item_id"])
             seen.add(row["response_id"] or row["item_id"])
-            own = dict(row["attributes"] or ()) | (response[0] if response else {})
-            named.update(own)
-            put(row["item_id"], own, response[1] if response else np.nan)
+            attributes_of = dict(row["attributes"] or ()) | (response[0] if response else {})
+            named.update(attributes_of)
+            add(row["item_id"], attributes_of, response[1] if response else np.nan)
             if row["gold"]:
                 gold[int(hash_texts([row["item_id"]])[0])] = frozenset(row["targets"] or ()), frozenset(row["gold"])
-    for response_id, (own, length) in written.items():
+    for response_id, (attributes_of, length) in response_of.items():
         if response_id not in seen:
-            put(response_id, own, length)
+            add(response_id, attributes_of, length)
     if not ids:
         return Items()
     hashes = hash_texts(ids)
@@ -180,7 +185,7 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
 
 
 def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
-    """The items of a file: `attributes` is attribute -> item -> value."""
+    """The items of a file, from attribute -> item -> value."""
     ids = sorted({item for values in attributes.values() for item in values})
     if not ids:
         return Items()
@@ -191,16 +196,16 @@ def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
 
 
 def _responses(source: TableSource | None) -> dict[str, tuple[dict[str, str | None], float]]:
-    found: dict[str, tuple[dict[str, str | None], float]] = {}
+    response_of: dict[str, tuple[dict[str, str | None], float]] = {}
     for batch in source.batches(["response_id", "model", "prompt", "text"]) if source else ():
         for row in batch.to_pylist():
             length = float(len(row["text"])) if row["text"] is not None else np.nan
-            found[row["response_id"]] = {name: row[name] for name in RESPONSE_ATTRIBUTES}, length
-    return found
+            response_of[row["response_id"]] = {name: row[name] for name in RESPONSE_ATTRIBUTES}, length
+    return response_of
 
 
 def coded_values(column: Sequence[str | None], order: NDArray[np.int64]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Codes in the given order, -1 for none, and the values, sorted."""
+    """int32[n] codes in the order of `order`, -1 for null, and the sorted values."""
     values = tuple(sorted({value for value in column if value}))
-    place = {value: code for code, value in enumerate(values)}
-    return np.array([place.get(value or "", -1) for value in column], np.int32)[order], values
+    code_of = {value: code for code, value in enumerate(values)}
+    return np.array([code_of.get(value or "", -1) for value in column], np.int32)[order], values

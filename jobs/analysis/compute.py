@@ -16,6 +16,7 @@ from jobs.errors import InputError
 from jobs.metrics import dsg, spans, suite
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.metric import Metric
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
@@ -23,68 +24,68 @@ TARGET = "target"  # what an item was judged against (CAIRE: a country), which i
 GROUP_BY = tuple(name for name in EXTRA if name != "target")
 
 
-def check(settings: suite.MetricSettings) -> None:
-    """Refuse settings that name what does not exist.
+def check(settings: MetricSettings) -> None:
+    """Validate settings without reading any table.
 
     Raises:
-        InputError: in one sentence.
+        InputError: a setting out of range, an unknown column, weights that are not a disagreement matrix.
     """
     if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
-        raise InputError(f"metrics.group_by: no {wrong[0]}; there are {', '.join(GROUP_BY)}")
+        raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
     for name, matrix in settings.weights.items():
         if any(len(line) != len(matrix) for line in matrix):
-            raise InputError(f"metrics.weights.{name}: not square")
+            raise InputError(f"metrics.weights.{name}: must be a square matrix")
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
-            raise InputError(f"metrics.weights.{name}: weights are of disagreement, 0 on the diagonal")
-    if wrong := [name for name in settings.ensembles if name in (suite.PEOPLE, suite.MODELS)]:
-        raise InputError(f"metrics.ensembles.{wrong[0]}: that group is there already; choose another name")
-    for wanted in settings.contrast:
-        attribute, colon, values = wanted.partition(":")
+            raise InputError(f"metrics.weights.{name}: weights of disagreement must be 0 on the diagonal")
+    if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
+        raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
+    for contrast in settings.contrast:
+        attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
-            raise InputError(f"metrics.contrast: {wanted!r} is not attribute:first-second")
-    limits = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
-    if wrong := [name for name, fine in limits.items() if not fine]:
+            raise InputError(f"metrics.contrast={contrast!r}: must be attribute:first-second")
+    in_range = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
+    if wrong := [name for name, fine in in_range.items() if not fine]:
         raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
 
 
-def attributes(settings: suite.MetricSettings) -> set[str]:
-    """The attributes of items that the settings name, crossed ones as a+b."""
-    return {*told_apart(settings), settings.concept, "model"}
+def attributes(settings: MetricSettings) -> set[str]:
+    """The attributes of items that the settings name; crossed ones as a+b."""
+    return {*compared_attributes(settings), settings.concept, "model"}
 
 
-def told_apart(settings: suite.MetricSettings) -> set[str]:
-    """The attributes that a person asked to have told apart or compared."""
+def compared_attributes(settings: MetricSettings) -> set[str]:
+    """The attributes whose values are reported separately or compared."""
     return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
 
 
-def check_attributes(settings: suite.MetricSettings, there: Collection[str]) -> None:
-    """Refuse an attribute that no item has; `there` are those that items have.
+def check_attributes(settings: MetricSettings, available: Collection[str]) -> None:
+    """Refuse attributes that no item has; `available` are those that items have.
 
     Raises:
-        InputError: in one sentence.
+        InputError: an attribute that is not available.
     """
-    wanted = sorted({part for name in told_apart(settings) for part in name.split("+")} - {TARGET})
-    if wrong := [name for name in wanted if name not in there]:
-        known = ", ".join(sorted(there)) or "none"
-        raise InputError(f"metrics: no item has an attribute {wrong[0]!r}; there are {known}, and {TARGET}")
+    wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
+    if wrong := [name for name in wanted if name not in available]:
+        listed = ", ".join(sorted(available)) or "none"
+        raise InputError(f"metrics: no item has an attribute {wrong[0]!r}; there are {listed}, and {TARGET}")
 
 
 def question_metrics(
     reduction: Reduction,
     raters: Raters,
     items: Items,
-    settings: suite.MetricSettings,
+    settings: MetricSettings,
     *,
     orders: Mapping[tuple[str, str], Sequence[str]],
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
 ) -> Iterator[Metric]:
-    """The metrics of every question, with its rubric, name and `by` columns as dims.
+    """The metrics of every question, with its rubric, name and `group_by` columns as dims.
 
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
-        scale: (rubric, question) -> lowest and highest score, or None and the reason why they are not known.
-        skip: whether a (rubric, question) is no question of a rubric (those of scene graphs).
+        scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
+        skip: whether to leave out a (rubric, question), such as those of scene graphs.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
@@ -92,80 +93,76 @@ def question_metrics(
         rubric, question = key[:2]
         if skip(rubric, question):
             continue
-        read = reduction.question(key, order=orders.get((rubric, question), ()), countries=raters.countries)
-        kept = [name for name in read.answers.raters if raters.kinds[name] != "gold"]
-        answers = read.answers.of_raters(kept)
-        known = _known(read, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question))
-        dims = dict(zip(("rubric", "question", *settings.group_by), key, strict=True))
-        inverted = question in settings.inverted
-        made = suite.question_metrics(
-            answers,
-            known,
+        reduced = reduction.question(key, order=orders.get((rubric, question), ()), countries=raters.countries)
+        kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
+        rated = RatedQuestion(
+            reduced.answers.of_raters(kept),
+            _context(reduced, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question)),
             settings,
-            inverted=inverted,
-            ended=read.ended,
-            double=read.double,
-            repeated=read.statuses.total() - int(read.answers.asked.sum()),
+            inverted=question in settings.inverted,
+            ended=reduced.ended,
+            double=reduced.double,
+            repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
         )
-        for metric in made:
+        dims = dict(zip(("rubric", "question", *settings.group_by), key, strict=True))
+        for metric in suite.question_metrics(rated):
             yield metric.at(**dims)
 
 
-def _known(
-    read: Reduced,
+def _context(
+    reduced: Reduced,
     raters: Raters,
     items: Items,
-    settings: suite.MetricSettings,
+    settings: MetricSettings,
     *,
     ids: Mapping[int, str] | None,
     scale: tuple[tuple[float, float] | None, str],
-) -> suite.QuestionContext:
-    _, picture = np.unique(read.item, return_inverse=True)
-    places = items.places(read.item)
-    concept, concepts = items.codes(settings.concept, read.item)
+) -> QuestionContext:
+    _, picture = np.unique(reduced.item, return_inverse=True)
+    rows = items.rows(reduced.item)
+    concept, concepts = items.codes(settings.concept, reduced.item)
     authors: dict[str, NDArray[np.bool_]] = {}
     if items.lengths is not None:
-        for model, mask in items.parts("model", read.item).items():
+        for model, members in items.subgroups("model", reduced.item).items():
             family = raters.families.get(model) or family_of(model)
-            authors[family] = authors.get(family, np.zeros(len(mask), bool)) | mask
-    lengths = items.lengths
-    gold = _gold(read, raters, items, settings, scale=scale[0])
-    return suite.QuestionContext(
+            authors[family] = authors.get(family, np.zeros(len(members), bool)) | members
+    gold = _gold(reduced, raters, items, scale=scale[0])
+    return QuestionContext(
         kinds=raters.kinds,
         families=raters.families,
         groups=raters.groups,
         scale=scale[0],
         no_scale=scale[1],
         picture=picture.astype(np.int64),
-        target=read.target.astype(np.int64),
-        targets=read.targets,
+        target=reduced.target.astype(np.int64),
+        targets=reduced.targets,
         concept=concept if concepts else None,
-        parts={name: _parts(name, read, items) for name in told_apart(settings)},
+        subgroups={name: _subgroups(name, reduced, items) for name in compared_attributes(settings)},
         authors=authors,
-        lengths=None if lengths is None else np.where(places >= 0, lengths[places], np.nan),
+        lengths=None if items.lengths is None else np.where(rows >= 0, items.lengths[rows], np.nan),
         right=gold.right,
         gold_scores=gold.scores,
         judged=gold.judged,
         right_values=gold.values,
-        names=None if ids is None else _unit_names(read, ids),
+        names=None if ids is None else _unit_names(reduced, ids),
     )
 
 
-def _parts(name: str, read: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
+def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
     """value -> bool[items], of an attribute of the items or of the target."""
-    if name != TARGET or name in items.named:
-        return items.parts(name, read.item)
-    return {read.targets[code] or "none": read.target == code for code in np.unique(read.target)}
+    if attribute != TARGET or attribute in items.named:
+        return items.subgroups(attribute, reduced.item)
+    return {reduced.targets[code] or "none": reduced.target == code for code in np.unique(reduced.target)}
 
 
-def _unit_names(read: Reduced, ids: Mapping[int, str]) -> list[str]:
-    pairs = zip(read.item.tolist(), read.target.tolist(), strict=True)
-    return [ids[item] + (f" · {read.targets[target]}" if read.targets[target] else "") for item, target in pairs]
+def _unit_names(reduced: Reduced, ids: Mapping[int, str]) -> list[str]:
+    pairs = zip(reduced.item.tolist(), reduced.target.tolist(), strict=True)
+    return [ids[item] + (f" · {reduced.targets[target]}" if reduced.targets[target] else "") for item, target in pairs]
 
 
 @dataclass(frozen=True)
 class _Gold:
-    """What is right of one question's items: labels, scores or values of categories (see `suite.Known`), or nothing."""
+    """What is right for one question's items: labels, scores or categories (see `QuestionContext`), or nothing."""
 
     right: NDArray[np.bool_] | None = None
     scores: NDArray[np.float64] | None = None
@@ -173,40 +170,35 @@ class _Gold:
     values: list[frozenset[str]] | None = None
 
 
-def _gold(
-    read: Reduced,
-    raters: Raters,
-    items: Items,
-    settings: suite.MetricSettings,
-    *,
-    scale: tuple[float, float] | None,
-) -> _Gold:
-    certain = [name for name in read.answers.raters if raters.kinds[name] == "gold"]
-    own = read.answers.of_raters(certain)
-    if certain and own.n:
-        if own.scored:
-            means, _ = own.means()
-            if _are_labels(own.levels(), scale):
+def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float, float] | None) -> _Gold:
+    """The answers of gold raters, else the right values of table `items`."""
+    experts = [name for name in reduced.answers.raters if raters.kinds[name] == "gold"]
+    answers = reduced.answers.of_raters(experts)
+    if experts and answers.n:
+        if answers.scored:
+            means, _ = answers.means()
+            if _are_labels(answers.levels(), scale):
                 return _Gold(right=means >= 0.5, judged=~np.isnan(means))
             return _Gold(scores=means, judged=~np.isnan(means))
-        values: list[set[str]] = [set() for _ in range(own.items)]
-        for item, value in zip(own.item.tolist(), own.value.tolist(), strict=True):
+        values: list[set[str]] = [set() for _ in range(answers.items)]
+        for item, value in zip(answers.item.tolist(), answers.value.tolist(), strict=True):
             if value >= 0:
-                values[item].add(own.values[value])
+                values[item].add(answers.values[value])
         return _Gold(values=[frozenset(v) for v in values])
-    found = [items.gold.get(item) for item in read.item.tolist()] if items.gold else []
-    if not any(found):
+    entries = [items.gold.get(item) for item in reduced.item.tolist()] if items.gold else []
+    if not any(entries):
         return _Gold()
-    targets = [read.targets[code] for code in read.target.tolist()]
+    targets = [reduced.targets[code] for code in reduced.target.tolist()]
     if any(targets):
-        judged = [bool(f and t and (not f[0] or t in f[0])) for f, t in zip(found, targets, strict=True)]
-        right = [bool(f and t in f[1]) for f, t in zip(found, targets, strict=True)]
+        pairs = list(zip(entries, targets, strict=True))
+        judged = [bool(entry and target and (not entry[0] or target in entry[0])) for entry, target in pairs]
+        right = [bool(entry and target in entry[1]) for entry, target in pairs]
         return _Gold(right=np.array(right), judged=np.array(judged))
-    return _Gold(values=[f[1] if f else frozenset() for f in found])
+    return _Gold(values=[entry[1] if entry else frozenset() for entry in entries])
 
 
 def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) -> bool:
-    """Whether scores of gold are labels, 1 (holds) and 0, and no scores of a scale that goes further than 1."""
+    """Whether gold's scores are labels (1 holds, 0 does not) rather than scores of a scale that exceeds 1."""
     if not np.isin(levels, (0.0, 1.0)).all():
         return False
     return scale is None or scale[1] <= 1 or bool((levels < scale[0]).any())
@@ -215,29 +207,34 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
 def span_metrics(
     sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
 ) -> Iterator[Metric]:
-    """Metrics of the tables `spans`, by kind: against gold raters if there are any, and between the others."""
+    """Metrics of tables `spans` by kind: against gold raters if there are any, and between the others.
+
+    Args:
+        raters: rater -> human, model, encoder or gold.
+        overlap: intersection / union that matched spans need.
+    """
     marks = _marks(sources)
-    wanted = {text for kind in marks.values() for seen in kind.values() for text in seen}
-    known = _texts(texts, wanted) if texts else None
+    wanted = {text for by_rater in marks.values() for seen in by_rater.values() for text in seen}
+    text_of = _texts(texts, wanted) if texts else None
     for kind, by_rater in sorted(marks.items()):
-        certain: dict[str, list[spans.Span]] = {}
+        gold: dict[str, list[spans.Span]] = {}
         for rater in sorted(by_rater):
             if raters.get(rater) == "gold":
-                certain |= by_rater[rater]
-        others = {rater: own for rater, own in sorted(by_rater.items()) if raters.get(rater) != "gold"}
-        if certain:
+                gold |= by_rater[rater]
+        others = {rater: seen for rater, seen in sorted(by_rater.items()) if raters.get(rater) != "gold"}
+        if gold:
             for rater, seen in others.items():
-                for metric in spans.against_gold(seen, certain, texts=known, overlap=overlap):
+                for metric in spans.against_gold(seen, gold, texts=text_of, overlap=overlap):
                     yield metric.at(rater=rater, kind=kind)
-        for metric in spans.span_agreement(others, texts=known, overlap=overlap):
+        for metric in spans.span_agreement(others, texts=text_of, overlap=overlap):
             yield metric.at(kind=kind)
 
 
 def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list[spans.Span]]]]:
     """kind -> rater -> text_id -> spans.
 
-    A rater saw an item that a row of theirs names whose status is ok (one from 0 to 0 says that nothing was marked,
-    jobs.import_ratings), and with it all texts of the item in which anybody marked something of the kind.
+    A rater has seen the items of their ok rows (a span from 0 to 0 says that nothing was marked, jobs.import_ratings),
+    and with an item all its texts in which anybody marked something of the kind.
     """
     marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
     seen_items: dict[str, set[str]] = defaultdict(set)
@@ -250,12 +247,14 @@ def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list
                     continue
                 start, end = row["start"], row["end"]
                 if start < 0 or end < start:
-                    raise InputError(f"{source.uri}: a span of {row['text_id']} from {start} to {end}")
+                    raise InputError(
+                        f"{source.uri}: span of {row['text_id']} from {start} to {end}; need 0 <= start <= end"
+                    )
                 seen_items[row["rater"]].add(row["item_id"])
                 texts_of[row["kind"]][row["item_id"]].add(row["text_id"])
-                own = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
+                in_text = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
                 if end > start:
-                    own.append((start, end))
+                    in_text.append((start, end))
     for kind, texts_of_kind in texts_of.items():
         for rater, items in seen_items.items():
             for text in {t for item in items for t in texts_of_kind.get(item, ())}:
@@ -264,19 +263,19 @@ def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list
 
 
 def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for batch in source.batches(["text_id", "text"]):
         rows = zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
-        found |= {text_id: text for text_id, text in rows if text_id in wanted and text is not None}
-    return found
+        texts |= {text_id: text for text_id, text in rows if text_id in wanted and text is not None}
+    return texts
 
 
 def dsg_metrics(
     ratings: Sequence[TableSource], questions: TableSource, *, rubric: str, likert: str | None, barred: Barred
 ) -> Iterator[Metric]:
-    """Scene-graph metrics of each model: answers are ratings of `rubric` whose question is a question_id.
+    """Scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
-    A picture's set of questions is the ratings' target, or the picture's own id where that is empty.
+    A picture's set of questions is the ratings' target, or the picture's own id if the target is empty.
 
     Args:
         likert: `rubric/question` of the people's ratings that scores are correlated with.
@@ -304,10 +303,10 @@ def dsg_metrics(
                 elif row["question"] == of_people[1] and row["status"] == Status.OK and row["score"] is not None:
                     people[row["item_id"]].append(row["score"])
     means = {item: float(np.mean(scores)) for item, scores in people.items()}
-    for rater, given in sorted(answers.items()):
+    for rater, by_picture in sorted(answers.items()):
         pictures = {
-            item: [replace(q, answer=own.get(q.question)) for q in sets.get(of_set, ())]
-            for (item, of_set), own in given.items()
+            item: [replace(q, answer=answer_to.get(q.question)) for q in sets.get(set_id, ())]
+            for (item, set_id), answer_to in by_picture.items()
         }
         for metric in dsg.dsg_metrics(pictures, means):
             yield metric.at(rater=rater, rubric=rubric)

@@ -1,4 +1,4 @@
-"""What `report` and `analyze` write: the table of metrics, in a folder that is theirs."""
+"""Write the table of metrics of `report` and `analyze`, in a folder that holds nothing of others."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from jobs.store.single_unit import write_small
 
 
 def refuse_foreign(out: str, *names: str) -> None:
-    """Refuse a folder that holds files of these `names` but no table of metrics of ours: somebody else wrote them.
+    """Refuse a folder that holds files of these `names` but no table of metrics: another program wrote them.
 
     Raises:
         InputError: naming the first such file.

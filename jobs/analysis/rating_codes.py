@@ -1,8 +1,8 @@
-"""Ratings of any number as compact codes: one file a question in a temporary folder, read back a question at a time.
+"""Any number of ratings as compact codes: one file per question in a temporary folder, read one question at a time.
 
 Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes a rating and 12 an
-item, at the peak about 50 a rating with all metrics; it is put in order a part of its items at a time. Items are told
-apart by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
+item, at the peak about 50 a rating with all metrics; it is sorted in chunks of its items. Items are identified
+by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ ROW = np.dtype(
         ("score", "f8"),
     ]
 )
-PART = 1 << 21  # rows of a question that are put in order at once
-OPEN = 256  # files kept open; a table of more questions is a mistake, and slower
-_CODES = {status: place for place, status in enumerate(STATUSES)}
+CHUNK = 1 << 21  # rows of a question that are sorted at once
+MAX_OPEN = 256  # files; with more questions files are closed and reopened
+_CODES = {status: code for code, status in enumerate(STATUSES)}
 _OK = _CODES[Status.OK]
 
 
@@ -45,7 +45,7 @@ class Reduced:
     """The ratings of one question.
 
     Attributes:
-        answers: the ok ones; its items are the pairs of item and target that were asked about.
+        answers: the ok ratings; their items are the pairs of item and target that were asked about.
         item: uint64[items], the hash of each pair's item; target: int[items], index into `targets`.
         ended: rater -> its ratings by status; `double`: pairs with more than one rating, of any status.
     """
@@ -65,11 +65,11 @@ class Reduced:
 
 
 class Reduction:
-    """Takes batches of `ratings`; a context manager that removes its folder.
+    """Collects batches of `ratings` as codes; a context manager that removes its folder.
 
     Args:
-        by: further columns that tell questions apart, of condition, method and order.
-        keep_ids: remember the ids behind the hashes (memory grows with the items).
+        by: further columns that separate questions, of condition, method and order.
+        keep_ids: keep the ids behind the hashes (memory grows with the items).
     """
 
     def __init__(self, *, by: Sequence[str] = (), keep_ids: bool = False) -> None:
@@ -94,23 +94,23 @@ class Reduction:
 
     @property
     def folder(self) -> Path:
-        """Where the codes lie while this is open."""
+        """The folder of the codes, which exists while this is open."""
         return self._folder.path
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The columns that tell questions apart beside rubric and question."""
+        """The columns that separate questions, in addition to rubric and question."""
         return self._by[2:]
 
     @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
-        own = ["item_id", "target", "rater", "method", "sample", "value", "score", "status"]
-        return list(dict.fromkeys([*own, *self._by]))
+        always = ["item_id", "target", "rater", "method", "sample", "value", "score", "status"]
+        return list(dict.fromkeys([*always, *self._by]))
 
     @property
     def keys(self) -> list[Key]:
-        """The questions met, sorted."""
+        """The questions that occur, sorted."""
         return sorted(self._values)
 
     @property
@@ -119,7 +119,7 @@ class Reduction:
         return tuple(self._raters)
 
     def add(self, batch: pa.Table) -> None:
-        """Write a batch as codes. It is checked by `Distributions.add`, which has read it before."""
+        """Append a batch as codes. `Distributions.add` must have checked it."""
         if not batch.num_rows:
             return
         rows = np.empty(batch.num_rows, ROW)
@@ -158,18 +158,18 @@ class Reduction:
             yield tuple(key), mine
 
     def _value_codes(self, key: Key, answers: list[Any], given: NDArray[np.int64]) -> NDArray[np.int64]:
-        known = self._values.setdefault(key, {})
+        code_of = self._values.setdefault(key, {})
         code = np.full(len(answers), -1, np.int64)
         for place in np.unique(given):
             answer = answers[place]
-            # one more than a closed set may have is remembered, which tells that it is none
-            if answer is not None and (answer in known or len(known) <= MAX_LEVELS):
-                code[place] = known.setdefault(answer, len(known))
+            # one value more than a closed set may have is kept, to detect that the set is not closed
+            if answer is not None and (answer in code_of or len(code_of) <= MAX_LEVELS):
+                code[place] = code_of.setdefault(answer, len(code_of))
         return code[given]
 
     def _file(self, key: Key) -> IO[bytes]:
         if key not in self._files:
-            if len(self._files) >= OPEN:
+            if len(self._files) >= MAX_OPEN:
                 oldest = next(iter(self._files))
                 self._files.pop(oldest).close()
             self._files[key] = self._path(key).open("ab")
@@ -179,13 +179,13 @@ class Reduction:
         return self.folder / f"{list(self._values).index(key)}.codes"
 
     def question(self, key: Key, *, order: Sequence[str] = (), countries: Mapping[str, str] | None = None) -> Reduced:
-        """One question's ratings; what a rater gave twice (samples, layouts) is put together.
+        """One question's ratings; several ratings of an item by one rater (samples, layouts) are merged.
 
-        The score is then the mean of the scores, the value that of the lowest sample.
+        The merged score is the mean of the scores, the value that of the lowest sample.
 
         Args:
             order: the answers in the rubric's order; others follow by name.
-            countries: rater -> target, for ratings without a target beside others with one (people of a country).
+            countries: rater -> target for ratings without a target, if others have one (people of a country).
         """
         if key in self._files:
             self._files[key].flush()
@@ -239,13 +239,13 @@ class Reduction:
 
     def _read(self, path: Path) -> Iterator[NDArray[Any]]:
         with path.open("rb") as file:
-            while len(rows := np.fromfile(file, ROW, PART)):
+            while len(rows := np.fromfile(file, ROW, CHUNK)):
                 yield rows
 
     def _parts(self, key: Key, n: int, countries: Mapping[str, str]) -> Iterator[NDArray[Any]]:
-        """The rows of a question in parts of some `PART` rows: whole pairs of item and target, ascending by hash."""
+        """The rows of a question in chunks of about `CHUNK` rows: whole pairs of item and target, ascending by hash."""
         place = self._placing(key, countries)
-        bits = (n // PART).bit_length()
+        bits = (n // CHUNK).bit_length()
         if not bits:
             yield from map(place, self._read(self._path(key)))
             return
@@ -264,37 +264,37 @@ class Reduction:
                 yield rows
 
     def _placing(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-        """What puts the rater's country in place of no target, if there are ratings with a target beside them."""
+        """A function that sets missing targets to the rater's country if other ratings of the question have one."""
         none = self._targets.get("")
-        told = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
-        if none is None or not told:
+        targeted = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
+        if none is None or not targeted:
             return lambda rows: rows
-        own = np.full(len(self._raters), none, np.int64)
+        country_of = np.full(len(self._raters), none, np.int64)
         for rater, country in countries.items():
             if rater in self._raters and country:
-                own[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
+                country_of[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
 
         def placed(rows: NDArray[Any]) -> NDArray[Any]:
             bare = rows["target"] == none
-            rows["target"][bare] = own[rows["rater"][bare]]
+            rows["target"][bare] = country_of[rows["rater"][bare]]
             return rows
 
         return placed
 
     def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """The answers in their order, and codes as written -> places in it (-1 stays -1; all are -1 if not closed)."""
-        known = self._values[key]
-        recode = np.full(len(known) + 1, -1, np.int32)  # the last is where -1 points
-        if len(known) > MAX_LEVELS:
+        """The answers in order, and stored code -> position (-1 stays -1; all are -1 if the set is not closed)."""
+        code_of = self._values[key]
+        recode = np.full(len(code_of) + 1, -1, np.int32)  # -1 indexes the last element
+        if len(code_of) > MAX_LEVELS:
             return (), recode
-        values = tuple(dict.fromkeys([*order, *sorted(known)]))
-        for answer, code in known.items():
+        values = tuple(dict.fromkeys([*order, *sorted(code_of)]))
+        for answer, code in code_of.items():
             recode[code] = values.index(answer)
         return values, recode
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """A column's different values (null among them) and each row's place in them."""
+    """A column's distinct values, null included, and the position of each row's value."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.ChunkedArray):  # combine_chunks keeps several if they are large
         whole = pa.concat_arrays(whole.chunks)
@@ -304,19 +304,19 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _coded(column: pa.ChunkedArray, known: dict[str, int]) -> NDArray[np.int64]:
-    """Each row's code in `known`, which takes up what is new."""
+def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64]:
+    """Each row's code in `code_of`, to which new values are added."""
     values, place = _encoded(column)
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)[place]
+    return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64)[place]
 
 
 def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
-    made = batch.select(columns).unify_dictionaries().group_by(columns).aggregate([])
-    return zip(*(made[name].to_pylist() for name in columns), strict=True)
+    pairs = batch.select(columns).unify_dictionaries().group_by(columns).aggregate([])
+    return zip(*(pairs[name].to_pylist() for name in columns), strict=True)
 
 
 def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row's pair of item and target, numbered in the order of their hash, and a row of each."""
+    """Each row's pair of item and target, numbered in the order of hashes, and one row of each pair."""
     _, first, unit = np.unique(_mixed(rows), return_index=True, return_inverse=True)
     return unit, first
 
@@ -328,27 +328,27 @@ def _mixed(rows: NDArray[Any]) -> Hashes:
 
 
 class _Growing:
-    """Arrays of a known greatest length that are filled from the front; what is never filled needs no memory."""
+    """Arrays with a known maximum length that are filled from the front; pages that are not filled need no memory."""
 
     def __init__(self, most: int, **kinds: str) -> None:
-        self._made = {name: np.empty(most, kind) for name, kind in kinds.items()}
+        self._arrays = {name: np.empty(most, kind) for name, kind in kinds.items()}
         self.n = 0
 
     def add(self, **parts: NDArray[Any]) -> None:
-        """Append to every array a part of the same length."""
+        """Append a part to each array; all parts have the same length."""
         length = {len(part) for part in parts.values()}.pop()
         for name, part in parts.items():
-            self._made[name][self.n : self.n + length] = part
+            self._arrays[name][self.n : self.n + length] = part
         self.n += length
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What was added."""
-        return {name: made[: self.n] for name, made in self._made.items()}
+        """The filled part of each array."""
+        return {name: array[: self.n] for name, array in self._arrays.items()}
 
 
 def _distinct(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:
-    """Pairs each rater was asked about, however often."""
+    """int64[raters]: number of distinct pairs that each rater was asked about."""
     pairs = np.unique(unit * np.int64(max(raters, 1)) + rater)
     return np.bincount(pairs % max(raters, 1), minlength=raters)
 
@@ -360,15 +360,15 @@ def _once(
     value: NDArray[np.int32],
     score: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """One row a unit and rater, sorted: unit, rater, the first sample's value, the mean score."""
+    """One row per unit and rater, sorted: unit, rater, the first sample's value, the mean score."""
     order = np.lexsort((sample, rater, unit))
     unit, rater, value, score = unit[order], rater[order], value[order], score[order]
     new = np.ones(len(unit), bool)
     new[1:] = (unit[1:] != unit[:-1]) | (rater[1:] != rater[:-1])
     starts = np.flatnonzero(new)
     if len(starts) < len(unit):
-        known = ~np.isnan(score)
-        total = np.add.reduceat(np.where(known, score, 0.0), starts)
-        n = np.add.reduceat(known.astype(np.int64), starts)
+        scored = ~np.isnan(score)
+        total = np.add.reduceat(np.where(scored, score, 0.0), starts)
+        n = np.add.reduceat(scored.astype(np.int64), starts)
         score = np.divide(total, n, out=np.full(len(starts), np.nan), where=n > 0)
     return unit[starts].astype(np.int32), rater[starts].astype(np.int32), value[starts], score

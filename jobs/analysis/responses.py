@@ -1,4 +1,4 @@
-"""What a whole table of responses says: how often its models declined."""
+"""Refusal rates of the models in a table of responses."""
 
 import pyarrow as pa
 
@@ -9,14 +9,14 @@ from jobs.store.reading import TableSource, read_unit
 
 
 def refusal_rates(source: TableSource, *, barred: Barred | None = None) -> list[RefusalRate]:
-    """Refusals by model, prompt and kind, one unit in memory at a time.
+    """Refusal rates by model, prompt and kind; one unit is in memory at a time.
 
     Args:
         source: a table `responses`.
-        barred: exclusions; responses about these items do not count.
+        barred: exclusions; responses about these items are not counted.
 
     Raises:
-        InputError: a kind of refusal that there is not.
+        InputError: an unknown kind of refusal.
     """
     counted = RefusalRates()
     for footer in source.footers:

@@ -1,7 +1,7 @@
-"""How far raters agree: percent agreement, Krippendorff's alpha, Cohen's kappa.
+"""Agreement among raters: percent agreement, Krippendorff's alpha, Cohen's kappa.
 
 All three follow from how often two raters gave answers k and l to the same item, a levels x levels matrix that is a sum
-over items; so they and their intervals cost little, however many items there are. Values equal those of the packages
+over items. Metrics and intervals therefore cost little for any number of items. Values equal those of the packages
 `krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
 """
 
@@ -19,7 +19,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval", "ratio")
-MAX_PAIRS = 100  # Cohen's kappa is of two raters; of a crowd only the mean over pairs is told
+MAX_PAIRS = 100  # of raters; with more there are no kappas
 
 _PERCENT = (
     "Pairs of raters of one item whose answers differ by at most {tolerance:g} / all such pairs, items pooled "
@@ -35,13 +35,16 @@ _KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n cou
 def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "score") -> Metric:
     """Share of agreeing pairs of ratings among all pairs of ratings of one item (Century, appendix M).
 
+    Use for a first look that needs no statistics to read; it does not correct for chance, so compare it only between
+    questions with similar distributions of answers.
+
     The paper's pseudo-code never adds the pairs it finds within the tolerance, and counts nothing at tolerance 0; this
-    is what it means: every unordered pair of raters of an item counts once, and agrees if its answers differ by at most
-    `tolerance`.
+    is what its text describes: every unordered pair of raters of an item counts once, and agrees if its answers differ
+    by at most `tolerance`.
 
     Args:
-        tolerance: on the scores; for values only 0 makes sense.
-        by: "score" or "value", what is compared.
+        tolerance: in points of the scale; must be 0 for values.
+        by: what is compared, "score" or "value".
 
     Undefined: no item has two ratings.
     """
@@ -69,28 +72,31 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
 def krippendorff_alpha(
     answers: RatingTable, level: Level | ArrayLike, *, by: str = "score", name: str | None = None
 ) -> Metric:
-    """Krippendorff's alpha for any number of raters, uneven and missing ratings.
+    """Krippendorff's alpha for any number of raters, with missing ratings (Krippendorff 2011).
+
+    Use for reliability when raters rate different items, which rules out kappa and ICC. Choose nominal differences
+    for categories, ordinal for Likert scales, interval for scores whose differences are comparable.
 
     Args:
-        level: nominal, ordinal, interval or ratio differences; or given weights: float64[levels, levels] of
+        level: nominal, ordinal, interval or ratio differences; or weights: float64[levels, levels] of
             disagreement (0 on the diagonal), in the order of the levels of `answers.counts(by=by)`.
         by: "score" or "value"; values without scores are nominal only (or weighted).
-        name: what the given weights are called.
+        name: the name of the weights.
 
-    Undefined: no item has two ratings; or all pairable answers are equal (no variance: no disagreement is expected, so
-    none can be told from chance).
+    Undefined: no item has two ratings; or all pairable answers are equal (no disagreement is expected, so agreement
+    cannot be distinguished from chance).
     """
-    called = level if isinstance(level, str) else (name or "weighted")
-    definition = _ALPHA.format(level=called)
+    level_name = level if isinstance(level, str) else (name or "weighted")
+    definition = _ALPHA.format(level=level_name)
     counts, numbers = answers.counts(by=by)
     rated = _pairable(counts)
     if not rated.any():
-        return _no_pairs("alpha", definition, answers, dims={"level": called})
-    n, dims = int(rated.sum()), {"level": called}
+        return _no_pairs("alpha", definition, answers, dims={"level": level_name})
+    n, dims = int(rated.sum()), {"level": level_name}
     coincidences = _blocks(counts[rated], weighed=True)
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
         return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
-    if called == "ratio" and numbers.min() < 0:
+    if level_name == "ratio" and numbers.min() < 0:
         return undefined("alpha", definition, "ratio differences need scores from 0 up", n=n, dims=dims)
     differences = _differences(level, numbers)
 
@@ -101,7 +107,7 @@ def krippendorff_alpha(
     flat = coincidences.reshape(len(coincidences), -1)
     value = float(alpha(flat.sum(0)[None])[0])
     if not np.isfinite(value):
-        return undefined("alpha", definition, "the weights see no disagreement to expect", n=n, dims=dims)
+        return undefined("alpha", definition, "the weights expect no disagreement", n=n, dims=dims)
     return estimated(
         "alpha",
         definition,
@@ -114,7 +120,9 @@ def krippendorff_alpha(
 
 
 def alpha_of_moments(answers: RatingTable) -> Metric:
-    """Krippendorff's alpha with interval differences from sums of scores and squares: of any number of levels.
+    """Krippendorff's alpha with interval differences, from sums of scores and squares.
+
+    Use for continuous scores; `krippendorff_alpha` needs a matrix over all levels.
 
     Undefined: no item has two ratings, or no variance.
     """
@@ -145,10 +153,13 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
 
 
 def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> Metric:
-    """Cohen's kappa of the two raters of `answers`.
+    """Cohen's kappa of the two raters of `answers` (Cohen 1960).
+
+    Use for two raters of the same items; quadratic weights for ordinal scales. For more raters use
+    `krippendorff_alpha`.
 
     Args:
-        weights: None, "linear" or "quadratic" differences of the levels' places, as in scikit-learn.
+        weights: None, "linear" or "quadratic" differences of the levels' positions, as in scikit-learn.
 
     Undefined: not two raters, no item rated by both, or both gave one and the same answer throughout.
     """
@@ -171,7 +182,7 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     def kappa(summed: Floats) -> Floats:
         tables = summed.reshape(-1, len(levels), len(levels))
         chance = tables.sum(2)[:, :, None] * tables.sum(1)[:, None, :] / tables.sum((1, 2))[:, None, None]
-        return 1 - (tables * cost).sum((1, 2)) / (chance * cost).sum((1, 2))
+        return np.asarray(1 - (tables * cost).sum((1, 2)) / (chance * cost).sum((1, 2)))
 
     value = float(kappa(cells.sum(0)[None])[0])
     interval = bootstrap(cells[np.lexsort(cells.T)] if len(code) <= BLOCKS else cells, kappa)
@@ -181,10 +192,11 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
 def _both(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
     """Of the items that both raters answered the pair of answers: int32[n], first x levels + second; the levels."""
     one, other = (answers.where(answers.rater == code) for code in (0, 1))
-    _, at, there = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
-    given = [(part.score if by == "score" else part.value)[rows] for part, rows in ((one, at), (other, there))]
-    known = ~np.isnan(given[0]) & ~np.isnan(given[1]) if by == "score" else (given[0] >= 0) & (given[1] >= 0)
-    first, second = given[0][known], given[1][known]
+    _, *rows = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
+    pairs = zip((one, other), rows, strict=True)
+    first, second = ((rater.score if by == "score" else rater.value)[shared] for rater, shared in pairs)
+    answered = ~np.isnan(first) & ~np.isnan(second) if by == "score" else (first >= 0) & (second >= 0)
+    first, second = first[answered], second[answered]
     levels = np.union1d(first, second)
     code = np.searchsorted(levels, first) * len(levels) + np.searchsorted(levels, second)
     return code.astype(np.int32), levels
@@ -193,7 +205,7 @@ def _both(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
 def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> list[Metric]:
     """Cohen's kappa of each pair of raters that share an item, with dims `rater_a`, `rater_b`.
 
-    Empty with more than `MAX_PAIRS` pairs: that is a crowd, whose agreement is alpha's to tell.
+    Empty with more than `MAX_PAIRS` pairs: use alpha for the agreement of a crowd.
     """
     if len(answers.raters) * (len(answers.raters) - 1) // 2 > MAX_PAIRS:
         return []
@@ -211,9 +223,9 @@ def agreement(
 
     Args:
         tolerance: of the second percent agreement, in points of the scale.
-        weights: name -> disagreement matrix over the scores' levels, for further alphas; one that does not fit the
-            levels that occur is undefined and says so.
-        pairs: kappa of each pair of raters too.
+        weights: name -> disagreement matrix over the scores' levels, for further alphas; undefined with a
+            reason if its size differs from the number of levels that occur.
+        pairs: whether to add kappa of each pair of raters.
     """
     if not answers.scored:
         if answers.n and not answers.values:
@@ -229,7 +241,7 @@ def agreement(
             *(pairwise_kappas(answers) if pairs else ()),
         ]
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
-        reason = f"{levels:,} different scores: how many are equal says nothing"
+        reason = f"{levels:,} different scores: equality is not informative"
         equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, coverage=answers.coverage)
         return [equal, alpha_of_moments(answers)]
     metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
@@ -243,8 +255,8 @@ def agreement(
     return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
-MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; past it a scale is continuous
-_EQUAL = "all answers are equal: without variance no agreement can be told from chance"
+MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; with more, a scale is continuous
+_EQUAL = "all answers are equal: without variance, agreement cannot be distinguished from chance"
 
 
 def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
@@ -256,10 +268,10 @@ def _blocks(counts: NDArray[Any], *, weighed: bool) -> Floats:
     """Ordered pairs of ratings of one item by their answers, summed over the items of each block.
 
     Args:
-        weighed: each item by 1 / (its ratings - 1), which makes it Krippendorff's coincidence matrix.
+        weighed: weigh each item by 1 / (its ratings - 1): Krippendorff's coincidence matrix.
 
     Returns:
-        float64[blocks, levels, levels], in an order that names do not change.
+        float64[blocks, levels, levels], in an order that does not depend on names.
     """
     rows = shuffled(counts)
     if len(rows) <= BLOCKS:  # every item is a block
@@ -278,8 +290,8 @@ def _differences(level: Level | ArrayLike, numbers: Floats) -> Callable[[Floats]
     """float64[r, levels] marginals -> float64[1 or r, levels, levels] of disagreement."""
     one, other = numbers[:, None], numbers[None, :]
     if not isinstance(level, str):
-        given = np.asarray(level, np.float64)
-        return lambda marginals: given[None]
+        weights = np.asarray(level, np.float64)
+        return lambda marginals: weights[None]
     if level == "nominal":
         return lambda marginals: (one != other).astype(np.float64)[None]
     if level == "interval":
@@ -300,14 +312,14 @@ def _alpha(coincidences: Floats, differences: Floats) -> Floats:
     marginal = coincidences.sum(1)
     n = marginal.sum(1)
     observed = (coincidences * differences).sum((1, 2))
-    # the diagonal of the expected coincidences meets a difference of 0
+    # the diagonal does not matter: its difference is 0
     expected = (marginal[:, :, None] * marginal[:, None, :] * differences).sum((1, 2)) / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return 1 - observed / expected
+        return np.asarray(1 - observed / expected)
 
 
-def _no_pairs(metric: str, definition: str, answers: RatingTable, *, dims: Mapping[str, str]) -> Metric:
+def _no_pairs(name: str, definition: str, answers: RatingTable, *, dims: Mapping[str, str]) -> Metric:
     raters = len(np.unique(answers.rater))
     reason = "one rater" if raters == 1 else "no item was rated by two raters" if raters else "no rating is ok"
     status = "skipped" if raters else "missing_input"
-    return undefined(metric, definition, reason, coverage=answers.coverage, status=status, dims=dims)
+    return undefined(name, definition, reason, coverage=answers.coverage, status=status, dims=dims)

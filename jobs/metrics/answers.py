@@ -1,6 +1,6 @@
-"""The ok answers to one question as arrays of codes: what every function about raters takes.
+"""The ok answers to one question as arrays of codes, the input of all functions about raters.
 
-One row an answer, so that three of five hundred raters an item cost three rows and not five hundred cells.
+One row per answer: an item rated by three of five hundred raters takes three rows, not five hundred cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,21 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
-ROWS_AT_A_TIME = 1 << 20  # what is counted by item is counted in parts of the rows, so that only results need memory
-MAX_LEVELS = 512  # more different answers than this are no closed set: see distributions.MAX_ANSWERS
+ROWS_AT_A_TIME = 1 << 20  # counts by item are made in chunks of rows, so that only results need memory
+MAX_LEVELS = 512  # with more different answers, a question is not a closed set (see distributions.MAX_ANSWERS)
 
 
 @dataclass(frozen=True)
 class RatingTable:
-    """Rows sorted by item, then rater; at most one a pair of them.
+    """Rows sorted by item, then rater; at most one row per item and rater.
 
     Attributes:
         item: int[n], 0 … items - 1.
         rater: int[n], index into `raters`.
-        value: int[n], index into `values`; -1 if the answer is a number only.
+        value: int[n], index into `values`; -1 if the answer is only a number.
         score: float64[n], NaN if the answer has none.
         items: how many items were asked about, answered or not.
-        raters: names; `asked` is int64[raters], the ratings asked of each.
+        raters: names; `asked`: int64[raters], how many ratings each was asked for.
         values: the answers' codes, in the rubric's order.
     """
 
@@ -41,10 +41,14 @@ class RatingTable:
 
     @classmethod
     def of(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "RatingTable":
-        """From float64[items, raters] with NaN for what was not rated (asked and not answered)."""
+        """From float64[items, raters]; NaN: asked and not answered.
+
+        Raises:
+            ValueError: not a matrix.
+        """
         scores = np.asarray(matrix, np.float64)
         if scores.ndim != 2:
-            raise ValueError(f"a matrix of items x raters is needed, not shape {scores.shape}")
+            raise ValueError(f"shape {scores.shape}: must be a matrix of items x raters")
         item, rater = np.nonzero(~np.isnan(scores))
         score = scores[item, rater]
         levels, value = np.unique(score, return_inverse=True)
@@ -70,11 +74,11 @@ class RatingTable:
 
     @property
     def scored(self) -> bool:
-        """Whether the answers lie on a scale."""
+        """Whether answers have scores."""
         return bool(self.n) and not np.isnan(self.score).all()
 
     def of_raters(self, names: Sequence[str]) -> "RatingTable":
-        """The answers of some raters, all items kept. Names that are not there are left out."""
+        """The answers of some raters, with all items. Names that are not in `raters` are ignored."""
         wanted = set(names)
         kept = [i for i, name in enumerate(self.raters) if name in wanted]
         if len(kept) == len(self.raters):
@@ -87,7 +91,7 @@ class RatingTable:
         )
 
     def where(self, rows: NDArray[np.bool_]) -> "RatingTable":
-        """The answers of some rows; what was asked stays as it is."""
+        """The answers of some rows; `asked` does not change."""
         return replace(
             self, item=self.item[rows], rater=self.rater[rows], value=self.value[rows], score=self.score[rows]
         )
@@ -98,7 +102,7 @@ class RatingTable:
         return self if known.all() else self.where(known)
 
     def of_items(self, chosen: NDArray[np.bool_]) -> "RatingTable":
-        """The answers about the items where bool[items] is true, renumbered; asked in the same proportion."""
+        """The answers about the items where bool[items] is true, renumbered; `asked` shrinks in proportion."""
         code = np.cumsum(chosen) - 1
         part = self.where(chosen[self.item])
         count = int(chosen.sum())
@@ -110,8 +114,8 @@ class RatingTable:
         """The answers with other scores."""
         return replace(self, score=change(self.score))
 
-    def stretches(self) -> Iterator[tuple[int, int, slice]]:
-        """Stretches of items with their rows: first item, the item after the last, rows."""
+    def item_ranges(self) -> Iterator[tuple[int, int, slice]]:
+        """Yield ranges of items with their rows: first item, the item after the last, rows."""
         first = 0
         while first < self.items:
             start = int(np.searchsorted(self.item, first))
@@ -121,19 +125,19 @@ class RatingTable:
             first = after
 
     def per_item(self) -> Ints:
-        """int64[items]: answers about each item."""
-        made = np.zeros(self.items, np.int64)
-        for first, after, rows in self.stretches():
-            made[first:after] = np.bincount(self.item[rows] - first, minlength=after - first)
-        return made
+        """int64[items]: number of answers about each item."""
+        counts = np.zeros(self.items, np.int64)
+        for first, after, rows in self.item_ranges():
+            counts[first:after] = np.bincount(self.item[rows] - first, minlength=after - first)
+        return counts
 
     def levels(self) -> Floats:
         """The different scores, ascending."""
-        found = np.zeros(0)
+        levels = np.zeros(0)
         for start in range(0, self.n, ROWS_AT_A_TIME):
             part = self.score[start : start + ROWS_AT_A_TIME]
-            found = np.union1d(found, part[~np.isnan(part)])
-        return found
+            levels = np.union1d(levels, part[~np.isnan(part)])
+        return levels
 
     def counts(self, *, by: str = "score") -> tuple[Ints, Floats]:
         """How many raters gave each answer to each item.
@@ -150,31 +154,31 @@ class RatingTable:
         numbers = np.arange(len(self.values), dtype=np.float64) if by == "value" else self.levels()
         if (width := len(numbers)) > MAX_LEVELS:
             raise ValueError(f"{width} different answers: not a closed set")
-        # twice a count must fit too
+        # doubled counts must fit as well
         small = self.per_item().max(initial=0) < np.iinfo(np.int16).max // 2
-        made = np.zeros((self.items, width), np.int16 if small else np.int64)
-        for first, after, rows in self.stretches():
-            given = self.value[rows] if by == "value" else self.score[rows]
-            kept = given >= 0 if by == "value" else ~np.isnan(given)
-            code = given[kept] if by == "value" else np.searchsorted(numbers, given[kept])
+        counts = np.zeros((self.items, width), np.int16 if small else np.int64)
+        for first, after, rows in self.item_ranges():
+            answers = self.value[rows] if by == "value" else self.score[rows]
+            kept = answers >= 0 if by == "value" else ~np.isnan(answers)
+            code = answers[kept] if by == "value" else np.searchsorted(numbers, answers[kept])
             cell = (self.item[rows][kept].astype(np.int64) - first) * width + code
-            made[first:after] = np.bincount(cell, minlength=(after - first) * width).reshape(after - first, width)
-        return made, numbers
+            counts[first:after] = np.bincount(cell, minlength=(after - first) * width).reshape(after - first, width)
+        return counts, numbers
 
     def means(self) -> tuple[Floats, Ints]:
-        """The mean score of each item, NaN where nobody scored it, and the number of scores: float64, int64[items]."""
-        made, counted = np.full(self.items, np.nan), np.zeros(self.items, np.int64)
-        for first, after, rows in self.stretches():
+        """float64[items] mean scores, NaN without a score, and int64[items] numbers of scores."""
+        means, counts = np.full(self.items, np.nan), np.zeros(self.items, np.int64)
+        for first, after, rows in self.item_ranges():
             score, item = self.score[rows], self.item[rows] - first
-            known = ~np.isnan(score)
-            n = np.bincount(item[known], minlength=after - first)
-            total = np.bincount(item[known], score[known], minlength=after - first)
-            np.divide(total, n, out=made[first:after], where=n > 0)
-            counted[first:after] = n
-        return made, counted
+            scored = ~np.isnan(score)
+            n = np.bincount(item[scored], minlength=after - first)
+            total = np.bincount(item[scored], score[scored], minlength=after - first)
+            np.divide(total, n, out=means[first:after], where=n > 0)
+            counts[first:after] = n
+        return means, counts
 
     def matrix(self, *, of: str = "score") -> Floats:
-        """float64[items, raters] of scores or value codes, NaN where there is none. For few raters only."""
-        made = np.full((self.items, len(self.raters)), np.nan)
-        made[self.item, self.rater] = self.score if of == "score" else np.where(self.value >= 0, self.value, np.nan)
-        return made
+        """float64[items, raters] of scores or value codes, NaN where there is none. Use for few raters only."""
+        matrix = np.full((self.items, len(self.raters)), np.nan)
+        matrix[self.item, self.rater] = self.score if of == "score" else np.where(self.value >= 0, self.value, np.nan)
+        return matrix

@@ -1,7 +1,7 @@
-"""How a model's scores go with people's: overall, image by image, country by country, and averaged first (CAIRE, D).
+"""Correlation of a model's scores with people's: overall, within images or countries, and of averages (CAIRE, D).
 
-All take pairs: float64[n] of the model's score and of people's mean score of the same item and target, and int64[n]
-codes of the item, the target (a country) and the item's concept.
+All functions take pairs: float64[n] of the model's score and of people's mean score of the same item and target, and
+int64[n] codes of the item, the target (a country) and the item's concept.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 KINDS = ("pearson", "spearman", "kendall")
 MIN_PAIRS = 3
 OVER_GROUPS = "normal 95% over groups, standard error s/sqrt(n)"
-_DESCRIPTIVE = no_interval("describes the raters there are, and estimates nothing")
+_DESCRIPTIVE = no_interval("describes these raters and is not an estimate")
 
 _ALL = (
     "{kind} correlation of the model's score with people's mean score of the same item and target; n counts such pairs."
@@ -52,12 +52,15 @@ def correlate(x: Floats, y: Floats, kind: str) -> float | None:
     if len(x) < MIN_PAIRS or not np.ptp(x) or not np.ptp(y):
         return None
     function: Any = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[kind]
-    found = float(function(x, y).statistic)
-    return found if np.isfinite(found) else None
+    statistic = float(function(x, y).statistic)
+    return statistic if np.isfinite(statistic) else None
 
 
 def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Metric]:
     """Pearson, Spearman and Kendall over all pairs, with Fisher intervals (Kendall is tau-b).
+
+    Use as the main comparison of a model with people: Pearson if differences of scores matter, Spearman or Kendall
+    if only their order does.
 
     Undefined: fewer than three pairs, or no variance on one side.
     """
@@ -74,7 +77,9 @@ def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = Non
 
 
 def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str, kind: str = "pearson") -> Metric:
-    """The mean over groups (images, concepts, countries) of the correlation inside each.
+    """The mean over groups (images, concepts, countries) of the correlation within each.
+
+    Use to see whether a model ranks targets within an image as people do, without the differences between images.
 
     Undefined: no group has three pairs and variance on both sides.
     """
@@ -98,7 +103,12 @@ def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Fl
 
 
 def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Metric:
-    """CAIRE's concept-averaged correlation (D.3). Undefined: no concept with three targets and variance."""
+    """CAIRE's concept-averaged correlation (D.3).
+
+    Use to compare targets for each concept, without the noise of single pictures.
+
+    Undefined: no concept with three targets and variance on both sides.
+    """
     x, y, key = _averaged(model, people, concept, target)
     found, concepts = _by_group(x, y, key, "pearson")
     coverage = len(found) / concepts if concepts else None
@@ -109,10 +119,14 @@ def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) 
 
 
 def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Metric:
-    """CAIRE's global-averaged correlation (D.3). Undefined: fewer than three targets, or no variance.
+    """CAIRE's global-averaged correlation (D.3).
+
+    Use to see whether a model favours the same targets as people over the whole corpus.
+
+    Undefined: fewer than three targets, or no variance.
 
     Args:
-        asked: targets that were asked about, for the coverage.
+        asked: number of targets asked about, for the coverage.
     """
     x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
     value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
@@ -133,6 +147,8 @@ def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple
 
 def against_each(model: Floats, ratings: Floats) -> Iterator[Metric]:
     """The statistics of D.4: a model against the raters of one country, one by one and averaged.
+
+    Use to see how much single raters differ in their agreement with a model.
 
     Args:
         model: float64[items], NaN where it gave no score.

@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 REFERENCE = 0.001  # the reference stops when no measure changes by this much or more
 STRICT = 1e-10
-MAX_ROUNDS = 2_000  # crowds that hardly agree swing between two states for ever
-ZERO = 1e-9  # a unit's quality below it is 0 but for rounding
-FLOOR = 1e-8  # the reference's least denominator, cosine and annotation quality
+MAX_ROUNDS = 2_000  # with little agreement the measures may oscillate between two states
+ZERO = 1e-9  # a lower quality of a unit is 0 except for rounding
+FLOOR = 1e-8  # the reference's minimum of denominators, cosines and annotation qualities
 
 _DEPENDENT = "no interval: the qualities depend on each other"
 _SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, rounds until nothing changes by {stop:g} or more"
@@ -38,7 +38,7 @@ _DEFINITIONS = {
 
 
 class NoEndError(ValueError):
-    """The measures do not settle."""
+    """The measures do not converge."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
     left, right, quality = tied.left, tied.right, at.annotation
     cosine = _cosine(tied.picked[left], tied.picked[right], quality)
     both = at.worker[tied.worker[left]] * at.worker[tied.worker[right]]
-    # a pair stands twice, and the reference's least denominator is of pairs that stand once
+    # each pair occurs twice here, once in the reference's minimum of denominators
     unit = _quotient(tied.unit[left], cosine * both / 2, both / 2, tied.units)
 
     weight = at.worker[tied.worker[right]] * at.unit[tied.unit[left]]
@@ -162,7 +162,7 @@ def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
 def _cosine(one: Floats, other: Floats, quality: Floats, *, floor: float = 0.0) -> Floats:
     product = (one * other) @ quality
     length = np.sqrt(((one * one) @ quality) * ((other * other) @ quality))
-    return np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300))
+    return np.asarray(np.divide(product, length, out=np.full(len(product), floor), where=length >= max(floor, 1e-300)))
 
 
 def _quotient(groups: Ints, over: Floats, under: Floats, size: int) -> Floats:
@@ -194,7 +194,7 @@ def _unit_annotation(tied: _Tied, worker: Floats) -> Floats:
 
 
 def binned(scores: Floats, low: float, high: float) -> Ints:
-    """Places on a scale as 0 disagree (below the middle), 1 neutral (the middle), 2 agree (above)."""
+    """Scores as 0 disagree (below the middle), 1 neutral (the middle), 2 agree (above)."""
     return (np.sign(np.asarray(scores, np.float64) - (low + high) / 2) + 1).astype(np.int64)
 
 
@@ -265,7 +265,7 @@ class CrowdTruthTask:
 
 
 def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> CrowdTruthTask:
-    """The task of one question with one answer a rating.
+    """The task of one question with one answer per rating.
 
     Args:
         names: str[items], how the units are called in dims.
@@ -294,7 +294,7 @@ class _Counted(NamedTuple):
     coverage: Floats
 
     def each(self) -> Iterator[tuple[int, str, int, float]]:
-        """Place, name, judgements and coverage of each."""
+        """Position, name, judgements and coverage of each."""
         rows = zip(self.names, self.n.tolist(), self.coverage.tolist(), strict=True)
         yield from ((place, *row) for place, row in enumerate(rows))
 

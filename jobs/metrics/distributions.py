@@ -1,4 +1,4 @@
-"""How raters' answers are distributed: counts by status, shares of the answers, mean scores, coverage.
+"""Distributions of raters' answers: counts by status, shares of answers, mean scores, coverage.
 
 `Distributions` is fed batches of the table `ratings` and forgets them: its memory grows with the number of
 raters, questions and answers, never with the number of rows. The counting is done by Arrow.
@@ -20,7 +20,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
-# Past this many different answers a question is not closed (free text, a slider): its answers are no longer
+# With more different answers a question is not closed (free text, a slider): its answers are no longer
 # counted one by one, so that memory stays bounded. The largest closed set of the papers has 22 (UN sub-regions).
 MAX_ANSWERS = 512
 NORMAL = "normal 95% over ratings, standard error s/sqrt(n)"
@@ -47,12 +47,12 @@ class Share:
     share: float | None
     low: float | None
     high: float | None
-    listed: bool = True  # False: chosen, but not among the answers the rubric allows
+    listed: bool = True  # False: chosen, but the rubric does not allow it
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """What one rater answered to one question.
+    """The answers of one rater to one question.
 
     Attributes:
         extra: further grouping columns and their values, e.g. (("condition", "explicit"),).
@@ -119,7 +119,7 @@ class Distributions:
         self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
         self._pool = dict(pool or {})
         self._statuses: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        # None in the next two: more than MAX_ANSWERS were seen and they are no longer told apart.
+        # None in the next two: more than MAX_ANSWERS occurred and they are no longer distinguished.
         self._values: dict[tuple[str, ...], Counter[str] | None] = {}
         self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
@@ -127,7 +127,7 @@ class Distributions:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of `ratings` that `add` needs; read only these."""
+        """The columns of `ratings` that `add` needs."""
         return [*self._by, "status", "value", "score", "answers", "outside_mass"]
 
     def add(self, batch: pa.Table) -> None:
@@ -257,7 +257,7 @@ class _Sums:
         self.squares += squares or 0.0
 
     def metric(self, name: str, asked: int, *, empty: str | None, reason: str) -> Metric:
-        """The mean with its interval. `empty` or else `reason` says why there are no numbers."""
+        """The mean with its interval; without numbers undefined, because of `empty` or else `reason`."""
         definition = _DEFINITIONS[name]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
@@ -275,7 +275,7 @@ class _Sums:
 
 
 def metrics_of(of: Distribution) -> Iterator[Metric]:
-    """The metrics of a distribution: share (one an answer), mean_score, outside_mass_mean, coverage.
+    """The metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
     Dims are the rater, rubric and question, the extra columns, and for a share the answer. A metric that is undefined
     because nothing is ok has status `missing_input`; one that does not apply (the mean of categories), `skipped`.

@@ -18,7 +18,7 @@ from jobs.metrics.correlation import correlate
 from jobs.metrics.intervals import block_sums, bootstrap, fisher, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
-ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how lists of parents say that there is none
+ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how lists of parents write none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]
 READINGS = ("with dependencies", "without dependencies")
@@ -55,7 +55,7 @@ def parents_of(listed: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def id_of(text: str) -> str:
-    """A question's id as parents name it: without quotes, and 1.0 (a number beside empty cells) is 1."""
+    """A question's id as parents name it: without quotes, and 1.0 (a number in a column with empty cells) is 1."""
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().strip("'\""))
 
 

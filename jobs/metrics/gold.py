@@ -1,4 +1,4 @@
-"""Models against what is known to be right, and against people answer by answer."""
+"""Metrics of models against gold answers, and against people answer by answer."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,10 +74,13 @@ def classification(
 ) -> Iterator[Metric]:
     """Precision, recall and F1 of a multi-label task, micro, macro and by sample, with bootstrap intervals over items.
 
+    Use for labels that hold or do not hold for an item. Macro averages weigh rare labels like frequent ones, micro
+    averages weigh all pairs alike.
+
     Args:
         gold, said: bool[n], whether the label holds for the item, and whether the model says so.
         item, label: int64[n], codes of the pairs; a pair occurs once.
-        positive: for the definition, when a label counts as said and as right.
+        positive: for the definition, when a label counts as predicted and as right.
         asked: pairs asked about, for the coverage.
 
     Undefined: nothing to divide by (no positive said, none in gold) in every label or item that is averaged over.
@@ -178,7 +181,10 @@ def readings(threshold: float) -> dict[str, Callable[[ArrayLike], Bools]]:
 
 
 def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:
-    """Share of bool[items] that are right. Undefined: no item was answered."""
+    """Share of bool[items] that are right. Use for categories with known right answers.
+
+    Undefined: no item was answered.
+    """
     given = np.asarray(right, bool)
     coverage = len(given) / asked if asked else None
     if not len(given):
@@ -190,7 +196,9 @@ def accuracy(right: ArrayLike, *, asked: int | None = None) -> Metric:
 
 
 def welch(first: ArrayLike, second: ArrayLike, *, asked: tuple[int, int] | None = None) -> Iterator[Metric]:
-    """Whether two parts of the corpus score alike: means, deviations, the gap with its interval, Welch's p.
+    """Compare two subgroups: means, standard deviations, their difference with its interval, Welch's p (Welch 1947).
+
+    Use for two disjoint subgroups of items with possibly unequal variances.
 
     Args:
         first, second: float64 scores, one an item.
@@ -252,7 +260,9 @@ def _pairs(model: RatingTable, people: RatingTable, of: str) -> tuple[Floats, Fl
 
 
 def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
-    """How often a model chose what a person chose (which of two pictures fits better).
+    """How often a model chose what a person chose (Rome, table 2).
+
+    Use for preferences, such as which of two pictures fits better.
 
     Args:
         model: answers of one rater; people: of any number, over the same items and values.
@@ -280,7 +290,10 @@ def preference_agreement(model: RatingTable, people: RatingTable) -> Metric:
 
 
 def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
-    """The histogram of a model's score minus a person's, and its mean. Undefined: no item that both scored."""
+    """The histogram of a model's score minus a person's, and its mean (Rome, figure 3).
+
+    Use to see in which direction and how far a model deviates. Undefined: no item that both scored.
+    """
     mine, theirs, items = _pairs(model, people, "score")
     coverage = len(theirs) / people.n if people.n else None
     if not len(theirs):
@@ -317,14 +330,14 @@ def deviations(model: RatingTable, people: RatingTable) -> Iterator[Metric]:
 
 
 def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metric]:
-    """How often the ratings of a group ended otherwise than with an answer: reported, skipped, refused, …
+    """Shares of a group's ratings that ended without an answer: reported, skipped, refused, …
 
-    Reports and skips are told even where there are none (Century, appendices L, T and X). A few raters may make most
+    Reports and skips are given even if there are none (Century, appendices L, T and X). A few raters may make most
     of them (two made 137 of Century's 147 reports), so that the interval draws raters; where it cannot, ratings count
     as independent.
 
     Args:
-        ended: of each rater the ratings by status.
+        ended: each rater's ratings by status.
     """
     total = sum(sum(of.values()) for of in ended)
     if not total:

@@ -1,12 +1,12 @@
 """95 % intervals of shares, means, correlations and any statistic of sums over items, and the rule they share.
 
-The rule: an interval rests on at least `MIN_UNITS` independent units (items, pairs, raters, …) and a resampled one on
-at least `MIN_DEFINED` of its resamples; resamples that are all equal make no interval. Where there is no interval there
+The rule: an interval needs at least `MIN_UNITS` independent units (items, pairs, raters, …) and a resampled one on
+at least `MIN_DEFINED` of its resamples; resamples that are all equal give no interval. Without an interval there
 is a reason. Score intervals of binomial proportions (`proportion`, and Newcombe's of their difference) are exempt:
-they keep their level down to one trial, where they are wide.
+they keep their level for as few as one trial.
 
-The bootstrap draws items. Where there are more than `BLOCKS` of them it draws blocks of items put together at random:
-a metric of a million items costs what one of a thousand does. Rows are put in an order of their own before anything
+The bootstrap draws items. Where there are more than `BLOCKS` of them it draws random blocks of items, so that
+a metric of a million items costs as much as one of a thousand. Rows are sorted by their contents before anything
 is drawn, so that neither the order nor the names of items and raters change an interval.
 """
 
@@ -28,7 +28,7 @@ MIN_UNITS = 5
 MIN_DEFINED = 0.95  # share of the resamples in which the statistic must be defined
 BLOCKS = 1000
 RESAMPLES = 1000
-SEED = 20251122  # of every draw; a metric is the same in every run
+SEED = 20251122  # of all draws, so that a metric is the same in every run
 WILSON = "wilson 95%"
 BOOTSTRAP, OVER_RATERS, OVER_TEXTS, OVER_QUERIES = (
     f"percentile bootstrap over {units} 95%, {RESAMPLES} resamples" for units in ("items", "raters", "texts", "queries")
@@ -178,7 +178,7 @@ def bootstrap(
         units: independent units that the statistic rests on, if fewer than `sums` has rows: of a difference between
             two parts those of the smaller one.
         unit_name: what the units are, in the plural.
-        method: how the interval is called.
+        method: the name of the interval's method.
     """
     if none := too_few(len(sums) if units is None else units, unit_name):
         return none
@@ -189,8 +189,8 @@ def bootstrap(
 def percentiles(values: Floats, *, method: str) -> Interval:
     """The interval between the 2.5 % and 97.5 % quantiles of a statistic in resamples of enough units.
 
-    None if fewer than `MIN_DEFINED` of them are defined, or if all are equal: units that do not differ say nothing of
-    how others would.
+    None if fewer than `MIN_DEFINED` of them are defined, or if all are equal: units that do not vary cannot show how
+    much others would.
 
     Args:
         values: float64[resamples], not finite where the statistic is undefined.
@@ -199,7 +199,7 @@ def percentiles(values: Floats, *, method: str) -> Interval:
     if len(known) < MIN_DEFINED * len(values):
         return no_interval(f"undefined in {1 - len(known) / len(values):.0%} of the resamples")
     low, high = np.quantile(known, [0.025, 0.975])
-    if high - low <= 1e-12 * max(1.0, abs(high)):  # rounding is no variance
+    if high - low <= 1e-12 * max(1.0, abs(high)):  # rounding is not variance
         return Interval(reason=ALL_EQUAL)
     return Interval(float(low), float(high), method)
 

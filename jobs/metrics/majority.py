@@ -1,4 +1,4 @@
-"""Categories by majority, and how often a rater goes with the others."""
+"""Majority answers, and how often a rater agrees with the other raters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _WITH_MEAN = (
 
 
 def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The values with those that mean none of them put together at the end, and each value's new place."""
+    """The values, with those that mean "none" merged into a last one, and each value's new position."""
     none = [value.strip().lower() in NONE_WORDS for value in values]
     kept = [value for value, is_none in zip(values, none, strict=True) if not is_none]
     names = (*kept, NONE) if any(none) else tuple(kept)
@@ -36,7 +36,7 @@ def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of the answer of more than half of an item's ratings: int64[items]; -1 if there is none.
+    """int64[items]: position of the answer that more than half of an item's ratings give; -1 without a majority.
 
     Args:
         counts: int64[items, answers].
@@ -48,11 +48,13 @@ def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> Iterator[Metric]:
-    """The distribution of the majority's answers, one metric an answer, `(no majority)` last.
+    """The distribution of majority answers, one metric per answer, `(no majority)` last (Century, tables 1 and 8).
+
+    Use to describe a corpus by categories that several people assigned.
 
     Args:
         answers: of one group of raters.
-        group: how the group is called in dims.
+        group: the group's name in dims.
         at_least: ratings an item needs to count.
 
     Undefined: no item has that many ratings.
@@ -77,7 +79,9 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
 
 
 def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
-    """For each rater how often it goes with the majority, and on a scale with the mean: two metrics, both named.
+    """For each rater the share of items with the majority's answer, and on a scale with a score near the mean.
+
+    Use to find raters who answer unlike the others (Century, figure 7 and appendix N).
 
     Undefined for a rater without such items.
     """
@@ -89,7 +93,7 @@ def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
     if answers.scored:
         means, scores = answers.means()
         rows = ~np.isnan(answers.score) & (scores[answers.item] > 1)
-        # 1e-9: a mean half a point away must not miss it by rounding
+        # 1e-9: rounding must not exclude a mean half a point away
         near = np.abs(np.nan_to_num(answers.score) - np.nan_to_num(means[answers.item])) <= 0.5 + 1e-9
         yield from _by_rater("agreement_with_mean", _WITH_MEAN, answers, rows, near)
 
@@ -103,7 +107,11 @@ def _by_rater(
         coverage = n[code] / answers.asked[code] if answers.asked[code] else None
         if not n[code]:
             yield undefined(
-                metric, definition, "no item with other ratings to compare", coverage=coverage, dims={"rater": name}
+                metric,
+                definition,
+                "no item with other ratings to compare",
+                coverage=coverage,
+                dims={"rater": name},
             )
             continue
         interval, value = proportion(int(hits[code]), int(n[code])), hits[code] / n[code]

@@ -1,13 +1,13 @@
-"""A metric: one number with its interval and what it rests on, or the reason why there is none.
+"""The value of a metric with its interval and basis, or the reason why it is undefined.
 
-Every module of `jobs.metrics` returns `Metric`s; `metrics_table` makes rows of the table `metrics` of them.
+Every module of `jobs.metrics` returns `Metric`s; `metrics_table` converts them to rows of the table `metrics`.
 """
 
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypedDict
 
 import pyarrow as pa
 
@@ -15,23 +15,27 @@ from actors.status import Status
 from jobs.metrics.intervals import Interval
 from jobs.tables import conform, table
 
+WIDE_COLUMNS = (
+    "metric", "value", "low", "high", "n", "coverage", "status", "reason", "interval_method", "definition",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric of what `dims` says.
+    """A metric of the part of the data that `dims` names.
 
     Attributes:
-        name: the column `metric` of the table.
-        definition: one sentence with its source; it says what `n` counts.
+        name: column `metric` of the table.
+        definition: one sentence with the source; it says what `n` counts.
         value: None if it is undefined; then `status` is not ok and `reason` says why.
-        n: what it rests on (items, pairs or ratings: see `definition`).
-        coverage: rated / asked, in [0, 1]; None if what was asked is not known.
-        low, high: 95 % interval made by `interval_method`; all None if there is none, `reason` may say why.
-        reason: why it is undefined or has no interval, or what a reader must know before leaning on it (few items).
+        n: how many items, pairs or ratings it is computed from (see `definition`).
+        coverage: rated / asked, in [0, 1]; None if it is not known how many were asked.
+        low, high: 95 % interval by `interval_method`; all None without an interval, which `reason` explains.
+        reason: why it is undefined or has no interval, or a caveat, such as few items.
 
     Raises:
-        ValueError: a value without status ok, a status ok without value, an undefined metric without reason, an
-            interval without method, neither an interval nor a reason, or a number that is not finite.
+        ValueError: a value without status ok, status ok without a value, an undefined metric without a reason, an
+            interval without a method, neither an interval nor a reason, or a number that is not finite.
     """
 
     name: str
@@ -63,7 +67,7 @@ class Metric:
             raise ValueError(f"{self.name}: without an interval and without a reason")
 
     def at(self, **dims: str) -> "Metric":
-        """The same metric with further dims (its own win)."""
+        """The metric with further dims; existing ones keep their values."""
         return replace(self, dims={**dims, **self.dims})
 
 
@@ -102,7 +106,7 @@ def undefined(
     status: str = Status.SKIPPED,
     dims: Mapping[str, str] | None = None,
 ) -> Metric:
-    """A metric without a value: status `missing_input` if nothing was rated, `skipped` if it does not allow for one."""
+    """A metric without a value: status `missing_input` if nothing was rated, `skipped` if the data do not allow it."""
     return Metric(
         name=name,
         definition=definition,
@@ -119,48 +123,64 @@ def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
     """The metrics as rows of the table `metrics`.
 
     Raises:
-        jobs.tables.TableError: two metrics of one metric have the same dims.
+        jobs.tables.TableError: two metrics have the same name and dims.
     """
     rows = [row(metric) for metric in metrics]
     return conform(pa.Table.from_pylist(rows, schema=table("metrics").schema()), table("metrics"))
 
 
-def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[Any]]]:
-    """The metrics with a column for each dim: names of the columns, all different, and the rows.
+class MetricRow(TypedDict):
+    """A row of the table `metrics`; `dims` is a JSON object."""
 
-    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim that is called as
-    one of these is in the column `dim_NAME` (`dim_status`: the ratings' status; `status`: the metric's). Where a metric
-    has not got a dim its cell is "".
+    metric: str
+    dims: str
+    definition: str
+    value: float | None
+    low: float | None
+    high: float | None
+    interval_method: str | None
+    n: int
+    coverage: float | None
+    status: str
+    reason: str | None
+
+
+def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
+    """A table with one column per dim: the columns' names, all different, and the rows.
+
+    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim with the name of
+    one of these is in the column `dim_NAME` (`dim_status`: the status of ratings; `status`: that of the metric). A
+    cell is "" if the metric does not have the dim.
     """
     dims = sorted({name for metric in metrics for name in metric.dims})
-    rest = ["value", "low", "high", "n", "coverage", "status", "reason", "interval_method", "definition"]
-    taken = {"metric", *rest, *dims}
+    rest = [name for name in WIDE_COLUMNS if name != "metric"]
+    taken = {*WIDE_COLUMNS, *dims}
     columns = []
     for name in dims:
-        own = name if name not in ("metric", *rest) else f"dim_{name}"
-        while own != name and own in taken:
-            own = f"dim_{own}"
-        taken.add(own)
-        columns.append(own)
-    rows = []
+        column = name if name not in WIDE_COLUMNS else f"dim_{name}"
+        while column != name and column in taken:
+            column = f"dim_{column}"
+        taken.add(column)
+        columns.append(column)
+    rows: list[list[object]] = []
     for metric in metrics:
-        cells = row(metric)
+        cells: Mapping[str, object] = dict(row(metric))
         rows.append([metric.name, *(metric.dims.get(name, "") for name in dims), *(cells[name] for name in rest)])
     return ["metric", *columns, *rest], rows
 
 
-def row(of: Metric) -> dict[str, Any]:
-    """A row of the table `metrics`."""
+def row(metric: Metric) -> MetricRow:
+    """The metric as a row of the table `metrics`."""
     return {
-        "metric": of.name,
-        "dims": json.dumps(dict(of.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
-        "definition": of.definition,
-        "value": of.value,
-        "low": of.low,
-        "high": of.high,
-        "interval_method": of.interval_method,
-        "n": of.n,
-        "coverage": of.coverage,
-        "status": str(of.status),
-        "reason": of.reason,
+        "metric": metric.name,
+        "dims": json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":")),
+        "definition": metric.definition,
+        "value": metric.value,
+        "low": metric.low,
+        "high": metric.high,
+        "interval_method": metric.interval_method,
+        "n": metric.n,
+        "coverage": metric.coverage,
+        "status": str(metric.status),
+        "reason": metric.reason,
     }

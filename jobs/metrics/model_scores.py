@@ -1,4 +1,4 @@
-"""What models score: shares by mean and by any rater, ensembles, biases of judges, parts of the corpus.
+"""Scores of groups of raters: shares by mean and by any rater, ensembles, biases of judges, subgroups of items.
 
 Century's tables 2, 3 and 12 and figures 12 and 13. An item here is what was judged: a picture, or a response of the
 model that is scored; its attributes (sub-region, the model that wrote it) come with it.
@@ -17,7 +17,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
-EPSILON = 1e-9  # means of scores such as 1/3 must not miss a threshold by rounding
+EPSILON = 1e-9  # rounding must not put means of scores such as 1/3 below a threshold
 
 _AT_LEAST = {
     "mean": "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
@@ -49,13 +49,13 @@ NEWCOMBE = "newcombe hybrid score 95%"
 
 
 def inverted(answers: RatingTable, *, low: float, high: float) -> RatingTable:
-    """The answers with their scale turned round, for questions where a high score is bad (factual errors, table 3)."""
+    """The answers with the scale inverted, for questions where a high score is bad (factual errors, table 3)."""
     return answers.map_scores(lambda scores: low + high - scores)
 
 
 @dataclass(frozen=True)
 class RaterGroup:
-    """Raters taken together: the mean of their scores is what counts.
+    """Raters evaluated as one: by the mean of their scores.
 
     Attributes:
         name: in dims.
@@ -69,13 +69,16 @@ class RaterGroup:
 
 
 def means_of(answers: RatingTable, group: RaterGroup) -> Floats:
-    """The group's mean score of each item, NaN without enough ratings: float64[items]."""
+    """float64[items]: the group's mean score of each item, NaN without enough ratings."""
     means, n = answers.of_raters(group.raters).means()
     return np.where(n >= max(group.at_least, 1), means, np.nan)
 
 
 def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *, rule: Rule = "mean") -> Metric:
-    """Share of items that the group scores at the threshold or higher, by its mean or by any of its raters."""
+    """Share of items that the group scores at the threshold or higher, by its mean or by any of its raters.
+
+    Use for prevalence: by the mean for a robust estimate, by any rater where a single concern counts.
+    """
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
     if rule == "any":
@@ -90,7 +93,10 @@ def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *,
 
 
 def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metric:
-    """Share of items that all of the group's ratings put at the lowest end ("not at all")."""
+    """Share of items to which all ratings of the group give the lowest score ("not at all").
+
+    Use with scales whose lowest answer means absence.
+    """
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
     hits = int((scored[rated] <= lowest + EPSILON).sum())
@@ -98,7 +104,10 @@ def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metr
 
 
 def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
-    """The group's mean score, items weighing the same, with a bootstrap interval over items."""
+    """The group's mean score over items of equal weight, with a bootstrap interval over items.
+
+    Use for scores whose differences are comparable; shares at a threshold need only their order.
+    """
     scored = means_of(answers, group)
     known = scored[~np.isnan(scored)]
     coverage = len(known) / answers.items if answers.items else None
@@ -117,7 +126,7 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
 
 
 def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], threshold: float) -> Metric:
-    """The mean over the groups of their shares by mean, as in the cells of figure 13.
+    """The mean over groups of their shares by mean, as in the cells of figure 13.
 
     Undefined: no group has an item with enough ratings; groups without one are left out.
     """
@@ -192,7 +201,7 @@ def difference(
 
 
 def self_preference(answers: RatingTable, rater: str, own: NDArray[np.bool_], written: NDArray[np.bool_]) -> Metric:
-    """Whether a rater favours responses of its own family, beyond what the other raters find in them.
+    """How much more a rater prefers responses of its own family than the other raters do.
 
     Args:
         own: bool[items], responses written by the rater's family.
@@ -236,6 +245,8 @@ def self_preference(answers: RatingTable, rater: str, own: NDArray[np.bool_], wr
 def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Iterator[Metric]:
     """Pearson and Spearman correlation of the group's mean score with the responses' lengths.
 
+    Use to see whether judges reward long responses.
+
     Args:
         lengths: float64[items], characters, NaN where unknown.
 
@@ -275,7 +286,7 @@ def disaggregated(
     minimum: int,
     averaged: Sequence[RaterGroup] | None = None,
 ) -> Iterator[Metric]:
-    """Shares at the threshold by mean for each part of the items, and figure 13's average over groups.
+    """Shares at the threshold by mean for each subgroup of items, and the average over groups of figure 13.
 
     Args:
         parts: value of the attribute -> bool[items].
@@ -294,7 +305,11 @@ def disaggregated(
 
 
 def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
-    """The metric, with a mark if it rests on fewer than `minimum`; `n`: items, where the metric's counts others."""
+    """The metric, marked if it is computed from fewer than `minimum` items.
+
+    Args:
+        n: number of items, if the metric's n counts something else.
+    """
     if metric.value is None or (metric.n if n is None else n) >= minimum:
         return metric
     return replace(metric, reason="; ".join(filter(None, (metric.reason, f"fewer than {minimum}: do not lean on it"))))

@@ -22,7 +22,7 @@ def reciprocal_ranks(ranks: ArrayLike, *, cut: int | None = None) -> NDArray[np.
     """float64[n]: 1 / rank of ranks int[n]; 0 for rank 0 and for ranks above `cut`."""
     ranks = np.asarray(ranks, np.int64)
     inside = (ranks > 0) & (ranks <= (cut or np.iinfo(np.int64).max))
-    return np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=inside)
+    return np.asarray(np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=inside))
 
 
 def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:

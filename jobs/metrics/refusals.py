@@ -1,8 +1,8 @@
-"""How often a model declines: rates by kind, with intervals, and the items concerned.
+"""Refusal rates of models by kind, with intervals, and the items concerned.
 
-Rows come a chunk at a time; what is kept are counts a group, and of the items concerned the first `MAX_ITEMS`.
-Samples of one item tend to be refused together, so that they count for less than as many items would: the intervals
-are Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
+Rows are read in chunks; only counts per group and the first `MAX_ITEMS` items concerned are kept.
+Samples of one item tend to be refused together, so they carry less information than samples of different items: the
+intervals are Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
 """
 
 import math
@@ -18,7 +18,7 @@ from jobs.metrics.intervals import Z95, wilson
 from jobs.metrics.metric import Metric, undefined
 
 COLUMNS = ("model", "prompt", "item_id", "refusal_kind", "text")
-MAX_ITEMS = 1000  # of each group and kind; the responses themselves have all
+MAX_ITEMS = 1000  # of each group and kind; table responses has all
 INTERVAL = "wilson 95%, design effect of items (Kish 1965)"
 DEFINITION = (
     "share of the texts a model wrote that are refusals of this kind, by the rules of conf/refusals "
@@ -57,7 +57,7 @@ class RefusalRate:
 class _Tally:
     count: int = 0
     items: int = 0
-    # sums over items of refused², refused x texts: what the variance between items is made of
+    # sums over items of refused², refused x texts: terms of the variance between items
     squares: int = 0
     products: int = 0
     item_ids: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class RefusalRates:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def add(self, rows: pa.Table) -> None:
-        """Count a chunk of table `responses` (`COLUMNS` of it); rows without a text count as asked for only.
+        """Count a chunk of table `responses` (`COLUMNS` of it); rows without a text are counted only as asked.
 
         Raises:
             ValueError: an unknown kind.
@@ -112,15 +112,15 @@ class RefusalRates:
                         tally.item_ids.append(item)
 
     def rates(self) -> list[RefusalRate]:
-        """Every kind of every model and prompt, `any` last; models and prompts by name."""
-        made = []
+        """Rates of each kind for each model and prompt, sorted by model and prompt, `any` last."""
+        rates = []
         for (model, prompt), group in sorted(self._groups.items()):
             for kind, tally in group.kinds.items():
                 low, high = _interval(tally, group) if group.n else (None, None)
                 ids = tuple(tally.item_ids)
                 rate = RefusalRate(model, prompt, kind, tally.count, group.n, group.asked, low, high, tally.items, ids)
-                made.append(rate)
-        return made
+                rates.append(rate)
+        return rates
 
 
 def _interval(tally: _Tally, group: _Group) -> tuple[float, float]:
@@ -144,7 +144,10 @@ def design_effect(tally: _Tally, group: _Group) -> float:
 
 
 def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
-    """`refusal_rate` by model, prompt and kind; undefined where no text was written."""
+    """`refusal_rate` by model, prompt and kind; undefined if no text was written.
+
+    Use next to scores of models: a model that declines often is scored only on the rest.
+    """
     for rate in rates:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
         coverage = rate.n / rate.asked
@@ -167,13 +170,13 @@ def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
 
 
 def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:
-    """The kinds that occur, one a line for a person, with the first items concerned."""
-    made = []
+    """One line per kind that occurs, with the first items concerned."""
+    texts = []
     for rate in rates:
         if rate.kind == ANY or not rate.count or rate.low is None or rate.high is None:
             continue
         names = ", ".join(rate.item_ids[:shown])
         more = f" and {rate.items - shown:,} more" if rate.items > shown else ""
         share = f"{100 * rate.count / rate.n:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f})"
-        made.append(f"{rate.kind}: {rate.count:,} of {rate.n:,} texts, {share}; {rate.items:,} items: {names}{more}")
-    return made
+        texts.append(f"{rate.kind}: {rate.count:,} of {rate.n:,} texts, {share}; {rate.items:,} items: {names}{more}")
+    return texts

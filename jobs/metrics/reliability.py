@@ -1,4 +1,4 @@
-"""How consistent raters are: intraclass correlations, and correlations between pairs of raters."""
+"""Consistency of raters: intraclass correlations, and correlations between pairs of raters."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 MIN_COMMON = 3  # items that two raters must share for their correlation to count
-MANY = 100_000  # cells of a table past which pingouin's data frames would need 200 bytes a cell and seconds
-MAX_RATERS = 2000  # pairs are held as raters x raters
+MANY = 100_000  # cells; pingouin's data frames would need 200 bytes per cell and seconds for larger tables
+MAX_RATERS = 2000  # because of matrices of raters x raters
 F_INTERVAL = "F distribution 95% (McGraw and Wong 1996)"
 JACKKNIFE = "jackknife over raters, normal 95%"
 RATERS = "raters"
@@ -40,13 +40,13 @@ _PAIRWISE = (
 
 @dataclass(frozen=True)
 class _Layout:
-    """Scores to compute ICCs of, and what they leave out.
+    """Scores that ICCs are computed from, and what they leave out.
 
     Attributes:
         table: float64[items, k], no NaN.
         columns: what the columns are: "raters" or "rating slots".
         k: ratings an item has; below 2 there is nothing to compute.
-        remark: what a reader must know before using the metric; None: every rating is in the table.
+        remark: a caveat for readers; None: every rating is in the table.
     """
 
     table: Floats
@@ -56,13 +56,16 @@ class _Layout:
 
 
 def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
-    """ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin.
+    """ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin (McGraw and Wong 1996).
+
+    Use for interval scales. ICC(2,1) is the reliability of a single rater, ICC(2,k) that of the mean of k raters;
+    ICC(1) does not need raters crossed with items.
 
     ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
     raters (dims `columns`: raters) and the other items are left out, as pingouin does. If not (three of 150
     raters an item, or one rater who rated little), they are **rating slots**: items with exactly k ratings are kept,
     and each item's ratings are put into k slots at random, with a fixed seed and from an order that depends on scores
-    alone, so that names change nothing. ICC(1), which has no columns, is the cleaner metric then. If the raters with
+    alone, so that names change nothing. ICC(1), which has no columns, is then the better choice. If the raters with
     the most ratings are crossed with at least half of the rated items, their own ICCs follow (dims `columns`: raters).
 
     A metric that leaves out ratings says in its `reason` how many of the rated items, and of the raters, are used.
@@ -107,14 +110,14 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
 
 
 def _f_interval(value: float, low: float, high: float) -> Interval:
-    # with few items and less agreement than chance ICC(2,k)'s bound passes a pole: 51 to 0.97 is no interval
+    # with few items and less agreement than chance, ICC(2,k)'s bound passes a pole: 51 to 0.97 is not an interval
     if low <= value <= high:
         return Interval(low, high, F_INTERVAL)
     return no_interval(f"raters agree {'entirely' if value > 0 else 'less than by chance'}")
 
 
 def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
-    """All raters crossed with items; or rating slots, and the raters who are crossed with most items by themselves."""
+    """All raters crossed with items; else rating slots, and separately the raters who are crossed with most items."""
     scored = answers.with_scores()
     per_item = scored.per_item()
     raters = len(np.unique(scored.rater))
@@ -140,7 +143,7 @@ def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
     None: no two raters did.
     """
     counts = np.bincount(scored.rater, minlength=len(scored.raters))
-    by_count = np.lexsort((np.array(scored.raters), -counts))  # the name decides between equals
+    by_count = np.lexsort((np.array(scored.raters), -counts))  # ties are broken by name
     common, chosen = np.zeros(scored.items, np.int64), 0
     for code in by_count[counts[by_count] > 0]:
         with_this = common.copy()
@@ -159,7 +162,7 @@ def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
 
 
 def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
-    """What pingouin gives (McGraw and Wong 1996), from sums alone: of a table of any size.
+    """The same values as pingouin's (McGraw and Wong 1996), from sums, for tables of any size.
 
     Args:
         table: float64[items, k], no NaN.
@@ -203,10 +206,10 @@ def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]
         {"item": np.repeat(np.arange(items), k), "rater": np.tile(np.arange(k), items), "score": table.ravel()}
     )
     before = pingouin.options.get("round.column.CI95")
-    pingouin.options["round.column.CI95"] = None  # its intervals are rounded to two digits otherwise
+    pingouin.options["round.column.CI95"] = None  # otherwise intervals are rounded to two digits
     try:
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of pandas, about pingouin's own code
+            warnings.simplefilter("ignore", DeprecationWarning)  # from pandas, about pingouin's code
             found = pingouin.intraclass_corr(long, targets="item", raters="rater", ratings="score")
     finally:
         pingouin.options["round.column.CI95"] = before
@@ -216,6 +219,8 @@ def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]
 
 def pairwise_correlations(answers: RatingTable) -> list[Metric]:
     """Mean pairwise Pearson and Spearman correlation between raters, on the items that both rated.
+
+    Use where raters differ in level or spread, which alpha and ICC count as disagreement.
 
     Undefined: no pair of raters with enough common items and variance, or more than `MAX_RATERS` raters.
     """
@@ -261,12 +266,12 @@ def _pairs(answers: RatingTable, kind: str) -> Floats:
 
 
 def _pearson_pairs(rows: RatingTable) -> Floats:
-    """All pairs at once from sparse products: what is summed over common items, a stretch of them at a time."""
+    """All pairs at once, from sparse products that are summed over ranges of common items."""
     from scipy import sparse
 
     centre = float(rows.score.mean()) if rows.n else 0.0  # against cancellation
     n, sums, squares, products = (np.zeros((len(rows.raters), len(rows.raters))) for _ in range(4))
-    for first, after, part in rows.stretches():
+    for first, after, part in rows.item_ranges():
         place, score = (rows.item[part] - first, rows.rater[part]), rows.score[part] - centre
         shape = (after - first, len(rows.raters))
         here, x, xx = (sparse.csr_array((data, place), shape=shape) for data in (np.ones(len(score)), score, score**2))
@@ -284,7 +289,7 @@ def _pearson_pairs(rows: RatingTable) -> Floats:
 
 
 def _spearman_pairs(rows: RatingTable) -> Floats:
-    """Ranks are taken among a pair's common items, so each pair is computed by itself."""
+    """Pair by pair, because ranks are taken among a pair's common items."""
     pairs = np.full((len(rows.raters), len(rows.raters)), np.nan)
     levels = rows.levels()
     code = np.searchsorted(levels, rows.score).astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)

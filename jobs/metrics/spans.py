@@ -1,4 +1,4 @@
-"""Marked stretches of text (mistakes, omissions): how well they are found, and how far raters agree on them.
+"""Marked spans of text (mistakes, omissions): accuracy against gold, and agreement among raters.
 
 Positions are characters from 0, ends are exclusive. A rater who saw a text and marked nothing has no rows: who saw what
 is for the caller to say, since a text without mistakes counts too.
@@ -42,7 +42,7 @@ _ALPHA = "Krippendorff's alpha, nominal, of marked or not over {unit}; n counts 
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """The same characters as disjoint spans in order. Empty ones vanish.
+    """The same characters as disjoint spans in order, without empty ones.
 
     Raises:
         ValueError: a span that ends before it starts or starts before 0.
@@ -59,7 +59,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
 
 
 def common_characters(one: Sequence[Span], other: Sequence[Span]) -> int:
-    """How many characters both mark."""
+    """The number of characters that both mark."""
     a, b = merged(one), merged(other)
     total = i = j = 0
     while i < len(a) and j < len(b):
@@ -72,7 +72,7 @@ def common_characters(one: Sequence[Span], other: Sequence[Span]) -> int:
 
 
 def touched_tokens(spans: Sequence[Span], text: str) -> set[int]:
-    """Places of the tokens of `text` that a span touches."""
+    """Positions of the tokens of `text` that a span touches."""
     marked = merged(spans)
     tokens = [match.span() for match in TOKEN.finditer(text)]
     return {
@@ -83,7 +83,7 @@ def touched_tokens(spans: Sequence[Span], text: str) -> set[int]:
 
 
 def matched(one: Sequence[Span], other: Sequence[Span], *, overlap: float) -> int:
-    """How many spans can be matched one to one with intersection / union of at least `overlap` (above 0: any overlap).
+    """The number of one-to-one matches with intersection / union of at least `overlap` (0: any overlap above 0).
 
     The largest matching (scipy's assignment), not a greedy one, so order does not matter.
     """
@@ -130,6 +130,8 @@ def against_gold(
 ) -> Iterator[Metric]:
     """Precision, recall and F1 by characters, tokens and spans, with bootstrap intervals over texts.
 
+    Use against gold spans: characters and tokens reward partial overlap, spans need a match.
+
     Args:
         said, gold: text_id -> spans, empty for a text that was seen and not marked.
         texts: text_id -> text, for tokens.
@@ -172,7 +174,9 @@ def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | 
 def span_agreement(
     marks: Mapping[str, Mapping[str, Sequence[Span]]], *, texts: Mapping[str, str] | None = None, overlap: float = 0.5
 ) -> Iterator[Metric]:
-    """How far raters agree on what they mark: mean pairwise F1 by characters, tokens, spans; alpha over tokens.
+    """Agreement of raters on marked spans: mean pairwise F1 by characters, tokens, spans; alpha over tokens.
+
+    Use without gold. Alpha corrects for chance, F1 does not.
 
     Args:
         marks: rater -> text_id -> spans, empty for a text that was seen and not marked.
@@ -229,7 +233,7 @@ def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mappi
     if not tables:
         return undefined("span_alpha", definition, "no text of these is given", dims={"unit": "token"})
     found = krippendorff_alpha(RatingTable.of(np.concatenate(tables)), "nominal")
-    # The bootstrap of alpha draws items, and neighbouring tokens are no independent items.
+    # The bootstrap of alpha draws items, but neighbouring tokens are not independent.
     if found.value is None:
         return undefined(
             "span_alpha", definition, str(found.reason), n=found.n, coverage=found.coverage, dims={"unit": "token"}

@@ -1,16 +1,16 @@
-"""Metrics as tables that can be read: a family of metrics is one table, a metric a cell."""
+"""Metrics as tables for readers: one table per family of metrics, one cell per metric."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.metrics.metric import Metric
 
-MAX_ROWS = 60  # of a table on the page; the rest is in the table `metrics`
+MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
 
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """Metrics that stand in one table: those of `metrics`, with the dims (or the metric) that make columns."""
+    """Metrics that share a table: those named in `metrics`; `columns` are the dims (or 'metric') that make columns."""
 
     title: str
     metrics: tuple[str, ...]
@@ -27,17 +27,17 @@ class MetricTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Metric | None, ...]], ...]
     more: int
-    notes: tuple[str, ...]  # reasons of what is undefined, once each
-    remarks: tuple[str, ...]  # reasons of values without an interval, and what a value leaves out, once each
+    notes: tuple[str, ...]  # reasons of undefined metrics, without duplicates
+    remarks: tuple[str, ...]  # reasons for missing intervals, and caveats, without duplicates
 
 
 @dataclass(frozen=True)
 class MetricBlock:
-    """The tables of a question, or of what has none."""
+    """The tables of one question, or of metrics without a question."""
 
     rubric: str
     question: str
-    about: str  # condition, method or order, if told apart
+    about: str  # condition, method or order, if they are separated
     tables: tuple[MetricTable, ...]
 
 
@@ -111,7 +111,7 @@ COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
     "crowdtruth_rounds", "dsg_invalid", "dsg_unclear",
 })  # fmt: skip
-WITHOUT_INTERVAL = COUNTS | {"welch_p", "part_mean", "part_sd"}  # by their nature; nothing to remark
+WITHOUT_INTERVAL = COUNTS | {"welch_p", "part_mean", "part_sd"}  # by definition, so no remark is needed
 NAMES = {
     "percent_agreement": "equal answers",
     "percent_agreement_within": "answers within",
@@ -146,15 +146,15 @@ def blocks(metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> 
     by: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
         by.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
-    place = {key: number for number, key in enumerate(order)}
-    keys = sorted(by, key=lambda key: (not key[1], place.get((key[0], key[1]), len(place)), key))
-    made = []
+    position = {key: number for number, key in enumerate(order)}
+    keys = sorted(by, key=lambda key: (not key[1], position.get((key[0], key[1]), len(position)), key))
+    question_blocks = []
     for key in keys:
         tables = [table for family in FAMILIES if (table := _table(family, by[key]))]
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
-            made.append(MetricBlock(key[0], key[1], about, tuple(tables)))
-    return made
+            question_blocks.append(MetricBlock(key[0], key[1], about, tuple(tables)))
+    return question_blocks
 
 
 def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | None:
@@ -172,27 +172,27 @@ def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | Non
         return None
     names = sorted(rows, key=lambda row: rows[row])
     shown = [(row, tuple(cells[row].get(column) for column in columns)) for row in names[:MAX_ROWS]]
-    told = [f for _, line in shown for f in line if f and f.reason]
-    notes = dict.fromkeys(str(f.reason) for f in told if f.value is None)
-    remarks = _remarks(f for f in told if f.value is not None and f.name not in WITHOUT_INTERVAL)
+    explained = [f for _, line in shown for f in line if f and f.reason]
+    notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
+    remarks = _remarks(f for f in explained if f.value is not None and f.name not in WITHOUT_INTERVAL)
     return MetricTable(family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
-    """The metrics' reasons, each once with the metrics it is of.
+    """Each reason once, with the names of its metrics.
 
-    Without the mark of a small part, which is in the cell (see `model_scores.marked`).
+    The mark of a small subgroup is left out, because the cell has it (see `model_scores.marked`).
     """
-    of: dict[str, dict[str, None]] = {}
+    names_of: dict[str, dict[str, None]] = {}
     for metric in metrics:
         for part in str(metric.reason).split("; "):
             if not part.startswith("fewer than "):
-                of.setdefault(part, {})[_word("metric", metric)] = None
-    return tuple(f"{'; '.join(names)} — {reason}" for reason, names in of.items())
+                names_of.setdefault(part, {})[_word("metric", metric)] = None
+    return tuple(f"{'; '.join(names)} — {reason}" for reason, names in names_of.items())
 
 
 def _fits(family: MetricFamily, metric: Metric) -> bool:
-    if metric.reason == "one rater":  # the table `metrics` says so; on the page it would be a table of dashes
+    if metric.reason == "one rater":  # in the table `metrics`; on the page this would be a table of dashes
         return False
     if family.needs and family.needs not in metric.dims:
         return False
@@ -218,11 +218,11 @@ def _word(name: str, metric: Metric) -> str:
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
-    """What each metric on the page is: name -> definition, once each."""
-    found: dict[str, str] = {}
+    """Name -> definition of the metrics on the page."""
+    definition_of: dict[str, str] = {}
     for table in tables:
         for _, line in table.rows:
             for metric in line:
                 if metric:
-                    found.setdefault(_word("metric", metric), metric.definition)
-    return found
+                    definition_of.setdefault(_word("metric", metric), metric.definition)
+    return definition_of

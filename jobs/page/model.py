@@ -1,4 +1,4 @@
-"""What a page shows. Every text is shown as text, whatever it contains; nothing in it is ever markup or code."""
+"""The contents of a page. All texts are escaped: none is interpreted as markup or code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A table that was read: its rows, its work units, and its rows by status if it has that column."""
+    """A table that was read: numbers of rows, units, and of rows by status if it has that column."""
 
     name: str
     rows: int
@@ -31,7 +31,7 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class Wording:
-    """How a question reads: its title, its text, and what its answers' codes stand for, e.g. {"1": "Not at all"}."""
+    """The texts of a question: title, wording, and the labels of its answers' codes, such as {"1": "Not at all"}."""
 
     title: str
     text: str = ""
@@ -40,7 +40,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class PictureRating:
-    """What one rater answered about one picture. `answer` is shown as given (a label or a code), if status is ok."""
+    """What one rater answered about one picture. `answer` (a label or a code) is shown if status is ok."""
 
     rater: str
     question: str
@@ -50,12 +50,12 @@ class PictureRating:
 
 @dataclass(frozen=True)
 class Picture:
-    """A card of the gallery. Without a thumbnail it is a placeholder that shows status and error_kind.
+    """A card of the gallery; without a thumbnail, a placeholder with status and error_kind.
 
     Attributes:
-        source_url: linked if it is an http or https address without credentials, else left out.
-        alt: text for who does not see the picture; the title if empty.
-        facts: (name, value), shown when the reader opens the card's details.
+        source_url: linked if it is an http or https address without credentials, else omitted.
+        alt: text for readers who do not see the picture; empty: the title.
+        facts: (name, value), in the card's details.
     """
 
     title: str
@@ -71,7 +71,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A model that rated or wrote: what it is, in which numbers and on what it ran, and its licence; empty: unknown."""
+    """A model that rated or wrote, with its number format, hardware and licence; empty: unknown."""
 
     rater: str
     kind: str = ""
@@ -84,18 +84,18 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a page shows. A section without content says so in a sentence.
+    """Everything a page shows. A section without content has a sentence instead.
 
     Attributes:
         lede: one or two sentences under the title.
         provenance: (name, value): the command, the identity's hash, versions, when.
-        notices: sentences that a reader must know before the metrics, shown first.
+        notices: warnings, shown first.
         distributions: of any number of rubrics, questions and raters, in any order.
-        metrics: what else was computed, in any order; those of single units and workers are left to the table.
-        wording: (rubric, question) -> its words. Its order is the order of the page; questions it lacks follow by name.
-        pictures: those shown; `pictures_total` is how many there are, None if these are all.
+        metrics: other metrics, in any order; those of single units and workers are only in the table.
+        wording: (rubric, question) -> its texts. Its order is that of the page; other questions follow by name.
+        pictures: those on the page; `pictures_total`: how many there are, None if all are on the page.
         models: the models that rated or wrote, as their tables state them.
-        raters_total: how many rated, None if each has a distribution of their own.
+        raters_total: number of raters, None if each has a distribution.
     """
 
     title: str

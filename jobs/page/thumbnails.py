@@ -24,7 +24,7 @@ class Thumbnail:
 def thumbnail(data: bytes, *, side: int = SIDE) -> tuple[Thumbnail | None, str | None]:
     """A WebP copy of an encoded picture, at most `side` pixels wide and high and never larger than the picture.
 
-    It carries no metadata of the original (place, camera, comments).
+    It has no metadata of the original (place, camera, comments).
 
     Returns:
         (thumbnail, None), or (None, the kind of error) if the picture cannot be decoded.

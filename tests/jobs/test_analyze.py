@@ -102,7 +102,7 @@ def test_a_word_among_numbers_is_told_and_may_be_no_answer(tmp_path, capsys):
     file = write(tmp_path / "r.csv", [*RATINGS, "000,al,n/a", "001,al,4"])
     columns = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
     cli.execute("analyze", [*columns, f"out={tmp_path}/F"])
-    assert "1 of 38 answers are no numbers, as 'n/a', so that all are categories" in capsys.readouterr().out
+    assert "1 of 38 answers are not numbers, such as 'n/a'" in capsys.readouterr().out
     cli.execute("analyze", [*columns, "missing=[n/a]", f"out={tmp_path}/G"])
     found = metrics_in(tmp_path / "G")
     assert found["alpha", "file", "ordinal", "people", "value"]["n"] == 12
@@ -144,7 +144,7 @@ def test_a_question_of_words_makes_no_categories_of_the_others(tmp_path, capsys)
     assert found["agreement_with_majority", "file", "people", "s", "x"]["n"] == 2  # 3 is 3.0, 4,0 is 4
     assert found["percent_agreement", "file", "k", "people"]["value"] == 1 / 2
     assert "k: 1 of 4" not in (said := capsys.readouterr().out)
-    assert "k: 3 of 4 answers are no numbers, as 'cat'" in said
+    assert "k: 3 of 4 answers are not numbers, such as 'cat'" in said
 
 
 def test_one_rater_agrees_with_nobody_and_it_is_said(tmp_path):
@@ -166,7 +166,7 @@ def test_what_may_be_misread_is_told(tmp_path, capsys):
     )
     said = capsys.readouterr().out
     assert "value: answers have a decimal comma; 1,000 is read as 1\n" in said
-    assert "value: 1 rows are of a rater and item that stand there before" in said
+    assert "value: 1 duplicate (rater, item) rows" in said
 
 
 @pytest.mark.parametrize("word", ["1e400", "-1e999", "1e200", "inf", "NaN"])
@@ -175,7 +175,7 @@ def test_numbers_past_all_bounds_are_words(tmp_path, capsys, word):
     cli.execute(
         "analyze", [f"input={file}", "columns.item=i", "columns.rater=r", "columns.value=v", f"out={tmp_path}/F"]
     )
-    assert f"1 of 4 answers are no numbers, as {word!r}" in capsys.readouterr().out
+    assert f"1 of 4 answers are not numbers, such as {word!r}" in capsys.readouterr().out
 
 
 def test_crowdtruth_of_mechanical_turk_with_nothing_picked(tmp_path):
@@ -204,7 +204,7 @@ def test_scene_graphs_of_another_model(tmp_path, capsys):
     assert found["dsg_score", "answered", "with dependencies"]["value"] == pytest.approx((1 + 0 + 2 / 3 + 0) / 4)
     assert found["dsg_score", "answered", "without dependencies"]["value"] == pytest.approx((1 + 4 / 3) / 4)
     assert (found["dsg_unclear",]["value"], found["dsg_unclear",]["n"]) == (1, 11)
-    assert "1 parents are no question of their picture and ask for nothing, as '9'" in capsys.readouterr().out
+    assert "1 parents are not questions of their picture and are ignored, such as '9'" in capsys.readouterr().out
 
 
 def test_scene_graphs_with_cycles_invalid_questions_and_decimal_commas(tmp_path):
@@ -266,7 +266,7 @@ def test_crowdtruth_with_several_annotations_a_cell(tmp_path, capsys):
     # unit 1 would be 1 / sqrt(2) with equal annotations; blue is picked apart, so red weighs more
     assert 0.7 < found["unit_quality", "1"]["value"] < 1
     assert ("unit_quality", "3") not in found
-    assert "2 of 7 judgements are empty or given again" in capsys.readouterr().out
+    assert "2 of 7 judgements do not count" in capsys.readouterr().out
     assert found["unit_quality_mean",]["coverage"] == 4 / 7
     assert (found["unit_quality", "2"]["n"], found["unit_quality", "2"]["coverage"]) == (2, 2 / 3)
     assert (found["worker_quality", "a"]["n"], found["worker_quality", "a"]["coverage"]) == (2, 2 / 3)
@@ -303,7 +303,7 @@ WRONG = {
     ),
     "nothing left": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score", "keep_rows.who=z"],
-        "no row to rate .where= leaves none",
+        "no ratings .keep_rows=",
     ),
     "no item": (
         ["input={f}/hole.csv", "columns.item=image", "columns.rater=who", "columns.value=score"],
@@ -320,7 +320,7 @@ WRONG = {
     "people of another data set": (
         ["input={f}/q.csv", "task=dsg", "people={f}/p.csv", "people_columns.item=i", "people_columns.value=v",
          "columns.item=i", "columns.question=q", "columns.value=v"],
-        "share no picture, as in 'z' and 'a'",
+        "share no picture.*'z' and 'a'",
     ),
     "an annotation outside the set": (
         ["input={f}/r.csv", "task=crowdtruth", "columns.item=image", "columns.rater=who", "columns.value=score",
@@ -333,7 +333,7 @@ WRONG = {
     ),
     "bytes that are not UTF-8": (["input={f}/latin.csv", "columns.item=a"], r"byte 4 .*encoding="),
     "an empty file": (["input={f}/empty.csv"], r"empty\.csv: empty"),
-    "a key of another task": (["input={f}/r.csv", "empty=none"], "empty= goes with task=crowdtruth"),
+    "a key of another task": (["input={f}/r.csv", "empty=none"], "empty=.*task=crowdtruth"),
     "two models in one file": (
         ["input={f}/two.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v"],
         "picture 'a' has question '1' twice",
@@ -341,26 +341,26 @@ WRONG = {
     "a part that differs within an item": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
          "metrics.disaggregate=[who]"],
-        "column 'who' says 'al' and 'bea' of item '000'; it tells no items apart",
+        "column 'who' has two values for item '000'",
     ),
     "a part that is no column": (
         ["input={f}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score",
          "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",
     ),
-    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[condition]"], "metrics.group_by: changes nothing"),
+    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[condition]"], "metrics.group_by: "),
     "a setting for agreement": (
         ["input={f}/r.csv", "task=crowdtruth", "metrics.disaggregate=[who]"],
-        "metrics.disaggregate: changes nothing in task=crowdtruth",
+        "metrics.disaggregate: task=crowdtruth",
     ),
     "a word that says neither valid nor invalid": (
         ["input={f}/v.csv", "task=dsg", "columns.item=i", "columns.question=q", "columns.value=v", "columns.valid=k"],
-        "columns.valid= says 'perhaps' of a question, which is neither yes nor no",
+        "columns.valid= has 'perhaps'",
     ),
     "ratings of people that are words": (
         ["input={f}/q.csv", "task=dsg", "people={f}/w.csv", "people_columns.item=i", "people_columns.value=v",
          "columns.item=i", "columns.question=q", "columns.value=v"],
-        "people_columns.value is no number, as 'good'",
+        "people_columns.value has 'good'",
     ),
     "weights that are none": (["input={f}/r.csv", "metrics.weights.w=[[1,1],[1,1]]"], "0 on the diagonal"),
 }  # fmt: skip

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
-from jobs import report
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.corpora.wit.reader import scan_file
 from jobs.curate import CurateConfig, Parent, pieces
 from jobs.curation.apply_rules import CurationTables, choose
 from jobs.errors import InputError
+from jobs.page.build import funnel
 from jobs.runtime import cli, config
 from jobs.runtime.exclusions import Barred
 from jobs.store.counts import Counts
@@ -281,9 +281,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path: Path) -> None
 def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     matches(tmp_path)
     curate(tmp_path, "size=40")
-    steps = [(step.label, step.n) for step in report._steps({"records": open_table(str(tmp_path / "r"))})]
-    assert steps[-2:] == [("one record an image", 60), ("drawn to reach the size", 40)]
-    assert "picture not gone from its source" not in dict(steps)
+    steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
+    assert steps[-2:] == [("one record per picture", 60), ("drawn to reach the size", 40)]
+    assert "picture still at its source" not in dict(steps)
 
 
 def test_rows_are_read_a_row_group_at_a_time(tmp_path: Path) -> None:

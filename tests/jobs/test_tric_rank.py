@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from actors.ids import content_id
+from jobs.analysis.tric_ranking import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
 from jobs.runtime import cli
-from jobs.tric_rank import Worded, rank
 from tests.jobs.test_link import DIM, embedded, rows_of, write
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
@@ -90,8 +90,8 @@ def test_equal_captions_are_ranked_in_the_order_of_the_file() -> None:
     for count in (33, 101, 646):
         vectors = draw.normal(size=(2, 768))
         one, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
-        ranking = rank(one, Worded([], [], np.stack([other, *[one] * count])))
-        assert ranking.places.tolist() == [*range(1, count + 1), 0]
+        ranking = rank(one, WordedCaptions([], [], np.stack([other, *[one] * count])))
+        assert ranking.positions.tolist() == [*range(1, count + 1), 0]
         assert len(set(ranking.scores.tolist())) == 2
 
 
@@ -100,8 +100,8 @@ def test_scores_that_differ_beyond_float32_are_ranked_exactly() -> None:
     query[0], query[5] = 1, 2.0**-13
     lower, higher = query.copy(), query.copy()
     lower[5] = 0  # the product is 1, that of `higher` 1 + 2**-26: equal in float32
-    ranking = rank(query, Worded([], [], np.stack([lower, higher])))
-    assert ranking.places.tolist() == [1, 0]
+    ranking = rank(query, WordedCaptions([], [], np.stack([lower, higher])))
+    assert ranking.positions.tolist() == [1, 0]
     assert ranking.scores.tolist() == [1 + 2.0**-26, 1]
 
 
@@ -112,8 +112,8 @@ def test_ranks_are_those_of_exact_arithmetic_among_crowded_vectors() -> None:
     stored = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
     query, captions = stored[0], stored[1:]
     exact = [sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(query, row, strict=True)) for row in captions]
-    ranking = rank(query, Worded([], [], captions))
-    assert ranking.places.tolist() == sorted(range(len(exact)), key=lambda place: -exact[place])
+    ranking = rank(query, WordedCaptions([], [], captions))
+    assert ranking.positions.tolist() == sorted(range(len(exact)), key=lambda place: -exact[place])
     assert [Fraction(score) for score in ranking.scores.tolist()] == sorted(exact, reverse=True)
 
 

@@ -1,1 +1,1 @@
-"""Metrics of a file whose columns somebody names (`jobs.analyze`): its keys, its columns, and a module a task."""
+"""`jobs.analyze`: its keys, the columns of its file, and one module per task."""

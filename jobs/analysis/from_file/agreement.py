@@ -1,4 +1,4 @@
-"""Agreement of the raters of a file: numbers are a scale, words categories, question by question."""
+"""Agreement of the raters of a file, question by question: numeric answers form a scale, others categories."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -20,34 +20,34 @@ RUBRIC, QUESTION = "file", "value"
 
 
 def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
-    """Through the same codes as the table `ratings`: memory does not grow with the file."""
+    """Metrics of a file of ratings. Ratings are kept as codes on disk: memory does not grow with the file."""
     scales = _scales(cfg, uri, columns)
-    parts = sorted({part for name in compute.told_apart(cfg.metrics) for part in name.split("+")})
-    of_items, of_raters = Attributes("item", parts), Attributes("rater", cfg.metrics.groups)
-    more = {each.column(name): [name] for each in (of_items, of_raters) for name in each.names}
-    place = 0
+    names = sorted({part for name in compute.compared_attributes(cfg.metrics) for part in name.split("+")})
+    of_items, of_raters = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
+    attribute_columns = {both.column(name): [name] for both in (of_items, of_raters) for name in both.names}
+    rows_read = 0
     with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
-        for batch in read_rows(cfg, uri, columns | more):
+        for batch in read_rows(cfg, uri, columns | attribute_columns):
             check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
-            ratings = _as_ratings(batch, scales, first=place)
+            ratings = _as_ratings(batch, scales, first=rows_read)
             _check_scale(uri, ratings, cfg.scale)
             reduction.add(ratings)
             of_items.add(uri, batch)
             of_raters.add(uri, batch)
-            place += batch.num_rows
-        if not place:
-            raise InputError(f"{uri}: no row to rate" + (" (keep_rows= leaves none)" if cfg.keep_rows else ""))
-        raters = raters_of(reduction.methods, of_raters.found, gold=cfg.metrics.gold)
-        items = items_of(of_items.found)
+            rows_read += batch.num_rows
+        if not rows_read:
+            raise InputError(f"{uri}: no ratings" + (" (keep_rows= keeps no row)" if cfg.keep_rows else ""))
+        raters = raters_of(reduction.methods, of_raters.values, gold=cfg.metrics.gold)
+        items = items_of(of_items.values)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
-        reason = "the scale is not known: give scale=[lowest,highest]"
+        reason = "the scale is unknown: give scale=[lowest,highest]"
         yield from compute.question_metrics(
             reduction, raters, items, cfg.metrics, orders={}, scale=lambda rubric, question: (scale, reason)
         )
 
 
 def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
-    """Refuse answers outside of the scale that was given."""
+    """Refuse answers outside the configured scale."""
     if not scale:
         return
     low, high = scale
@@ -55,46 +55,48 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
     if (strange := ratings.filter(outside)).num_rows:
         question, score = strange["question"][0].as_py(), strange["score"][0].as_py()
         raise InputError(
-            f"scale=[{low:g},{high:g}]: {uri} has the answer {score:g} to {question!r}; a question with another scale "
-            "is left out by keep_rows.COLUMN=TEXT"
+            f"scale=[{low:g},{high:g}]: {uri} has the answer {score:g} to {question!r}; select questions of one scale "
+            "with keep_rows.COLUMN=TEXT"
         )
 
 
 class Attributes:
-    """What columns say of items, or of raters: of each the same in all its rows.
+    """Attributes of items or raters from columns that are constant for each item or rater.
 
     Attributes:
-        found: column -> item or rater -> value; those without a value are left out.
+        values: column -> item or rater -> value, without nulls.
     """
 
-    def __init__(self, of: str, names: Sequence[str]) -> None:
-        self.of, self.names = of, names
-        self.found: dict[str, dict[str, str]] = {name: {} for name in names}
+    def __init__(self, owner: str, names: Sequence[str]) -> None:
+        self.owner, self.names = owner, names
+        self.values: dict[str, dict[str, str]] = {name: {} for name in names}
 
     def column(self, name: str) -> str:
-        """What the column is called beside those of the answers."""
-        return f"{name} of {self.of}"
+        """The column's name among those of the answers."""
+        return f"{name} of {self.owner}"
 
     def add(self, uri: str, batch: pa.Table) -> None:
-        """Take up a batch.
+        """Add the values of a batch.
 
         Raises:
             InputError: two values for one item or rater.
         """
-        for name, known in self.found.items():
-            pairs = batch.select([self.of, self.column(name)]).group_by([self.of, self.column(name)]).aggregate([])
+        for name, value_of in self.values.items():
+            columns = [self.owner, self.column(name)]
+            pairs = batch.select(columns).group_by(columns).aggregate([])
             for key, value in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
-                if value is not None and known.setdefault(key, value) != value:
+                if value is not None and value_of.setdefault(key, value) != value:
                     raise InputError(
-                        f"{uri}: column {name!r} says {known[key]!r} and {value!r} of {self.of} {key!r}; it tells no "
-                        f"{self.of}s apart"
+                        f"{uri}: column {name!r} has two values for {self.owner} {key!r}, {value_of[key]!r} and "
+                        f"{value!r}; it must be the same in all rows of one {self.owner}"
                     )
 
 
 def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[str]:
-    """The questions all of whose answers are numbers.
+    """The questions whose answers are all numbers.
 
-    Where only some are, it is told, since one word makes categories; and so are commas, which might be of thousands.
+    Prints a warning if only some answers are numeric, because one non-numeric answer makes the question categorical,
+    and if answers have a decimal comma, which might be meant as a thousands separator.
     """
     numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
     for batch in read_rows(cfg, uri, columns):
@@ -102,8 +104,8 @@ def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[
         counted = table.aggregate([([], "count_all")]).drop_null()
         is_number = pc.is_valid(as_numbers(counted["value"])).to_pylist()
         is_comma = pc.match_substring_regex(counted["value"], DECIMAL_COMMA).to_pylist()
-        for found, number, comma in zip(counted.to_pylist(), is_number, is_comma, strict=True):
-            question, value, n = found["question"], found["value"], found["count_all"]
+        for row, number, comma in zip(counted.to_pylist(), is_number, is_comma, strict=True):
+            question, value, n = row["question"], row["value"], row["count_all"]
             if number:
                 numbers[question] += n
             else:
@@ -117,8 +119,8 @@ def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[
     for question in sorted(words.keys() & numbers.keys()):
         some, example = words[question].total(), words[question].most_common(1)[0][0]
         say(
-            f"{question}: {some:,} of {numbers[question] + some:,} answers are no numbers, as {example!r}, so that all "
-            f"are categories; if such words are no answers: missing=[{example}]"
+            f"{question}: {some:,} of {numbers[question] + some:,} answers are not numbers, such as {example!r}, so "
+            f"the question is categorical; if these words mean no answer, give missing=[{example}]"
         )
     return numbers.keys() - words.keys()
 
@@ -130,7 +132,7 @@ def _questions(batch: pa.Table) -> pa.ChunkedArray:
 
 
 def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.Table:
-    """The columns of `ratings` that the reduction reads; a row without an answer is unparsed."""
+    """The columns of `ratings` that `Reduction` reads; a row without an answer has status unparsed."""
     n, value, question = batch.num_rows, batch["value"], _questions(batch)
     on_scale = pc.is_in(question, pa.array(sorted(scales), pa.string()))
     score = pc.if_else(on_scale, as_numbers(value), pa.scalar(None, pa.float64()))

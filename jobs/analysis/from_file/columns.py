@@ -1,4 +1,4 @@
-"""The columns of a file: which are meant, their rows, and texts as numbers."""
+"""Find the columns of a file, read its rows, and convert texts to numbers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -23,7 +23,7 @@ _LIKERT: dict[str, tuple[tuple[str, ...], ...]] = {  # people's ratings of DSG
     "rater": (("worker_id",),),
     "value": (("answer",),),
 }
-USUAL: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
+KNOWN_NAMES: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
     "agreement": {field: _CROWDTRUTH[field] + _LIKERT[field] for field in _CROWDTRUTH},
     "crowdtruth": _CROWDTRUTH,
     "dsg": {
@@ -43,40 +43,42 @@ LARGEST = 1e100  # of a score; squares of larger ones are infinite
 
 
 def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
-    """Field -> columns of the file: as configured, else under their usual names.
+    """Field -> columns of the file: as configured, else by the names in released data sets.
 
     Raises:
-        InputError: a configured column is not in the file, or one is needed and not given; all of them are named.
+        InputError: a configured column is not in the file, or a required one is not configured; names all of them.
     """
-    there = next(batches(uri, encoding=cfg.encoding), pa.table({})).column_names
-    found, missing = {}, []
-    for each in fields(Columns):
-        given = getattr(cfg.columns, each.name)
-        names = named_columns(given, there)
-        usual = USUAL[cfg.task].get(each.name, ())
+    available = next(batches(uri, encoding=cfg.encoding), pa.table({})).column_names
+    columns_of, missing = {}, []
+    for column_field in fields(Columns):
+        configured = getattr(cfg.columns, column_field.name)
+        names = named_columns(configured, available)
+        known_names = KNOWN_NAMES[cfg.task].get(column_field.name, ())
         if not names:
-            names = next((list(columns) for columns in usual if all(name in there for name in columns)), [])
-        if not names and each.name in NEEDED[cfg.task]:
-            missing.append(f"columns.{each.name}= is needed")
-        missing += [f"no column {name!r} (columns.{each.name}={given})" for name in names if name not in there]
+            names = next((list(columns) for columns in known_names if all(name in available for name in columns)), [])
+        if not names and column_field.name in NEEDED[cfg.task]:
+            missing.append(f"columns.{column_field.name}= is needed")
+        missing += [
+            f"no column {name!r} (columns.{column_field.name}={configured})" for name in names if name not in available
+        ]
         if names:
-            found[each.name] = names
-    missing += [f"no column {name!r} (keep_rows.{name}=)" for name in cfg.keep_rows if name not in there]
+            columns_of[column_field.name] = names
+    missing += [f"no column {name!r} (keep_rows.{name}=)" for name in cfg.keep_rows if name not in available]
     if cfg.task == "agreement":
-        told = {"disaggregate": sorted(compute.told_apart(cfg.metrics)), "groups": cfg.metrics.groups}
-        for key, parts in told.items():
+        attributes = {"disaggregate": sorted(compute.compared_attributes(cfg.metrics)), "groups": cfg.metrics.groups}
+        for key, parts in attributes.items():
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
-            missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in there]
+            missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]
     if missing:
-        raise InputError(f"{uri}: {', '.join(missing)}; there are {', '.join(there) or 'none'}")
-    return found
+        raise InputError(f"{uri}: {', '.join(missing)}; there are {', '.join(available) or 'none'}")
+    return columns_of
 
 
-def named_columns(given: str | None, there: Sequence[str]) -> list[str]:
-    """One column of that name if there is one, else the names between commas."""
-    if given is not None and given in there:
-        return [given]
-    return [name.strip() for name in (given or "").split(",") if name.strip()]
+def named_columns(configured: str | None, available: Sequence[str]) -> list[str]:
+    """The column of that name if the file has it, else the names between commas."""
+    if configured is not None and configured in available:
+        return [configured]
+    return [name.strip() for name in (configured or "").split(",") if name.strip()]
 
 
 def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
@@ -91,19 +93,19 @@ def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> It
 
 
 def as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as numbers, 3,5 being 3.5 as spreadsheets of many countries write it; null for what is none."""
+    """The column as numbers, reading 3,5 as 3.5, as spreadsheets of many countries write it; null if not numeric."""
     comma = pc.match_substring_regex(column, DECIMAL_COMMA)
     text = pc.utf8_trim_whitespace(pc.if_else(comma, pc.replace_substring(column, ",", "."), column))
     number = pc.match_substring_regex(text, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    found = pc.if_else(number, text, None).cast(pa.float64())
-    return pc.if_else(pc.less(pc.abs(found), LARGEST), found, None)
+    values = pc.if_else(number, text, None).cast(pa.float64())
+    return pc.if_else(pc.less(pc.abs(values), LARGEST), values, None)
 
 
 def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
-    """Refuse rows that do not say what they are about.
+    """Refuse rows without a value in one of the columns `names`.
 
     Raises:
-        InputError: with their number.
+        InputError: if there are such rows, with their count.
     """
     for name in names:
         if batch[name].null_count:

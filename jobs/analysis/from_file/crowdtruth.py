@@ -10,13 +10,13 @@ from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.errors import InputError
 from jobs.metrics.crowdtruth import CrowdTruthTask
 from jobs.metrics.metric import Metric
-from jobs.metrics.suite import MAX_LINES
+from jobs.metrics.question import MAX_LINES
 from jobs.runtime.console import say
 
 
 def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
-    """One vector a judgement; of several by one worker of one unit the last counts, as in the reference."""
-    given: dict[tuple[str, str], frozenset[str]] = {}
+    """CrowdTruth metrics. Of a worker's several judgements of a unit the last counts, as in the reference."""
+    judgements: dict[tuple[str, str], frozenset[str]] = {}
     asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
     for batch in read_rows(cfg, uri, columns):
         check_named(uri, batch, ("item", "rater"))
@@ -27,24 +27,24 @@ def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> I
             parts = cell.split(cfg.separator) if cell and cfg.separator else [cell or ""]
             picked = frozenset(part.strip() for part in parts if part.strip())
             if picked or cfg.empty:
-                given[unit, worker] = picked or frozenset([cfg.empty or ""])
-    occur = sorted({annotation for picked in given.values() for annotation in picked})
+                judgements[unit, worker] = picked or frozenset([cfg.empty or ""])
+    occur = sorted({annotation for picked in judgements.values() for annotation in picked})
     closed = cfg.annotations or occur
-    if strange := [annotation for annotation in occur if annotation not in closed]:
-        raise InputError(f"{uri}: annotation {strange[0]!r} is not in annotations={list(closed)}")
+    if unexpected := [annotation for annotation in occur if annotation not in closed]:
+        raise InputError(f"{uri}: annotation {unexpected[0]!r} is not in annotations={list(closed)}")
     if len(occur) > MAX_LINES:
         raise InputError(f"{uri}: {len(occur)} different annotations in columns.value: not a closed task")
     asked = asked_of_worker.total()
-    if left := asked - len(given):
-        say(f"{left} of {asked} judgements are empty or given again by the same worker; they do not count")
+    if left := asked - len(judgements):
+        say(f"{left} of {asked} judgements do not count: empty, or repeated by the same worker")
     units, workers = sorted(asked_of_unit), sorted(asked_of_worker)
     of_unit, of_worker, place = ({name: code for code, name in enumerate(names)} for names in (units, workers, closed))
-    vectors = np.zeros((len(given), len(closed)))
-    for line, picked in enumerate(given.values()):
+    vectors = np.zeros((len(judgements), len(closed)))
+    for line, picked in enumerate(judgements.values()):
         vectors[line, [place[annotation] for annotation in picked]] = 1
     task = CrowdTruthTask(
-        unit=np.array([of_unit[u] for u, _ in given], np.int64),
-        worker=np.array([of_worker[w] for _, w in given], np.int64),
+        unit=np.array([of_unit[u] for u, _ in judgements], np.int64),
+        worker=np.array([of_worker[w] for _, w in judgements], np.int64),
         vectors=vectors,
         units=units,
         workers=workers,

@@ -1,4 +1,4 @@
-"""Scene graphs (DSG) of a file of a model's answers, and people's ratings of the pictures from another."""
+"""Scene graphs (DSG): a model's answers from one file, people's ratings of the pictures from another."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from jobs.store import locations
 
 
 def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+    """DSG metrics of the file's answers, and their correlation with people's ratings if there are any."""
     pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
     for batch in read_rows(cfg, uri, columns):
         check_named(uri, batch, ("item", "question"))
@@ -25,7 +26,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
             if name in pictures[line["item"]]:
                 raise InputError(
                     f"{uri}: picture {line['item']!r} has question {name!r} twice; "
-                    "name one model's rows with keep_rows.COLUMN=, or more columns with columns.item="
+                    "select one model's rows with keep_rows.COLUMN=, or name more columns with columns.item="
                 )
             pictures[line["item"]][name] = dsg.DsgQuestion(
                 question=name,
@@ -34,17 +35,18 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
                 answer=line["value"],
             )
     if not pictures:
-        raise InputError(f"{uri}: no question" + (" (keep_rows= leaves none)" if cfg.keep_rows else ""))
-    strange = sorted({p for own in pictures.values() for q in own.values() for p in q.parents if p not in own})
-    if strange:
-        say(f"{len(strange)} parents are no question of their picture and ask for nothing, as {strange[0]!r}")
+        raise InputError(f"{uri}: no questions" + (" (keep_rows= keeps no row)" if cfg.keep_rows else ""))
+    graphs = pictures.values()
+    unknown = sorted({p for graph in graphs for q in graph.values() for p in q.parents if p not in graph})
+    if unknown:
+        say(f"{len(unknown)} parents are not questions of their picture and are ignored, such as {unknown[0]!r}")
     people = _people(cfg) if cfg.people else {}
     if people:
         if not people.keys() & pictures.keys():
             example = next(iter(people)), next(iter(pictures))
-            raise InputError(f"people= and input= share no picture, as in {example[0]!r} and {example[1]!r}")
-        pictures = {name: own for name, own in pictures.items() if name in people}
-    yield from dsg.dsg_metrics({name: list(own.values()) for name, own in pictures.items()}, people)
+            raise InputError(f"people= and input= share no picture; they name {example[0]!r} and {example[1]!r}")
+        pictures = {name: graph for name, graph in pictures.items() if name in people}
+    yield from dsg.dsg_metrics({name: list(graph.values()) for name, graph in pictures.items()}, people)
 
 
 def _is_valid(uri: str, word: str | None) -> bool:
@@ -53,21 +55,21 @@ def _is_valid(uri: str, word: str | None) -> bool:
         return True
     if plain in dsg.NO | {"invalid", "f"}:
         return False
-    raise InputError(f"{uri}: columns.valid= says {word!r} of a question, which is neither yes nor no")
+    raise InputError(f"{uri}: columns.valid= has {word!r}; must be yes or no")
 
 
 def _people(cfg: AnalyzeConfig) -> dict[str, float]:
-    """picture -> mean rating."""
+    """Picture -> mean rating."""
     uri = locations.find(cfg.people or "")[0].uri
-    given: dict[str, list[float]] = defaultdict(list)
+    scores_of: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):
         names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
         rows = select_columns(uri, batch, names, {})
         scores = as_numbers(rows["value"])
-        strange = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
-        if len(strange):
-            raise InputError(f"{uri}: people_columns.value is no number, as {strange[0].as_py()!r}")
+        words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
+        if len(words):
+            raise InputError(f"{uri}: people_columns.value has {words[0].as_py()!r}, which is not a number")
         for item, score in zip(rows["item"].to_pylist(), scores.to_pylist(), strict=True):
             if item is not None and score is not None:
-                given[item].append(score)
-    return {item: float(np.mean(scores)) for item, scores in given.items()}
+                scores_of[item].append(score)
+    return {item: float(np.mean(scores)) for item, scores in scores_of.items()}

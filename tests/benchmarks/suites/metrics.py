@@ -65,17 +65,17 @@ def _rows(schema, number, question, rater, score):
 
 def remine(workdir: Path, size: Size) -> Result:
     """The report's way: codes on disk, a question at a time, and every metric the report makes of them."""
-    from jobs import report
     from jobs.analysis import compute
     from jobs.analysis.attributes import Items, read_raters
     from jobs.analysis.rating_codes import Reduction
-    from jobs.metrics.suite import MetricSettings
+    from jobs.analysis.report_tables import summarize_ratings
+    from jobs.metrics.question import MetricSettings
     from jobs.runtime.exclusions import Barred
     from jobs.store.reading import open_table
 
     source = open_table(str(workdir / TABLE), "ratings")
     with Reduction() as reduction:
-        report.reduce([source], set(), Barred(frozenset()), reduction)
+        summarize_ratings([source], set(), Barred(frozenset()), reduction)
         raters = read_raters([], reduction.methods, gold=[], groups=[])
         settings = MetricSettings()
         made = list(

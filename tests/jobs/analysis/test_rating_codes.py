@@ -52,7 +52,7 @@ def test_parts_of_a_large_question_are_the_question(monkeypatch, part):
     rows += [rating("i3", "p1", "a", "5", sample=1), rating("i4", "p22", "a", None, sample=2)]
     countries = {"p1": "India"}
     whole = reduced(rows, countries=countries)["r", "a"]
-    monkeypatch.setattr(rating_codes, "PART", part)
+    monkeypatch.setattr(rating_codes, "CHUNK", part)
     parts = reduced(rows, countries=countries)["r", "a"]
     for name in ("item", "rater", "value", "score", "asked"):
         assert getattr(parts.answers, name).tolist() == getattr(whole.answers, name).tolist(), name

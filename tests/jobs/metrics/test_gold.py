@@ -9,7 +9,6 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.gold import (
-    OVER_RATERS,
     accounting,
     accuracy,
     classification,
@@ -19,7 +18,7 @@ from jobs.metrics.gold import (
     readings,
     welch,
 )
-from jobs.metrics.intervals import wilson
+from jobs.metrics.intervals import OVER_RATERS, wilson
 
 NAN = np.nan
 

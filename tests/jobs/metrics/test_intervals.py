@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import bootstrap as scipy_bootstrap
 from scipy.stats import pearsonr
 
-from jobs.metrics import agreement, correlation, dsg, gold, model_scores, ranking, reliability, spans, suite
+from jobs.metrics import agreement, correlation, dsg, gold, model_scores, question, ranking, reliability, spans, suite
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.intervals import (
     BLOCKS,
@@ -136,23 +136,22 @@ def metrics_of(items):
     truth = draw.integers(1, 6, (items, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (items, 4)), 1, 5).astype(float)
     half = np.arange(items) % 2 == 0
-    known = suite.QuestionContext(
+    known = question.QuestionContext(
         kinds={"p1": "human", "p2": "human"},
         picture=np.arange(items),
         target=np.arange(items) % 2,
         scale=(1, 5),
-        parts={"region": {"East": half, "West": ~half}},
+        subgroups={"region": {"East": half, "West": ~half}},
         families={"m1": "a", "m2": "b"},
         authors={"a": half, "b": ~half},
         lengths=draw.integers(10, 90, items).astype(float),
         right=draw.random(items) < 0.5,
         judged=np.ones(items, bool),
     )
-    settings = suite.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
+    settings = question.MetricSettings(disaggregate=["region"], compare=["region"], contrast=["region:East-West"])
     raters = ["p1", "p2", "m1", "m2"]
-    yield from suite.question_metrics(
-        RatingTable.of(matrix, raters=raters), known, settings, ended={r: Counter(ok=items) for r in raters}
-    )
+    answers, ended = RatingTable.of(matrix, raters=raters), {r: Counter(ok=items) for r in raters}
+    yield from suite.question_metrics(question.RatedQuestion(answers, known, settings, ended=ended))
     words = RatingTable.of(matrix % 2, raters=raters)
     yield from agreement.agreement(words)
     yield from gold.classification(matrix[:, 0] > 2, matrix[:, 1] > 2, np.arange(items), np.zeros(items, np.int64))

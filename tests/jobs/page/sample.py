@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
-from jobs.metrics.suite import MetricSettings, QuestionContext, question_metrics
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.suite import question_metrics
 from jobs.page.model import FunnelStep, ModelFacts, Page, Picture, PictureRating, TableSummary, Wording
 from jobs.page.thumbnails import thumbnail
 from jobs.tables import table
@@ -87,9 +88,9 @@ def told() -> list[Metric]:
         picture=np.arange(60),
         target=np.zeros(60, np.int64),
         scale=(1, 5),
-        parts={"region": {"East": ~west, "West": west}},
+        subgroups={"region": {"East": ~west, "West": west}},
     )
-    made = question_metrics(answers, known, MetricSettings(disaggregate=["region"]))
+    made = question_metrics(RatedQuestion(answers, known, MetricSettings(disaggregate=["region"])))
     return [metric.at(rubric="century_labels", question="sensitive") for metric in made]
 
 

@@ -92,7 +92,7 @@ def test_the_sample_page_shows_values_intervals_n_and_marks():
     (metric,) = [f for f in fitting if "attribute" not in f.dims]
     assert f"Krippendorff’s α · ordinal {metric_text(metric)} {between(metric)} · n {metric.n}" in page
     assert 'title="fewer than 30: do not lean on it">few</span>' in html
-    assert "What the metrics are" in page
+    assert "Definitions of the metrics" in page
 
 
 def test_dims_from_data_stay_text():

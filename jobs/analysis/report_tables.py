@@ -1,0 +1,150 @@
+"""The tables that a report reads: one pass over all ratings, then the metrics that the tables allow."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.analysis import compute
+from jobs.analysis.attributes import HUMAN, read_items, read_raters
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.responses import refusal_rates
+from jobs.judging.kept_rubric import Rubrics
+from jobs.metrics import refusals
+from jobs.metrics.distributions import Distribution, Distributions
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import MetricSettings
+from jobs.runtime.exclusions import Barred
+from jobs.store.reading import TableSource
+
+ALL_PEOPLE = "all people"  # the rater that stands for the pooled ratings of people
+MAX_PEOPLE_SHOWN = 8  # with more people the page shows one pooled distribution
+
+
+@dataclass(frozen=True)
+class ReportTables:
+    """The opened tables of a report; `corpus` maps matches, records, images and embeddings to their tables."""
+
+    ratings: Sequence[TableSource] = ()
+    corpus: Mapping[str, TableSource] = field(default_factory=dict)
+    raters: Sequence[TableSource] = ()
+    spans: Sequence[TableSource] = ()
+    items: TableSource | None = None
+    responses: TableSource | None = None
+    texts: TableSource | None = None
+    questions: TableSource | None = None
+
+    @property
+    def sources(self) -> list[TableSource]:
+        """All tables."""
+        single = (self.items, self.responses, self.texts, self.questions)
+        present = [source for source in single if source is not None]
+        return [*self.corpus.values(), *self.ratings, *present, *self.raters, *self.spans]
+
+
+@dataclass(frozen=True)
+class RatingSummary:
+    """What one pass over the ratings collects.
+
+    Attributes:
+        distributions: of each rater's answers; `pooled`: of people's answers as if one rater had given them.
+        rows_of: image_id -> its rows of `ratings`, of the pictures in the gallery.
+    """
+
+    distributions: Distributions
+    pooled: Distributions
+    rows_of: Mapping[str, list[dict[str, Any]]]
+
+    def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
+        """The distributions for the page: every rater's, but pooled people's if there are many of them.
+
+        Args:
+            methods: rater -> the methods of its ratings.
+        """
+        people = {rater for rater, used in methods.items() if used == {HUMAN}}
+        if len(people) <= MAX_PEOPLE_SHOWN:
+            return self.distributions.result()
+        return [d for d in self.distributions.result() if d.rater not in people] + self.pooled.result()
+
+
+def summarize_ratings(
+    ratings: Sequence[TableSource], gallery: set[str], barred: Barred, reduction: Reduction
+) -> RatingSummary:
+    """Read all ratings once, except those of excluded items, and add their codes to `reduction`.
+
+    Args:
+        gallery: image_ids whose rows are kept.
+    """
+    distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
+    rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
+    wanted = pa.array(sorted(gallery), pa.string())
+    for source in ratings:
+        for rows in source.batches(columns):
+            batch = rows.filter(pa.array(~barred.mask(rows["item_id"])))
+            distributions.add(batch)
+            reduction.add(batch)
+            people = batch.filter(pc.equal(batch["method"], HUMAN))
+            column = people.column_names.index("rater")
+            pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
+            for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
+                rows_of[row["item_id"]].append(row)
+    return RatingSummary(distributions, pooled, rows_of)
+
+
+def report_metrics(
+    tables: ReportTables,
+    reduction: Reduction,
+    settings: MetricSettings,
+    *,
+    distributions: Distributions,
+    rubrics: Rubrics,
+    models: Sequence[Mapping[str, Any]],
+    questions_rubric: str,
+    likert: str | None,
+    barred: Barred,
+) -> Iterator[Metric]:
+    """All metrics that the tables allow, except those of distributions.
+
+    Args:
+        models: rows of table `raters` that tables of ratings and responses keep.
+        questions_rubric: rubric of the answers to scene graphs; likert: rubric/question that these are correlated with.
+
+    Raises:
+        InputError: settings name an attribute, column or kind that the tables do not have.
+    """
+    groups = settings.groups if tables.raters else ()
+    raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
+    items = read_items(tables.items, tables.responses, compute.attributes(settings))
+    compute.check_attributes(settings, items.named)
+    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
+
+    def is_scene_graph(rubric: str, question: str) -> bool:
+        return tables.questions is not None and rubric == questions_rubric
+
+    yield from compute.question_metrics(
+        reduction, raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
+    )
+    if tables.responses:
+        yield from refusals.refusal_metrics(refusal_rates(tables.responses, barred=barred))
+    if tables.spans:
+        kinds = _span_kinds(tables, settings.gold)
+        yield from compute.span_metrics(tables.spans, tables.texts, kinds, settings.overlap)
+    if tables.questions:
+        yield from compute.dsg_metrics(
+            tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, barred=barred
+        )
+
+
+def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
+    """Rater -> kind, of raters who marked spans; they may have no ratings."""
+    names = {
+        name
+        for source in tables.spans
+        for batch in source.batches(["rater"])
+        for name in batch["rater"].unique().to_pylist()
+    }
+    return read_raters(tables.raters, {name: {HUMAN} for name in names}, gold=gold, groups=()).kinds
