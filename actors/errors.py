@@ -1,4 +1,4 @@
-"""Errors of libraries in one line."""
+"""One-line texts of errors that libraries raise."""
 
 
 def first_line(error: BaseException) -> str:

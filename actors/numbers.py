@@ -1,7 +1,7 @@
-"""Whole numbers from text that others wrote.
+"""Whole numbers from untrusted text.
 
-`int` takes time that grows with the square of the digits, and raises ValueError beyond 4,300 of them: a number that is
-longer than any meaningful one counts as unknown.
+The time of `int` grows with the square of the number of digits, and beyond 4,300 digits it raises ValueError. Numbers
+longer than any meaningful one count as unknown.
 """
 
 MAX_DIGITS = 10  # pixels of a side, pages of a document
@@ -9,10 +9,10 @@ MAX_JSON_DIGITS = 20  # ids of other tools have up to 64 bits
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that `text` writes in ASCII digits; None if it is anything else or has more than `MAX_DIGITS`."""
+    """The number that `text` is in ASCII digits; None for any other text or more than `MAX_DIGITS` digits."""
     return int(text) if text and len(text) <= MAX_DIGITS and text.isascii() and text.isdigit() else None
 
 
 def json_integer(text: str) -> int | None:
-    """For `parse_int` of the json module: None for a number of more than `MAX_JSON_DIGITS` digits."""
+    """The number, for `parse_int` of the json module; None if it has more than `MAX_JSON_DIGITS` digits."""
     return int(text) if len(text.removeprefix("-")) <= MAX_JSON_DIGITS else None

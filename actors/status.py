@@ -1,4 +1,4 @@
-"""The one list of status words. Anything but `ok` carries no score and is counted, never averaged."""
+"""The status of a row. A row that is not `ok` has no score; it is counted, never averaged."""
 
 from enum import StrEnum
 
@@ -8,11 +8,11 @@ class Status(StrEnum):
 
     OK = "ok"
     REFUSED = "refused"  # a model or a person declined to answer
-    UNPARSED = "unparsed"  # there was an answer, but not one the rubric allows
+    UNPARSED = "unparsed"  # the rubric does not allow the answer
     OUT_OF_RANGE = "out_of_range"  # a number outside the scale
     TRUNCATED = "truncated"  # the context or the answer was cut
-    MISSING_INPUT = "missing_input"  # what was to be judged or embedded was not there
-    SKIPPED = "skipped"  # left out by a rule that is named
+    MISSING_INPUT = "missing_input"  # the picture or text to judge or embed was missing
+    SKIPPED = "skipped"  # left out by a rule, which error_kind names
     REPORTED = "reported"  # a person reported the picture
     MISSING = "missing"  # the picture does not exist at its source
     BLOCKED = "blocked"  # the source or a safety rule forbids fetching it

@@ -1,9 +1,9 @@
 """The tables that pass between jobs. Read this first.
 
-A table is a directory of Parquet shards. Each has one explicit Arrow schema, a description on every column,
-a primary key and a version; `conform` casts and checks every batch before it is written. Strings are plain
-(Parquet dictionary-encodes them; readers of long tables ask for dictionaries, see `jobs.store.reading`).
-Ids are content hashes (`actors.ids`), never positions.
+A table is a folder of Parquet files with one Arrow schema, a description of every column, a primary key and a version;
+`conform` casts and checks every batch before it is written. Strings are plain: Parquet dictionary-encodes them, and
+readers of long tables ask for dictionaries (`jobs.store.reading`). Ids are content hashes (`actors.ids`), never
+positions. Schemas that stages share are in `actors.schemas`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,12 +26,19 @@ WIT_COLUMNS = (  # in the order of the released files
 
 
 class TableError(ValueError):
-    """A batch or a file that is not what its table's schema says."""
+    """A batch or a file does not fit its table."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table's name, version, primary key and columns: name -> (Arrow type, description)."""
+    """A table.
+
+    Attributes:
+        key: the columns of the primary key.
+        columns: name -> (Arrow type, description).
+        version: raised when the columns or their meaning change.
+        metadata: strings for the schema of each file.
+    """
 
     name: str
     key: tuple[str, ...]
@@ -40,14 +47,14 @@ class Table:
     metadata: dict[str, str] = field(default_factory=dict)
 
     def schema(self, **metadata: str) -> pa.Schema:
-        """The Arrow schema; `metadata` (strings) is added to the file's own, e.g. `encoder=`."""
+        """The Arrow schema; `metadata` is added to that of the table, as in `schema(encoder='m')`."""
         fields = [
             pa.field(name, kind, nullable=name not in self.key, metadata={"description": text})
             for name, (kind, text) in self.columns.items()
         ]
-        own = {"remine.table": self.name, "remine.version": str(self.version), "remine.key": ",".join(self.key)}
+        base = {"remine.table": self.name, "remine.version": str(self.version), "remine.key": ",".join(self.key)}
         extra = {f"remine.{k}": v for k, v in {**self.metadata, **metadata}.items()}
-        return pa.schema(fields, metadata={**own, **extra})
+        return pa.schema(fields, metadata={**base, **extra})
 
 
 def _described(schema: pa.Schema, descriptions: dict[str, str]) -> dict[str, tuple[pa.DataType, str]]:
@@ -68,49 +75,49 @@ _SCORE = (F64, "similarity or likelihood, higher is nearer")
 
 _ALL = [
     Table("terms", ("term", "source", "concept", "entity_id"), {
-        "term": (STR, "the phrase to look for in page titles"),
-        "source": (STR, "where it came from: knowledge_graph, language_model, manual, or a name of the user's"),
-        "concept": (STR, "the concept that led to it, empty if none"),
+        "term": (STR, "the phrase to find in page titles"),
+        "source": (STR, "its source: knowledge_graph, language_model, manual, or another name"),
+        "concept": (STR, "the concept it was derived from, empty if none"),
         "entity_id": (STR, "the entity's id in the source, empty if none"),
         "theme": (STR, "the theme the concept belongs to (Century, table 5)"),
         "entity_type": (STR, "event, organization, person or location"),
         "entity_date": (STR, "ISO date of the entity"),
         "model": (STR, "the language model that proposed it"),
-        "sample": (I32, "which of its responses"),
+        "sample": (I32, "the number of its response"),
         "sub_region": (STR, "UN sub-region given by the source"),
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the source columns, the file's name and which of equal rows in it this is"),
+        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
-        "split": (STR, "train, val or test, from the file's name; empty if it does not say"),
+        "split": (STR, "train, val or test, from the file's name; empty if unknown"),
         "terms": (STRS, "the search terms found in the page title, sorted"),
         "methods": (STRS, "the sources of those terms, sorted"),
     }),
     Table("images", ("image_id", "rendition"), _described(schemas.IMAGES, {
         "image_id": "hash of the picture's URL, or of its path inside the folder it came from",
-        "rendition": "original, w300 for a width of 300 pixels, or verified: is it there",
-        "bytes": "the encoded picture, null unless status is ok, and always null of verified",
-        "format": "JPEG, PNG, … as found in the bytes, not as declared",
+        "rendition": "original, w300 for a width of 300 pixels, or verified for an availability check",
+        "bytes": "the encoded picture; null unless status is ok, and for verified",
+        "format": "JPEG, PNG, …, detected from the bytes",
         "width": "pixels",
         "height": "pixels",
         "sha256": "of bytes, hexadecimal",
         "phash": "64-bit perceptual hash, hexadecimal",
-        "source_url": "where the picture was asked for",
-        "final_url": "where it came from after redirects",
-        "author": "author as the source states it; unknown if it does not, null if it was not asked",
-        "licence": "licence as the source states it; unknown and null as for author",
+        "source_url": "the URL that was requested",
+        "final_url": "the URL after redirects",
+        "author": "author according to the source; unknown if it does not say, null if it was not asked",
+        "licence": "licence according to the source; unknown and null as for author",
         "http_status": "last HTTP status, null for a folder",
-        "attempts": "times it was asked for",
+        "attempts": "number of requests or reads",
         **_END,
     })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and what else tells it from others"),
         "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
-        "date": (STR, "ISO date the text speaks of"),
-        "source": (STR, "where it came from; of a knowledge base's text its node"),
+        "date": (STR, "ISO date of the events in the text"),
+        "source": (STR, "its source; for a text of a knowledge base the node"),
         "revision": (STR, "revision of that source"),
         "text": (STR, "the text"),
     }),
@@ -125,17 +132,17 @@ _ALL = [
         "image_id": (STR, "one of its pictures"),
     }),
     Table("items", ("item_id",), {
-        "item_id": (STR, "hash of what is to be judged"),
+        "item_id": (STR, "hash of what is judged"),
         "kind": (STR, "image, response, pair, description or caption"),
         "image_ids": (STRS, "its pictures, in order"),
         "text_ids": (STRS, "its texts, in order"),
-        "response_id": (STR, "the response it is about"),
-        "targets": (STRS, "its own targets (culture labels and the like), if any"),
+        "response_id": (STR, "the response that is judged"),
+        "targets": (STRS, "its own targets (such as culture labels), if any"),
         "gold": (STRS, "the right values, if known"),
-        "attributes": (ATTRIBUTES, "date, scenario, sub-region and the like"),
+        "attributes": (ATTRIBUTES, "date, scenario, sub-region and others"),
     }),
     Table("embeddings", ("item_id", "kind"), _described(schemas.embeddings(dim=768), {
-        "item_id": "the picture's or text's id",
+        "item_id": "image_id or text_id",
         "kind": "image or text",
         "embedding": "L2-normalised vector, null unless status is ok",
         **_END,
@@ -145,7 +152,7 @@ _ALL = [
         "rank": (I32, "1 is the nearest"),
         "item_id": (STR, "the neighbour"),
         "score": _SCORE,
-        "probability": (F64, "that the pair matches, by SigLIP's scale and bias; null where they are not known"),
+        "probability": (F64, "that the pair matches, from SigLIP's scale and bias; null if these are unknown"),
     }),
     Table("links", ("image_id", "method", "rank"), {
         "image_id": (STR, "the picture"),
@@ -156,11 +163,11 @@ _ALL = [
         "score": _SCORE,
     }),
     Table("responses", ("response_id",), _described(schemas.RESPONSES, {
-        "response_id": "hash of item, model, prompt, how it was sampled, and which sample; the same on a retry",
-        "item_id": "what it answers",
+        "response_id": "hash of item, model, prompt, sampling settings and sample number; the same on a retry",
+        "item_id": "the item that the model was asked about",
         "model": "model and revision",
         "prompt": "name of the prompt",
-        "sample": "which of n samples, from 0",
+        "sample": "number of the sample, from 0",
         "seed": "seed of the sample",
         "text": "the answer",
         "finish_reason": "stop, length or filter",
@@ -171,36 +178,36 @@ _ALL = [
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),
         "text": (STR, "the question"),
-        "tuple": (STR, "the proposition it asks about"),
+        "tuple": (STR, "the proposition that it asks about"),
         "category": (STR, "entity, attribute, relation, global, …"),
-        "parents": (STRS, "question_ids that must be answered yes first"),
+        "parents": (STRS, "question_ids that must be answered with yes first"),
         "valid": (BOOL, "whether a person found it valid"),
     }),
     Table("ratings", _RATING_KEY, _described(schemas.RATINGS, {
-        "item_id": "what was rated",
-        "target": "the label it was rated against, empty if none",
+        "item_id": "the item that was rated",
+        "target": "the label that it was rated against, empty if none",
         "rubric": "name of the rubric",
         "question": "name of the question",
-        "rater": "who rated: raters.rater",
+        "rater": "the rater: raters.rater",
         "condition": "experimental condition, empty if none",
         "method": "closed, closed_sequence, loglik, json, encoder, generate_then_score, or human",
         "order": "layout of the prompt or order of presentation, empty if none",
-        "sample": "which of n samples, from 0",
+        "sample": "number of the sample, from 0",
         "value": "the answer's code (rubric's value), null unless ok",
         "score": "the answer as a number on the scale, null for categories and unless ok",
         "expected": "mean of the scale under probabilities, null for categories and unless ok",
         "answers": "allowed values in the rubric's order",
         "probabilities": "of the answers, in their order, summing to 1",
-        "outside_mass": "probability the rater gave to anything but the allowed answers",
+        "outside_mass": "probability of anything but the allowed answers",
         **_END,
-        "raw": "what the rater wrote, kept when status is not ok",
+        "raw": "the rater's text, kept if status is not ok",
         "comment": "free comment",
         "seconds": "time spent on this rating",
     })),
     Table("spans", ("item_id", "rater", "text_id", "kind", "start", "end"), {
         "item_id": (STR, "the item"),
-        "rater": (STR, "who marked it"),
-        "text_id": (STR, "the text it lies in"),
+        "rater": (STR, "the rater who marked it"),
+        "text_id": (STR, "the text that contains it"),
         "kind": (STR, "mistake or omission"),
         "start": (I32, "first character, from 0"),
         "end": (I32, "one past the last character"),
@@ -211,64 +218,64 @@ _ALL = [
     Table("raters", ("rater",), {
         "rater": (STR, "name: model@revision, or a person's pseudonym"),
         "kind": (STR, "model, human, encoder or gold"),
-        "model": (STR, "of a model: its name on the hub, its folder, or local:NAME"),
+        "model": (STR, "for a model: its name on the hub, its folder, or local:NAME"),
         "family": (STR, "model family"),
         "revision": (STR, "commit or tag of the weights"),
         "dtype": (STR, "float32, bfloat16, …"),
-        "engine": (STR, "what ran it"),
-        "licence": (STR, "of the weights, as the configuration states it"),
-        "country": (STR, "of a person"),
-        "pool": (STR, "where a person was recruited"),
-        "experience": (STR, "of a person"),
+        "engine": (STR, "the software that ran it"),
+        "licence": (STR, "licence of the weights, from the configuration"),
+        "country": (STR, "for a person"),
+        "pool": (STR, "for a person: where they were recruited"),
+        "experience": (STR, "for a person"),
     }, version=2),
     Table("assignments", ("rater", "place"), {
-        "rater": (STR, "who is shown it: raters.rater"),
-        "place": (I32, "place in this rater's own order, from 1"),
-        "item_id": (STR, "what is shown"),
-        "target": (STR, "the label it is to be rated against, empty if none"),
-        "group": (STR, "the rater's group (country, pool, …), empty if there are none"),
-        "role": (STR, "quota: one of the item's raters; shared: all raters of the group see it; auditor: looks again"),
+        "rater": (STR, "the rater who is shown it: raters.rater"),
+        "place": (I32, "position in the rater's order, from 1"),
+        "item_id": (STR, "the item that is shown"),
+        "target": (STR, "the label to rate it against, empty if none"),
+        "group": (STR, "the rater's group (country, pool, …), empty if none"),
+        "role": (STR, "quota: a rater of the item; shared: shown to all raters of the group; auditor: rates it again"),
         "audited": (BOOL, "whether it was drawn for the audit"),
-        "file": (STR, "the file of tasks it stands in"),
+        "file": (STR, "the file of tasks that contains it"),
     }),
     Table("metrics", ("metric", "dims"), {
         "metric": (STR, "name of the metric"),
-        "dims": (STR, "what it is of, as canonical JSON: {\"question\":\"sensitive\"}"),
+        "dims": (STR, "its dimensions as canonical JSON: {\"question\":\"sensitive\"}"),
         "definition": (STR, "one sentence, with its source"),
         "value": (F64, "null when undefined"),
         "low": (F64, "lower end of the interval"),
         "high": (F64, "upper end of the interval"),
-        "interval_method": (STR, "how the interval was made"),
-        "n": (I64, "rows it rests on"),
+        "interval_method": (STR, "method of the interval"),
+        "n": (I64, "number of rows behind it"),
         "coverage": (F64, "rated / asked"),
         "status": (STR, _STATUS),
-        "reason": (STR, "why it is undefined"),
+        "reason": (STR, "the reason if it is undefined"),
     }),
 ]  # fmt: skip
 TABLES: dict[str, Table] = {table.name: table for table in _ALL}
 
 
 def table(name: str, *, dim: int | None = None) -> Table:
-    """The table `name`; for `embeddings`, `dim` sets the vectors' length.
+    """The table `name`; `dim` sets the length of the vectors of `embeddings`.
 
     Raises:
-        TableError: no table of that name.
+        TableError: there is no such table.
     """
     if name not in TABLES:
-        raise TableError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    found = TABLES[name]
-    if dim is None or "embedding" not in found.columns:
-        return found
+        raise TableError(f"no table {name!r}; allowed: {', '.join(TABLES)}")
+    definition = TABLES[name]
+    if dim is None or "embedding" not in definition.columns:
+        return definition
     kind = pa.list_(pa.float16(), dim)
-    columns = {**found.columns, "embedding": (kind, found.columns["embedding"][1])}
-    return replace(found, columns=columns)
+    columns = {**definition.columns, "embedding": (kind, definition.columns["embedding"][1])}
+    return replace(definition, columns=columns)
 
 
 def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = None) -> pa.Table:
     """Cast `batch` to the schema of `to`, in its column order, and check the primary key inside the batch.
 
     Raises:
-        TableError: naming every unknown, missing or mistyped column, a null in a key, or a duplicate key.
+        TableError: names every unknown, missing, duplicate or mistyped column, a null in a key, or a duplicate key.
     """
     schema = to.schema(**(metadata or {}))
     faults = []
@@ -277,7 +284,7 @@ def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = Non
     if missing := [name for name in to.columns if name not in batch.column_names]:
         faults.append(f"missing columns {', '.join(missing)}")
     if twice := sorted({name for name in batch.column_names if batch.column_names.count(name) > 1}):
-        faults.append(f"columns that stand twice {', '.join(twice)}")
+        faults.append(f"duplicate columns {', '.join(twice)}")
     columns = {}
     for target in schema:
         if target.name in missing or target.name in twice:
@@ -289,16 +296,16 @@ def conform(batch: pa.Table, to: Table, *, metadata: dict[str, str] | None = Non
             faults.append(f"column {target.name} is {column.type}, not {target.type} ({first_line(error)})")
     if faults:
         raise TableError(f"table {to.name}: " + "; ".join(faults))
-    made = pa.table([columns[target.name] for target in schema], schema=schema)
-    _check_key(made, to)
-    return made
+    rows = pa.table([columns[target.name] for target in schema], schema=schema)
+    _check_key(rows, to)
+    return rows
 
 
-def _check_key(batch: pa.Table, of: Table) -> None:
-    if nulls := [name for name in of.key if batch.column(name).null_count]:
-        raise TableError(f"table {of.name}: null in key column {', '.join(nulls)}")
-    counted = batch.select(list(of.key)).group_by(list(of.key)).aggregate([([], "count_all")])
-    doubles = counted.filter(pc.greater(counted["count_all"], 1))
-    if doubles.num_rows:
-        first = {name: doubles[name][0].as_py() for name in of.key}
-        raise TableError(f"table {of.name}: {doubles.num_rows} duplicate keys, the first {first}")
+def _check_key(batch: pa.Table, table: Table) -> None:
+    if nulls := [name for name in table.key if batch.column(name).null_count]:
+        raise TableError(f"table {table.name}: null in key column {', '.join(nulls)}")
+    counts = batch.select(list(table.key)).group_by(list(table.key)).aggregate([([], "count_all")])
+    duplicates = counts.filter(pc.greater(counts["count_all"], 1))
+    if duplicates.num_rows:
+        first = {name: duplicates[name][0].as_py() for name in table.key}
+        raise TableError(f"table {table.name}: {duplicates.num_rows} duplicate keys, the first {first}")

@@ -21,7 +21,7 @@ PICTURE_FOLDER = "pictures"
 
 @dataclass(frozen=True)
 class ShownTables:
-    """The tables that things are made from; `main` is images or items, the others may be absent."""
+    """The tables that items are shown from; `main` is images or items, the others may be absent."""
 
     main: TableSource
     images: TableSource | None
@@ -32,7 +32,7 @@ class ShownTables:
 
 @dataclass(frozen=True)
 class Showing:
-    """How things are shown: fields told, links, and the address of pictures (`base` None: where they came from)."""
+    """How items are shown: columns of records, links, and where pictures are served (None: where they came from)."""
 
     about: Sequence[str]
     links: Sequence[Mapping[str, str]]
@@ -40,37 +40,37 @@ class Showing:
 
 
 def choose(sources: ShownTables, *, size: int | None, barred: Barred) -> list[dict[str, Any]]:
-    """The items to be shown, at most `size`: those of the smallest ids, which are hashes, so that nothing else counts.
+    """Return at most `size` items: those with the smallest ids, which are hashes and so a fair sample.
 
-    Each with item_id, image_ids, text_ids, response_id, attributes. Pictures that are excluded or not ok are left out.
+    Each has item_id, image_ids, text_ids, response_id, attributes. Pictures that are excluded or not ok are left out.
 
     Raises:
-        InputError: nothing is left.
+        InputError: no item is left.
     """
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     if sources.main.name == "images":
         for batch in sources.main.batches(["image_id", "source_url", "status"]):
             rows = exclusions.withhold(batch, item="image_id", barred=barred)
             ids = rows.filter(pc.equal(rows["status"], "ok"))["image_id"].to_pylist()
             empty = dict.fromkeys(("text_ids", "response_id", "attributes"))
-            found += [{"item_id": i, "image_ids": [i], **empty} for i in ids]
-            found = _smallest(found, size)
+            items += [{"item_id": i, "image_ids": [i], **empty} for i in ids]
+            items = _smallest(items, size)
     else:
         for batch in sources.main.batches(["item_id", "image_ids", "text_ids", "response_id", "attributes"]):
-            found += [row for row in batch.to_pylist() if not barred.hit(row["item_id"], *(row["image_ids"] or ()))]
-            found = _smallest(found, size)
-    if not found:
-        raise InputError(f"{sources.main.uri}: no item left to be shown (exclusions, or no picture is ok)")
-    return found
+            items += [row for row in batch.to_pylist() if not barred.hit(row["item_id"], *(row["image_ids"] or ()))]
+            items = _smallest(items, size)
+    if not items:
+        raise InputError(f"{sources.main.uri}: no item is left to show; all are excluded, or no picture is ok")
+    return items
 
 
-def _smallest(found: list[dict[str, Any]], size: int | None) -> list[dict[str, Any]]:
-    left = {row["item_id"]: row for row in found}
-    return [left[item] for item in sorted(left)[:size]]
+def _smallest(items: list[dict[str, Any]], size: int | None) -> list[dict[str, Any]]:
+    by_id = {item["item_id"]: item for item in items}
+    return [by_id[item_id] for item_id in sorted(by_id)[:size]]
 
 
-def things(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:
-    """The chosen items with everything that people see of them.
+def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:
+    """Return the chosen items with everything that people see of them.
 
     Raises:
         InputError: a picture without an address, a text or picture that no table has, or an unknown field.
@@ -80,32 +80,33 @@ def things(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: S
     responses = {row["response_id"] for row in chosen if row["response_id"]}
     columns = ["image_id", "source_url", "final_url", "format", "status"]
     images = _by_key(sources.images, "image_id", columns, pictures, need=bool(pictures), key="images")
-    known = _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
-    said = _by_key(
+    by_text = _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
+    by_response = _by_key(
         sources.responses, "response_id", ["response_id", "text"], responses, need=bool(responses), key="responses"
     )
-    named = {name for row in chosen for name, _ in row["attributes"] or ()}
-    facts = _facts(sources.records, pictures, showing, attributes=named)
-    made = []
+    attributes = {name for row in chosen for name, _ in row["attributes"] or ()}
+    facts = _facts(sources.records, pictures, showing, attributes=attributes)
+    items = []
     for row in chosen:
-        own = {known[each]["role"]: (each, known[each]["text"] or "") for each in row["text_ids"] or []}
+        roles = {by_text[text]["role"]: (text, by_text[text]["text"] or "") for text in row["text_ids"] or []}
         if row["response_id"]:
-            own[RESPONSE] = (row["response_id"], said[row["response_id"]]["text"] or "")
+            roles[RESPONSE] = (row["response_id"], by_response[row["response_id"]]["text"] or "")
         shown = [(image, images[image]) for image in row["image_ids"] or []]
         about = facts.get(shown[0][0], {}) if shown else {}
-        made.append(_thing(row, shown, own, about, showing))
-    _check_alike(made)
-    return made
+        items.append(_shown_item(row, shown, roles, about, showing))
+    _check_alike(items)
+    return items
 
 
-def _check_alike(made: Sequence[ShownItem]) -> None:
+def _check_alike(items: Sequence[ShownItem]) -> None:
     """Refuse items that one form cannot show."""
-    first = made[0]
-    for other in made:
+    first = items[0]
+    for other in items:
         if len(other.pictures) != len(first.pictures) or list(other.texts) != list(first.texts):
-            told = [f"{len(t.pictures)} pictures and texts {', '.join(t.texts) or 'none'}" for t in (first, other)]
+            shown = [f"{len(i.pictures)} pictures and texts {', '.join(i.texts) or 'none'}" for i in (first, other)]
             raise InputError(
-                f"items {first.item_id} and {other.item_id} have {told[0]} and {told[1]}; make a study of each kind"
+                f"items {first.item_id} and {other.item_id} have {shown[0]} and {shown[1]}; "
+                "one form cannot show both: run annotate once for each"
             )
 
 
@@ -125,22 +126,22 @@ def _facts(
 def _by_key(
     source: TableSource | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
 ) -> dict[str, dict[str, Any]]:
-    """The rows whose `name` is wanted, the first of each."""
+    """Return the rows whose column `name` is wanted, the first of each."""
     if source is None:
         if need:
-            raise InputError(f"annotate: the items have {key}; give {key}=TABLE")
+            raise InputError(f"annotate: {key}= is needed, the table of the items' {key}")
         return {}
     ids = pa.array(sorted(wanted), pa.string())
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for batch in source.batches(list(columns)):
         for row in batch.filter(pc.is_in(batch[name], ids)).to_pylist():
-            found.setdefault(row[name], row)
-    if need and (missing := next((each for each in ids.to_pylist() if each not in found), None)):
+            rows.setdefault(row[name], row)
+    if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
         raise InputError(f"{source.uri}: no {name} {missing!r}, which an item has")
-    return found
+    return rows
 
 
-def _thing(
+def _shown_item(
     item: Mapping[str, Any],
     images: Sequence[tuple[str, Mapping[str, Any]]],
     texts: Mapping[str, tuple[str, str]],
@@ -166,23 +167,23 @@ def _address(image_id: str, image: Mapping[str, Any], base: str | None) -> str:
         if is_web(url):
             return str(url)
     raise InputError(
-        f"picture {image_id} came from {image['source_url']!r}, which no browser can open; "
-        "use pictures=files, and picture_base= for where they will be served"
+        f"picture {image_id}: a browser cannot open its source {image['source_url']!r}; "
+        "use pictures=files, and picture_base= for the address that will serve them"
     )
 
 
 def file_name(image_id: str, format_: str | None) -> str:
-    """The name of a picture's file."""
+    """Return the name of a picture's file."""
     return f"{image_id}.{EXTENSIONS.get(format_ or '', 'bin')}"
 
 
 def write_pictures(images: TableSource, wanted: Iterable[str], folder: str) -> int:
-    """Write the wanted pictures' bytes to `folder`, one at a time; how many."""
+    """Write the wanted pictures' bytes to `folder`, one at a time; return how many were written."""
     ids = pa.array(sorted(wanted), pa.string())
     written = 0
     for batch in images.batches(["image_id", "format", "bytes", "status"]):
-        for place in pc.indices_nonzero(pc.is_in(batch["image_id"], ids)).to_pylist():
-            (row,) = batch.slice(place, 1).to_pylist()
+        for index in pc.indices_nonzero(pc.is_in(batch["image_id"], ids)).to_pylist():
+            (row,) = batch.slice(index, 1).to_pylist()
             if row["bytes"] is not None:
                 locations.replace(locations.join(folder, file_name(row["image_id"], row["format"])), row["bytes"])
                 written += 1

@@ -1,13 +1,13 @@
-"""Pictures that must not be used, because people reported or withdrew them. Every job honours `exclusions=FILE`.
+"""Pictures that must not be used, because people reported or withdrew them. Every job takes `exclusions=FILE`.
 
-The file has one picture a line: its image_id (in either case) or its URL (in any of the spellings of
-`jobs.runtime.picture_urls`); `#` begins a comment. Each job says how many entries match a picture. What is already in
-a table
-stays there until its job is run again with the list, which, as it changes the output, takes `overwrite=true`.
+The file has one picture per line: its image_id (in either case) or its URL (in any spelling that
+`jobs.runtime.picture_urls` understands); `#` begins a comment. Each job prints how many entries match a picture. Rows
+that are already in a table stay until its job is run again with the list, which changes the output and therefore needs
+`overwrite=true`.
 
-An entry becomes marks: short strings by which pictures are found. Rows that have a URL are compared by what it names.
-Tables that know pictures by their image_id alone (vectors, neighbors, ratings) are compared by the ids of the URL's
-usual spellings; of a picture whose record has another one, such as a thumbnail's, list the image_id.
+An entry becomes marks: short strings by which pictures are found. Rows with a URL are compared by the picture that it
+names. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of the URL's
+usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
 """
 
 import re
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from jobs.store.run import TableRun
 
 KEPT = "exclusions.txt"
-TALLY = "exclusions"  # in a unit's counts: mark -> rows that it matched
+TALLY = "exclusions"  # name of the tally in a unit's counts: mark -> rows that it matched
 ID = re.compile(r"[0-9a-f]{32}")
-HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns through which a stage could reach the picture
+HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns from which a stage could get the picture
 URLS = ("image_url", "source_url")
-_BY_URL = "url:"  # begins the marks that are compared with what a row's URL names
-SHOWN = "_shown"  # list<string>: further ids and URLs of the row's pictures; left out of what the stages get
+_BY_URL = "url:"  # prefix of marks that are compared with the picture that a row's URL names
+SHOWN = "_shown"  # list<string>: further ids and URLs of the row's pictures; dropped before the stages
 
 
 @dataclass(frozen=True)
 class Exclusions:
-    """The list as it was read: the text of each entry, and the marks of each."""
+    """The list: the text and the marks of each entry."""
 
     names: tuple[str, ...] = ()
     marks_of: tuple[frozenset[str], ...] = ()
@@ -57,18 +57,18 @@ class Exclusions:
         return frozenset().union(*self.marks_of)
 
     def summary(self, matched: Iterable[str]) -> str:
-        """How many entries match a picture, in words; empty without a list."""
+        """How many entries match a picture, as a line; empty without a list."""
         if not self.names:
             return ""
-        found = frozenset(matched)
-        absent = [name for name, marks in zip(self.names, self.marks_of, strict=True) if found.isdisjoint(marks)]
+        hits = frozenset(matched)
+        absent = [name for name, marks in zip(self.names, self.marks_of, strict=True) if hits.isdisjoint(marks)]
         if not absent:
             return f"exclusions: {len(self):,} of {len(self):,} entries match a picture here"
         return f"exclusions: {len(absent):,} of {len(self):,} entries match no picture here, for example {absent[0]}"
 
 
 class Barred:
-    """The list as one process uses it: finds the pictures on it, and counts by which marks.
+    """The list in one process: finds the pictures on it, and counts matches by mark.
 
     Attributes:
         matched: mark -> rows that it matched.
@@ -85,9 +85,9 @@ class Barred:
 
     def hit(self, *names: str | None) -> bool:
         """Whether a picture with these ids and URLs is on the list."""
-        found = {mark for name in names if name for mark in self._found(name)} if self._marks else ()
-        self.matched.update(found)
-        return bool(found)
+        hits = {mark for name in names if name for mark in self._hits(name)} if self._marks else ()
+        self.matched.update(hits)
+        return bool(hits)
 
     def mask(self, names: pa.ChunkedArray | pa.Array) -> np.ndarray:
         """bool [names]: which of the ids or URLs are on the list; nulls are not."""
@@ -98,26 +98,26 @@ class Barred:
         for entry in pc.value_counts(names.filter(pa.array(hit))).to_pylist():
             self.matched[entry["values"]] += entry["counts"]
         if self._has_urls:
-            # A million URLs of Wikimedia take a second as they are compared here, and half a minute parsed one by one.
+            # Comparing a million URLs of Wikimedia as strings takes a second; parsing each takes half a minute.
             plain = _matches(pc.match_substring_regex(names, picture_urls.PLAIN))
-            for place in np.flatnonzero(_matches(pc.match_substring(names, "//")) & ~plain & ~hit).tolist():
-                hit[place] = self.hit(names[place].as_py())
+            for row in np.flatnonzero(_matches(pc.match_substring(names, "//")) & ~plain & ~hit).tolist():
+                hit[row] = self.hit(names[row].as_py())
         return hit
 
     def take_matched(self) -> dict[str, int]:
-        """`matched`, for the tallies of a unit; counting begins again from nothing."""
+        """Return `matched`, for the tallies of a unit, and reset it."""
         matched, self.matched = self.matched, Counter()
         return dict(matched)
 
-    def _found(self, name: str) -> set[str]:
-        asked = {name}
+    def _hits(self, name: str) -> set[str]:
+        candidates = {name}
         if self._has_urls and picture_urls.is_web(name):
-            asked.update(mark for each in picture_urls.named(name) for mark in _asked_marks(each))
-        return asked & self._marks
+            candidates.update(mark for picture in picture_urls.named(name) for mark in _row_marks(picture))
+        return candidates & self._marks
 
 
 def read_exclusions(uri: str | None) -> Exclusions:
-    """The list at `uri`; an empty one without a file. Entries that stand twice count once.
+    """The list at `uri`, without duplicates; an empty one if `uri` is None.
 
     Raises:
         InputError: the file cannot be read, or has no entry.
@@ -130,17 +130,17 @@ def read_exclusions(uri: str | None) -> Exclusions:
     lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
     names = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not names:
-        raise InputError(f"exclusions={uri}: no picture in it")
+        raise InputError(f"exclusions={uri}: no entries; give one image_id or URL per line")
     return Exclusions(names, tuple(_marks(name) for name in names))
 
 
 def identity(listed: Exclusions) -> dict[str, str]:
-    """What a run's identity says of the list; nothing without one."""
+    """The list in a run's identity; empty without a list."""
     return {"exclusions": content_id(*sorted(listed.marks))} if listed else {}
 
 
 def keep(run: "TableRun", listed: Exclusions) -> str | None:
-    """Store the marks with the run, where workers read them; their uri, None if the list is empty."""
+    """Store the marks with the run, where workers read them; returns their uri, None if the list is empty."""
     return run.keep(KEPT, "\n".join(sorted(listed.marks)).encode()) if listed else None
 
 
@@ -150,12 +150,12 @@ def _kept(uri: str) -> frozenset[str]:
 
 
 def kept(uri: str | None) -> Barred:
-    """The list that `keep` stored, which a process reads once."""
+    """The list that `keep` stored at `uri`; a process reads it once."""
     return Barred(_kept(uri) if uri else frozenset())
 
 
 def count(counts: Counts, matched: Mapping[str, int]) -> None:
-    """Add what a unit's rows matched to its counts, so that the end of a run can tell."""
+    """Add the matches of a unit's rows to its counts, for the summary of the run."""
     if matched:
         tally = counts.tallies.setdefault(TALLY, {})
         for mark, rows in matched.items():
@@ -163,10 +163,10 @@ def count(counts: Counts, matched: Mapping[str, int]) -> None:
 
 
 def withhold(rows: pa.Table, *, item: str, barred: Barred) -> pa.Table:
-    """`rows` with the excluded ones' pictures out of reach and their status `reported`.
+    """`rows` with the pictures of excluded rows set to null and their status to `reported`.
 
-    A row is excluded if `item`, one of the columns `URLS` or one of the list in column `SHOWN` is on the list. `SHOWN`
-    is dropped.
+    A row is excluded if the value of column `item`, of one of the columns `URLS`, or one of those in column `SHOWN` is
+    on the list. `SHOWN` is dropped.
     """
     shown = rows[SHOWN] if SHOWN in rows.column_names else None
     rows = rows.drop_columns([SHOWN]) if shown is not None else rows
@@ -189,26 +189,29 @@ def withhold(rows: pa.Table, *, item: str, barred: Barred) -> pa.Table:
 def _marks(name: str) -> frozenset[str]:
     if ID.fullmatch(name.lower()):
         return frozenset({name.lower()})
-    # Itself too: items of other tools have ids that are not hashes.
+    # The name itself too: items of other tools have ids that are not hashes.
     marks = {name, content_id(name)}
-    for each in picture_urls.named(name):
-        marks.update(_listed_marks(each))
+    for picture in picture_urls.named(name):
+        marks.update(_entry_marks(picture))
     marks.update(content_id(url) for url in picture_urls.spellings(name))
     marks.update(picture_urls.plain_spellings(name))
     return frozenset(marks)
 
 
-def _listed_marks(entry: Named) -> list[str]:
-    """The marks that an entry of the list makes of what it names; see `_asked_marks`."""
+def _entry_marks(entry: Named) -> list[str]:
+    """The marks of the picture that an entry of the list names; see `_row_marks`."""
     if entry.query is None:
         return [_by_url("any query", entry.place)]
     return [_by_url("query", entry.place, entry.query), _by_url("no query", entry.place)]
 
 
-def _asked_marks(row: Named) -> list[str]:
-    """The marks of which an entry must have one to name what the row names: queries count where both have one."""
-    own = ("no query", row.place) if row.query is None else ("query", row.place, row.query)
-    return [_by_url("any query", row.place), _by_url(*own)]
+def _row_marks(row: Named) -> list[str]:
+    """The marks of the picture that a row names; an entry with one of them names it too.
+
+    Queries count only where both have one.
+    """
+    parts = ("no query", row.place) if row.query is None else ("query", row.place, row.query)
+    return [_by_url("any query", row.place), _by_url(*parts)]
 
 
 def _by_url(*parts: str) -> str:
@@ -216,8 +219,8 @@ def _by_url(*parts: str) -> str:
 
 
 def _matches(column: Any) -> np.ndarray:
-    found: np.ndarray = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(bool)
-    return found
+    mask: np.ndarray = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(bool)
+    return mask
 
 
 def _set(rows: pa.Table, name: str, column: Any) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Which picture a URL names, however the URL is written.
+"""Which picture a URL names, in any spelling.
 
 Two URLs name one picture if they differ only in the scheme (http, https, none), the case of the host, a default port,
 the percent-encoding or the fragment. All addresses of one file of Wikimedia name one picture: the original, thumbnails
@@ -19,19 +19,19 @@ from actors.fetching.wikimedia import NoThumbnailError, WikimediaFile
 
 _LOCAL_PAGE = re.compile(r"(?P<wiki>[a-z][a-z0-9-]*)(?:\.m)?\.(?P<project>[a-z]+)\.org")  # en.m.wikipedia.org
 _WEB = re.compile(r"(?:https?:)?//", re.I)
-# An original of Wikimedia whose name is spelled as MediaWiki spells it. Left out is what `wikimedia.parse` changes:
-# spaces, what was encoded twice, letters that Unicode may compose, a small first letter.
+# An original of Wikimedia in the spelling of MediaWiki. Names that `wikimedia.parse` changes do not match: those with
+# spaces, double encoding, letters that Unicode may compose, or a lower-case first letter.
 PLAIN = (
     r"^https?://upload\.wikimedia\.org/[a-z]+/[a-z0-9-]+/[0-9a-f]/[0-9a-f]{2}/"
     r"(?:[A-Z0-9_~-]|%(?:2[1-46-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-D]))"
     r"(?:[A-Za-z0-9._~-]|%(?:2[1-46-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-D]|(?:C[3-9]|D[01])%[89AB][0-9A-F]))*$"
 )
-# What writers of URLs leave as it is in a path: nothing (MediaWiki's files), MediaWiki's pages, everything.
+# Characters that writers of URLs do not quote in a path: none (MediaWiki's files), those of MediaWiki's pages, all.
 _SAFE = ("", "!$()*,:;@~'", None)
 
 
 class Named(NamedTuple):
-    """What a URL names: a place without its spelling, and the query where it matters."""
+    """What a URL names: a place in one spelling, and the query if it matters."""
 
     place: str
     query: str | None
@@ -43,8 +43,10 @@ def is_web(text: str) -> bool:
 
 
 def named(url: str) -> list[Named]:
-    """What `url` may name. A File page of a wiki names a file of that wiki or of Commons, hence two; what is not a web
-    address names nothing."""
+    """The pictures that `url` may name; none if it is not a web address.
+
+    A File page of a wiki has two: its file is on that wiki or on Commons.
+    """
     parts = _split(url)
     if parts is None:
         return []
@@ -56,9 +58,9 @@ def named(url: str) -> list[Named]:
 
 
 def spellings(url: str) -> Iterator[str]:
-    """URLs as a corpus may write them for the picture that `url` names: for tables that know it by the hash of its URL.
+    """URLs with which a corpus may name the picture of `url`, for tables that identify it by the hash of its URL.
 
-    Thumbnails are left out: corpora name originals.
+    Thumbnails are not included: corpora name originals.
     """
     parts = _split(url)
     if parts is None:
@@ -69,12 +71,12 @@ def spellings(url: str) -> Iterator[str]:
         return
     host = (parts.hostname or "").rstrip(".")
     port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    for place in _each_quoting(f"https://{host}{port}{parts.path or '/'}"):
-        yield from _schemes([place] if not parts.query else [place, f"{place}?{parts.query}"])
+    for spelling in _each_quoting(f"https://{host}{port}{parts.path or '/'}"):
+        yield from _schemes([spelling] if not parts.query else [spelling, f"{spelling}?{parts.query}"])
 
 
 def plain_spellings(url: str) -> Iterator[str]:
-    """The URLs in the form `PLAIN` of the file of Wikimedia that `url` names; others in that form name other files."""
+    """The URLs of the form `PLAIN` for the Wikimedia file of `url`; any other URL of this form names another file."""
     parts = _split(url)
     for file in _wikimedia_files(url, parts) if parts else ():
         original = file.original_url()
@@ -85,10 +87,10 @@ def _split(url: str) -> SplitResult | None:
     text = url.strip()
     try:
         parts = urlsplit(f"https:{text}" if text.startswith("//") else text)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is not a number, an unclosed [
         return None
-    return parts if known else None
+    return parts if is_address else None
 
 
 def _wikimedia_files(url: str, parts: SplitResult) -> list[WikimediaFile]:
@@ -109,7 +111,7 @@ def _wikimedia_files(url: str, parts: SplitResult) -> list[WikimediaFile]:
 
 
 def _file_place(file: WikimediaFile) -> str:
-    # MediaWiki takes the first letter of a title in either case.
+    # MediaWiki ignores the case of the first letter of a title.
     name = file.name[:1].upper() + file.name[1:]
     version = f"@{file.stamp}" if file.stamp else ""
     return f"wikimedia:{file.project}/{file.wiki}/{name}{version}"
@@ -120,7 +122,7 @@ def _path(parts: SplitResult) -> str:
 
 
 def _each_quoting(url: str) -> Iterator[str]:
-    """`url` as given, and with its path quoted in each of the usual ways."""
+    """`url` unchanged, and with its path quoted in each of the usual ways."""
     parts = urlsplit(url)
     plain = unquote(parts.path, errors="surrogateescape")
     yield url

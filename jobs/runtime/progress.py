@@ -1,7 +1,7 @@
-"""Progress: a line a stage with rows done/total, rows/s, time left and errors.
+"""Progress: one line per stage with rows done/total, rows/s, time left and errors.
 
-Workers report to one small Ray actor; a thread of the driver draws what it says: live on a terminal, a line
-every ten seconds otherwise.
+Workers report to one small Ray actor. A thread of the driver reads its counters and prints them: live on a terminal,
+otherwise a line every ten seconds.
 """
 
 import math
@@ -19,7 +19,7 @@ REPORT_EVERY_S = 0.5
 
 @dataclass
 class StageProgress:
-    """What is known of a stage: `unit` names what `done` counts (rows, MB); total None if unknown."""
+    """The progress of a stage; `unit` names what `done` counts (rows, MB); `total` is None if unknown."""
 
     name: str
     total: int | None
@@ -27,30 +27,32 @@ class StageProgress:
     done: int = 0
     errors: int = 0
     notes: Counter[str] = field(default_factory=Counter)
-    since: float = 0.0  # monotonic seconds: the last look at which nothing was done or noted yet
+    since: float = 0.0  # monotonic seconds of the last reading before anything was done
 
     @property
     def begun(self) -> bool:
-        """Whether anything is done or noted, such as the tokens of a first batch."""
+        """Whether the stage has reported anything, such as the tokens of a first batch."""
         return bool(self.done or self.notes)
 
 
 class Board:
-    """The counters, kept in a Ray actor of their own: add(stage, done, errors, notes) and read()."""
+    """The counters of all stages, in a Ray actor of their own."""
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[int, int, Counter[str]]] = {}
 
     def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
-        d, e, n = self._counts.get(stage, (0, 0, Counter()))
-        self._counts[stage] = (d + done, e + errors, n + Counter(notes))
+        """Add to the counters of a stage."""
+        total_done, total_errors, total_notes = self._counts.get(stage, (0, 0, Counter()))
+        self._counts[stage] = (total_done + done, total_errors + errors, total_notes + Counter(notes))
 
     def read(self) -> dict[str, tuple[int, int, Counter[str]]]:
+        """Stage -> done, errors, notes."""
         return self._counts
 
 
 class Reporter:
-    """A worker's end: collects counts and sends them at most every half second, without waiting."""
+    """The worker's side: collects counts and sends them at most every half second, without waiting."""
 
     def __init__(self, board: Any, stage: str) -> None:
         self._board, self._stage = board, stage
@@ -59,6 +61,7 @@ class Reporter:
         self._sent = 0.0
 
     def add(self, done: int, *, errors: int = 0, **notes: int) -> None:
+        """Count work that is done; `notes` are further counters, by name."""
         self._done += done
         self._errors += errors
         self._notes.update(notes)
@@ -66,13 +69,14 @@ class Reporter:
             self.flush()
 
     def flush(self) -> None:
+        """Send the counts now."""
         if self._board is not None and (self._done or self._errors or self._notes):
             self._board.add.remote(self._stage, self._done, self._errors, dict(self._notes))
         self._done, self._errors, self._notes, self._sent = 0, 0, Counter(), time.monotonic()
 
 
 class Progress:
-    """The driver's end: a context manager that draws until it is left; `board` is for the workers."""
+    """The driver's side: a context manager that prints progress; `board` is for the workers' reporters."""
 
     def __init__(self, job: str, stages: list[StageProgress], *, stream: Any = None, live: bool | None = None) -> None:
         import ray
@@ -95,11 +99,11 @@ class Progress:
 
         self._stop.set()
         self._thread.join(timeout=5)
-        # A worker that still holds a handle would keep its process, and a pipeline is many jobs.
+        # A handle that a worker holds would keep the actor's process alive, and a pipeline runs many jobs.
         ray.kill(self.board)
 
     def lines(self) -> list[str]:
-        """One line a stage, as of the last reading."""
+        """One line per stage, as of the last reading."""
         now = time.monotonic()
         return [line(stage, now - (stage.since or self._begun), job=self._job) for stage in self._stages]
 
@@ -108,7 +112,7 @@ class Progress:
 
         try:
             counts: Any = ray.get(self.board.read.remote(), timeout=5)
-        except (ray.exceptions.RayError, TimeoutError):  # the board never decides whether a run goes on
+        except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
             return
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
@@ -139,18 +143,18 @@ class Progress:
 
 
 def line(stage: StageProgress, seconds: float, *, job: str) -> str:
-    """A stage's line `seconds` after its work began."""
+    """A stage's line, `seconds` after its work began."""
     rate = stage.done / max(seconds, 1e-9)
     if not stage.begun:
-        seconds = math.inf  # nothing is known of speed yet
+        seconds = math.inf  # the speed is not known yet
     total = f"/{stage.total:,}" if stage.total is not None else ""
     left = ""
     if stage.total is not None and 0 < stage.done < stage.total:
         left = f"  {_clock((stage.total - stage.done) / rate)} left"
-    # Where bytes are counted, how many rows a second these are is what people ask next; of tokens the same.
-    timed = {"tokens", *({"rows"} if stage.unit != "rows" else ())}
-    speed = {what: f" ({stage.notes[what] / max(seconds, 1e-9):,.0f}/s)" for what in timed}
-    notes = "".join(f"  {n:,} {what}{speed.get(what, '')}" for what, n in sorted(stage.notes.items()))
+    # Rates are shown for tokens, and for rows where `unit` is not rows.
+    with_rate = {"tokens", *({"rows"} if stage.unit != "rows" else ())}
+    speed = {name: f" ({stage.notes[name] / max(seconds, 1e-9):,.0f}/s)" for name in with_rate}
+    notes = "".join(f"  {n:,} {note}{speed.get(note, '')}" for note, n in sorted(stage.notes.items()))
     errors = f"  {stage.errors:,} errors" if stage.errors else ""
     name = job if stage.name == job else f"{job} {stage.name}"
     return f"{name:12} {stage.done:,}{total} {stage.unit}  {rate:,.1f} {stage.unit}/s{left}{notes}{errors}"

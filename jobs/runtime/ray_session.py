@@ -1,4 +1,4 @@
-"""Ray, started or joined once a process, quietly."""
+"""Starts or joins Ray once per process, without its own output."""
 
 import atexit
 import contextlib
@@ -17,28 +17,28 @@ from jobs.runtime import joining, signals
 from jobs.runtime import resources as res
 from jobs.runtime.config import RayConfig
 
-NEVER = -1  # a unit may take hours: our own progress lines tell whether it lives, not Ray's 30-minute guard
-JOIN_TRIES = 5  # of Ray for a cluster that listens, a second each; by default 20
-STOP_S = 15.0  # that the processes of a Ray started here have to end by themselves
-# A pool grows when its units in flight are this many per actor. Ray's default, 1.75, is never reached where each actor
-# has one unit at a time (max_in_flight=1), and such a pool never grows.
+NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
+JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
+STOP_S = 15.0  # before the processes of a Ray started here are killed
+# Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
+# unit per actor, would never grow.
 GROW_AT = 0.9
 
 
 def address_of(settings: RayConfig) -> str | None:
-    """The cluster that a run would join; None: a Ray is started on this machine."""
+    """The cluster that a run would join; None if it would start Ray on this machine."""
     return settings.address or os.environ.get("RAY_ADDRESS") or None
 
 
 def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.Demand] = ()) -> None:
-    """Join the cluster at `ray.address` or `$RAY_ADDRESS`, or start one on this machine; once a process.
+    """Join the cluster at `ray.address` or `$RAY_ADDRESS`, or start Ray on this machine; once per process.
 
     Args:
-        demands: what the run needs at least. If this machine is too small for it, no Ray is started.
+        demands: the minimum that the run needs. If this machine is too small, Ray is not started.
 
     Raises:
-        InputError: there is no cluster at that address, it accepts no such driver, or it is too small.
-        RunError: no Ray came up here.
+        InputError: there is no cluster at that address, it refused this driver, or it is too small.
+        RunError: Ray failed to start.
     """
     _quiet(settings.verbose)
     if not _is_up():
@@ -46,8 +46,8 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         if address:
             _join(address, settings)
         else:
-            if (own := _own_resources(settings)) is not None:
-                res.preflight(demands, own, autoscaling=resources.autoscaling, place="this machine")
+            if (available := _machine_resources(settings)) is not None:
+                res.preflight(demands, available, autoscaling=resources.autoscaling, place="this machine")
             _start_here(settings, resources)
         if not settings.verbose:
             _silence_error_messages()
@@ -59,7 +59,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     context = DataContext.get_current()
     context.enable_progress_bars = settings.verbose
     context.print_on_execution_start = settings.verbose
-    # One block a unit, whatever its size: the sink writes whole units (jobs.runtime.stages).
+    # One block per unit, whatever its size: the sink writes whole units (jobs.runtime.stages).
     context.target_max_block_size = None
     context.execution_no_progress_timeout_s = NEVER
     context.wait_for_min_actors_s = resources.wait_s
@@ -70,7 +70,7 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
 
 
 def _is_up() -> bool:
-    ray = sys.modules.get("ray")  # importing it takes a second, which a refusal need not wait for
+    ray = sys.modules.get("ray")  # not imported here, which takes a second, so that an InputError comes at once
     return ray is not None and ray.is_initialized()
 
 
@@ -83,10 +83,10 @@ def _join(address: str, settings: RayConfig) -> None:
     with _native_stderr_aside(shown=settings.verbose) as aside:
         try:
             ray.init(address=address, **_logging(settings))
-        except SystemExit as error:  # Ray's own answer to a SIGTERM while it starts
+        except SystemExit as error:  # Ray raises it for a SIGTERM while it starts
             raise signals.Terminated from error
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            aside.drop()  # the same reason, once a try
+            aside.drop()  # it repeats the reason once per attempt
             raise InputError(joining.refusal(error, name=name, environment=os.environ)) from error
 
 
@@ -106,7 +106,9 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
         except SystemExit as error:
             raise signals.Terminated from error
         except Exception as error:  # Ray raises bare Exceptions when its processes do not come up in time
-            raise RunError(f"Ray did not start here: {first_line(error)} (is the machine busy?)") from error
+            raise RunError(
+                f"Ray failed to start on this machine: {first_line(error)}; if it is busy, try again"
+            ) from error
 
 
 def _logging(settings: RayConfig) -> dict[str, Any]:
@@ -114,41 +116,41 @@ def _logging(settings: RayConfig) -> dict[str, Any]:
     return {"log_to_driver": settings.verbose, "configure_logging": True, "logging_level": level}
 
 
-def _own_resources(settings: RayConfig) -> dict[str, float] | None:
-    """What a Ray started here would have, as `ray.cluster_resources()` names it; None if it cannot be known."""
+def _machine_resources(settings: RayConfig) -> dict[str, float] | None:
+    """The resources that a Ray started here would have, named as in `ray.cluster_resources()`; None if unknown."""
     try:
         from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 
-        found = ResourceAndLabelSpec(num_cpus=settings.num_cpus, memory=1, object_store_memory=1)
-        found.resolve(is_head=True, node_ip_address="127.0.0.1")
-    except Exception:  # private: without it the check comes after the start
+        spec = ResourceAndLabelSpec(num_cpus=settings.num_cpus, memory=1, object_store_memory=1)
+        spec.resolve(is_head=True, node_ip_address="127.0.0.1")
+    except Exception:  # a private API: without it the check comes after the start
         return None
-    return {"CPU": float(found.num_cpus or 0), "GPU": float(found.num_gpus or 0)}
+    return {"CPU": float(spec.num_cpus or 0), "GPU": float(spec.num_gpus or 0)}
 
 
 def _stop() -> None:
-    """Leave Ray at the end of this process, in bounded time."""
+    """Shut Ray down at the end of this process, in bounded time."""
     import ray
     from ray._private import worker
 
     if not ray.is_initialized():
         return
-    node = getattr(worker, "_global_node", None)  # private: without it Ray's processes have all the time they want
-    own = [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
-    bounded(ray.shutdown, kill=[process.kill for process in own], seconds=STOP_S)
+    node = getattr(worker, "_global_node", None)  # a private API: without it nothing bounds the time
+    processes = [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
+    bounded(ray.shutdown, kill=[process.kill for process in processes], seconds=STOP_S)
 
 
 def bounded(stop: Callable[[], object], *, kill: Sequence[Callable[[], object]], seconds: float) -> None:
-    """Call `stop`; if it has not returned after `seconds`, call each of `kill`, which is to let it return."""
+    """Call `stop`; if it does not return within `seconds`, call each of `kill`, so that it can return."""
 
     def late() -> None:
-        for each in kill:
-            with contextlib.suppress(OSError):  # it has ended
-                each()
+        for kill_process in kill:
+            with contextlib.suppress(OSError):  # the process has ended
+                kill_process()
 
     timer = threading.Timer(seconds, late)
     timer.daemon = True
-    with contextlib.suppress(RuntimeError):  # some Pythons start no thread once they are ending
+    with contextlib.suppress(RuntimeError):  # some versions of Python start no thread during shutdown
         timer.start()
     try:
         stop()
@@ -160,7 +162,7 @@ def _quiet(verbose: bool) -> None:
     if verbose:
         return
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Its C++ core warns that a restarted actor needs its arguments in the object store; the driver keeps them.
+    # Ray's C++ core warns that a restarted actor needs its arguments in the object store; the driver keeps them.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DATA_LOG_INTERNAL_STACK_TRACE_TO_STDOUT", "0")
     for name in ("ray", "ray.data"):
@@ -174,48 +176,49 @@ def _quiet(verbose: bool) -> None:
 
 
 def _silence_error_messages() -> None:
-    """Ray prints each failing task's whole trace, retries included, even with log_to_driver=False.
+    """Drop the traces of failed tasks, which Ray prints even with log_to_driver=False, retries included.
 
-    The error that ends a run is raised and shown by us in one sentence; these copies are dropped.
+    The error that ends a run is printed in one line (jobs.runtime.worker_errors).
     """
     from ray._private import worker
 
-    if hasattr(worker, "print_to_stdstream"):  # private: without it the traces are merely shown
+    if hasattr(worker, "print_to_stdstream"):  # a private API: without it the traces are printed
         worker.print_to_stdstream = lambda *_, **__: None
 
 
 class _Aside:
-    """What was written to file descriptor 2; `drop` keeps it from being shown."""
+    """Text written to file descriptor 2, which is printed unless `drop` is called."""
 
     def __init__(self) -> None:
-        self.wanted = True
+        self.dropped = False
 
     def drop(self) -> None:
-        self.wanted = False
+        """Do not print the text."""
+        self.dropped = True
 
 
 @contextlib.contextmanager
 def _native_stderr_aside(*, shown: bool) -> Iterator[_Aside]:
-    """Keep what Ray's C++ core writes to file descriptor 2 while it starts; show it only if the start fails.
+    """Redirect what Ray's C++ core writes to file descriptor 2 while it starts; print it only if the start fails.
 
     Args:
-        shown: let it through at once.
+        shown: do not redirect it.
     """
-    made = _Aside()
+    aside = _Aside()
     if shown:
-        yield made
+        yield aside
         return
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as aside:
-        own = os.dup(2)
-        os.dup2(aside.fileno(), 2)
+    with tempfile.TemporaryFile() as file:
+        stderr = os.dup(2)
+        os.dup2(file.fileno(), 2)
         failed = True
         try:
-            yield made
+            yield aside
             failed = False
         finally:
-            os.dup2(own, 2)
-            os.close(own)
-            if failed and made.wanted:
-                aside.seek(0)
-                sys.stderr.write(aside.read().decode("utf-8", "replace"))
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            if failed and not aside.dropped:
+                file.seek(0)
+                sys.stderr.write(file.read().decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""What each stage may use, and the check before the start that the cluster has it.
+"""Resources of the stages, and the check before a run that the cluster has them.
 
-Resources come from the config (`resources=laptop|gpu-node|cluster`), never from the driver's own machine.
-CPUs are Ray's logical ones: they decide what runs at the same time, `threads` what a process really uses.
+Resources come from the config (`resources=laptop|gpu-node|cluster`), never from the driver's machine. CPUs are Ray's
+logical CPUs, which decide what runs at the same time; `threads` is what a process uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,28 +14,28 @@ LEAST = {"actors": 1, "max_actors": 1, "num_cpus": 0, "num_gpus": 0, "batch_size
 
 @dataclass
 class TaskResources:
-    """A kind of task: logical CPUs each."""
+    """A kind of task."""
 
-    num_cpus: float = 0.25
+    num_cpus: float = 0.25  # logical CPUs per task
 
 
 @dataclass
 class StageResources:
-    """A pool of actors: how many, what each asks for, and how much it is given at a time."""
+    """A pool of actors: its size, the resources of each actor, and how much work it gets at a time."""
 
-    actors: int = 1  # size of the pool at the start; the size always, unless max_actors is larger
-    max_actors: int | None = None  # the pool grows up to here while its actors are at work; null: it does not
-    num_cpus: float = 0.3  # logical CPUs each
-    num_gpus: float = 0.0  # GPUs each; 0.5 puts two on one
-    memory_gb: float | None = None  # reserved for scheduling, null: not reserved
-    batch_size: int = 64  # rows an actor works on at a time
-    max_in_flight: int = 2  # units queued for one actor; more hides latency, costs object store memory
-    threads: int | None = None  # null: what the machine has
+    actors: int = 1  # size of the pool; with a larger max_actors its size at the start
+    max_actors: int | None = None  # size to which the pool grows while all actors are busy; null: it does not grow
+    num_cpus: float = 0.3  # logical CPUs per actor
+    num_gpus: float = 0.0  # GPUs per actor; 0.5 puts two actors on one GPU
+    memory_gb: float | None = None  # memory reserved per actor for scheduling; null: none
+    batch_size: int = 64  # rows per call of an actor
+    max_in_flight: int = 2  # units queued per actor; more hides latency and takes object store memory
+    threads: int | None = None  # per process; null: all cores of the machine
 
 
 @dataclass
 class Resources:
-    """All stages of all jobs; `object_store_memory_gb` and `wait_s` concern Ray itself."""
+    """Resources of all stages of all jobs, and settings of Ray itself."""
 
     read: TaskResources = field(default_factory=TaskResources)
     write: TaskResources = field(default_factory=TaskResources)
@@ -47,19 +47,21 @@ class Resources:
     judge: StageResources = field(default_factory=StageResources)
     kb: StageResources = field(default_factory=StageResources)
     link: StageResources = field(default_factory=StageResources)
-    object_store_memory_gb: float | None = 1.0  # of a Ray started here; null: Ray's default, a third of the memory
-    wait_s: int = 60  # longest wait for the first actors of a pool, all of them
-    autoscaling: bool = False  # the cluster may grow: what is missing now is waited for, up to wait_s
+    object_store_memory_gb: float | None = (
+        1.0  # of a Ray started here; null: Ray's default, about a third of the memory
+    )
+    wait_s: int = 60  # longest wait until all first actors of a pool have started
+    autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
 
 
 def check(resources: Resources) -> None:
-    """Refuse what no stage could work with.
+    """Check that every value is large enough for a stage to work.
 
     Raises:
-        InputError: with the key and the least that it can be.
+        InputError: names the key and the smallest allowed value.
     """
-    for name in (each.name for each in fields(resources)):
-        stage = getattr(resources, name)
+    for field_ in fields(resources):
+        name, stage = field_.name, getattr(resources, field_.name)
         if not isinstance(stage, StageResources | TaskResources):
             continue
         for key, least in LEAST.items():
@@ -70,7 +72,7 @@ def check(resources: Resources) -> None:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one pool or kind of task needs at the least to make progress."""
+    """The minimum that one pool or kind of task needs to make progress."""
 
     stage: str
     count: int
@@ -78,42 +80,42 @@ class Demand:
     num_gpus: float
 
     def __str__(self) -> str:
-        parts = [f"{n:g} {what}" for n, what in ((self.num_cpus, "CPU"), (self.num_gpus, "GPU")) if n]
+        parts = [f"{n:g} {kind}" for n, kind in ((self.num_cpus, "CPU"), (self.num_gpus, "GPU")) if n]
         return f"{self.stage} {self.count} x {' + '.join(parts) or 'nothing'}"
 
 
 def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[Demand]:
-    """What the stages ask for: the pools and, where rows are streamed through them, one read and one write task."""
+    """The minimum that the stages need: the pools and, if rows are streamed, one read and one write task."""
     pools: list[StageResources] = [getattr(resources, stage) for stage in stages]
-    asked = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
+    needs = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
     if not streamed:
-        return asked
+        return needs
     read, write = (Demand(name, 1, getattr(resources, name).num_cpus, 0) for name in ("read", "write"))
-    return [read, *asked, write]
+    return [read, *needs, write]
 
 
 def preflight(
-    asked: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = "the cluster"
+    needs: Sequence[Demand], available: Mapping[str, float], *, autoscaling: bool, place: str = "the cluster"
 ) -> None:
-    """Refuse to start what could never run; Ray would wait in silence instead.
+    """Check that the stages fit the cluster; Ray would wait without a message instead.
 
     Args:
-        asked: what the stages need at least.
-        available: the total, as `ray.cluster_resources()` gives it (keys "CPU", "GPU").
-        autoscaling: the cluster may grow, so that its present total decides nothing.
-        place: what has `available`, for the message.
+        needs: the minimum of each stage.
+        available: totals, as in `ray.cluster_resources()` (keys "CPU", "GPU").
+        autoscaling: the cluster may grow, so that its present total does not matter.
+        place: the cluster or machine, for the message.
 
     Raises:
-        InputError: a pool of no actors, or more CPUs or GPUs needed than there are, with the sum written out.
+        InputError: a pool without actors, or more CPUs or GPUs needed than available; lists the sum.
     """
-    if nobody := next((d for d in asked if d.count < 1), None):
-        raise InputError(f"resources.{nobody.stage}.actors={nobody.count}: at least 1")
+    if empty := next((demand for demand in needs if demand.count < 1), None):
+        raise InputError(f"resources.{empty.stage}.actors={empty.count}: at least 1")
     if autoscaling:
         return
-    for kind, need in (("CPU", [d.count * d.num_cpus for d in asked]), ("GPU", [d.count * d.num_gpus for d in asked])):
+    for kind, need in (("CPU", [d.count * d.num_cpus for d in needs]), ("GPU", [d.count * d.num_gpus for d in needs])):
         have = available.get(kind, 0.0)
         if sum(need) > have + 1e-9:
-            listed = ", ".join(str(d) for d, n in zip(asked, need, strict=True) if n)
+            listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
             raise InputError(
                 f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {have:g}; "
                 f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"

@@ -1,7 +1,7 @@
-"""What an error of a disk or an object store means: where it happened, its cause and the remedy, in one sentence.
+"""Storage errors in one line: the place, the cause and the remedy.
 
-pyarrow reports an S3 error as an OSError whose text names bucket, key and operation; s3fs raises an OSError that
-names neither and keeps botocore's answer as its cause. Both are brought to one form here.
+pyarrow reports an S3 error as an OSError whose text names bucket, key and operation; s3fs raises an OSError that names
+neither and has botocore's answer as its cause. This module reads both.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ _BUSY = re.compile(
     r"SERVICE_UNAVAILABLE|NETWORK_CONNECTION|RequestTimeout|REQUEST_TIMEOUT|THROTTLING|curlCode"
 )
 _ABSENT_KEY = "bucket {!r} or the key does not exist"
-# The first pattern that matches "STATUS CODE" of an S3 answer, or else its message, says what it means and what to do.
+# Pattern of "STATUS CODE" or of the message of an S3 answer, its meaning, and the remedy; the first match counts.
 _ANSWERS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (_CHECKSUM, "the store does not accept this form of request checksum", f"set {CHECKSUM_SETTINGS}"),
     (_EXPIRED, "the credentials have expired", "renew them"),
@@ -67,7 +67,7 @@ _ERRNO = {
 
 
 class Answer(NamedTuple):
-    """What an S3 store answered to a request that failed; parts that are not known are empty."""
+    """The answer of an S3 store to a failed request; unknown parts are empty."""
 
     place: str
     status: str
@@ -77,17 +77,16 @@ class Answer(NamedTuple):
 
 
 def sentence(error: BaseException, place: str = "") -> str | None:
-    """Place, cause and remedy of a storage error in one sentence; None for an error of another kind.
+    """Place, cause and remedy of a storage error in one line; None for an error of another kind.
 
     Args:
-        place: what was being read or written, if the caller knows; a more exact place below it that the error itself
-            names is preferred.
+        place: the uri that was read or written, if known; a place below it that the error names is preferred.
     """
     if not isinstance(error, OSError) and not _is_botocore(error):
         return None
     exact = _where(place, _filename(error))
     if (answer := _answer(error)) is not None:
-        return _told(answer, _where(place, answer.place) if answer.place else exact)
+        return _described(answer, _where(place, answer.place) if answer.place else exact)
     if _is_botocore(error):
         return _joined(exact, *_client_side(error))
     if isinstance(error, NotADirectoryError | FileExistsError):
@@ -96,14 +95,14 @@ def sentence(error: BaseException, place: str = "") -> str | None:
 
 
 def sentence_of_text(text: str) -> str | None:
-    """As `sentence`, of the text that pyarrow gave to an S3 error: all that is left of one that a worker raised."""
+    """As `sentence`, from the text of pyarrow's S3 error, which is all that is left of an error of a worker."""
     answer = _answer_in(text)
-    return None if answer is None else _told(answer, answer.place)
+    return None if answer is None else _described(answer, answer.place)
 
 
 @contextlib.contextmanager
 def at(uri: str) -> Iterator[None]:
-    """Let a storage error in a block that reads or writes `uri` alone name it: s3fs and a full disk do not."""
+    """Add `uri` to a storage error in a block that reads or writes only `uri`; s3fs and a full disk do not name it."""
     try:
         yield
     except Exception as error:
@@ -116,7 +115,7 @@ def at(uri: str) -> Iterator[None]:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether pyarrow raised `error` because of what is in a file, not because the file could not be read."""
+    """Whether pyarrow raised `error` because of a file's content, not because the file could not be read."""
     if isinstance(error, OSError):
         return type(error) is OSError and error.errno is None and _answer(error) is None
     return isinstance(error, pa.ArrowException | UnicodeDecodeError)
@@ -126,30 +125,32 @@ def _answer(error: BaseException) -> Answer | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(response := getattr(cause, "response", None), dict) and isinstance(response.get("Error"), dict):
-            told = response["Error"]
+            details = response["Error"]
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
             operation = getattr(cause, "operation_name", "")
-            return Answer("", str(status), str(told.get("Code", "")), str(told.get("Message", "")), str(operation))
+            return Answer(
+                "", str(status), str(details.get("Code", "")), str(details.get("Message", "")), str(operation)
+            )
         cause = cause.__cause__
     return _answer_in(str(error))
 
 
 def _answer_in(text: str) -> Answer | None:
-    if (found := _S3.search(text)) is None:
+    if (match := _S3.search(text)) is None:
         return None
-    code, message = found["code"], found["message"].strip()
+    code, message = match["code"], match["message"].strip()
     status = _STATUS.search(code)
     code = "" if status or code.startswith("[") else code
     if inner := _UNKNOWN.match(message):
         code, message = inner["code"], inner["message"].strip()
     if message == "No response body.":
         message = ""
-    at_key, at_bucket = _KEY.search(text, 0, found.start()), _BUCKET.search(text, 0, found.start())
+    at_key, at_bucket = _KEY.search(text, 0, match.start()), _BUCKET.search(text, 0, match.start())
     place = f"s3://{at_key['bucket']}/{at_key['key']}" if at_key else f"s3://{at_bucket['bucket']}" if at_bucket else ""
-    return Answer(place, status[1] if status else "", code, message, found["operation"])
+    return Answer(place, status[1] if status else "", code, message, match["operation"])
 
 
-def _told(answer: Answer, where: str) -> str:
+def _described(answer: Answer, where: str) -> str:
     meaning, remedy = (
         _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
     )
@@ -178,7 +179,7 @@ def _local(error: BaseException, where: str) -> tuple[str, str]:
 
 
 def _client_side(error: BaseException) -> tuple[str, str]:
-    """Cause and remedy of an error that botocore raised without an answer of the store."""
+    """Cause and remedy of an error that botocore raised without an answer from the store."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"NoCredentialsError", "PartialCredentialsError"}:
         return "no AWS credentials in the environment, profile or instance role", "set AWS_ACCESS_KEY_ID or AWS_PROFILE"
@@ -188,7 +189,7 @@ def _client_side(error: BaseException) -> tuple[str, str]:
 
 
 def _cause(error: BaseException) -> str:
-    """What happened, without the number and the file name that Python adds."""
+    """The cause, without the number and the file name that Python adds."""
     strerror = getattr(error, "strerror", None)
     return _one_line(strerror) if strerror else first_line(error)
 
@@ -199,7 +200,7 @@ def _filename(error: BaseException) -> str:
 
 
 def _where(place: str, named: str) -> str:
-    """`named` if it lies below `place`, or nothing else is known."""
+    """`named` if it is below `place`, or if `place` is empty."""
     return named if not place or named.startswith(f"{place.rstrip('/')}/") else place
 
 

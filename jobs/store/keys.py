@@ -68,8 +68,8 @@ def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Se
     )
     for suspects in _repeated(hashed, rows, across=True) if shared else ():
         for start in range(0, len(suspects), SUSPECTS_PER_PASS):
-            some = suspects[start : start + SUSPECTS_PER_PASS]
-            if (key_found := _compared(sources, key, groups=groups, shared=shared, suspects=some)) is not None:
+            batch = suspects[start : start + SUSPECTS_PER_PASS]
+            if (key_found := _compared(sources, key, groups=groups, shared=shared, suspects=batch)) is not None:
                 return key_found
     return None
 
@@ -91,8 +91,8 @@ def _repeated(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool =
                 held = np.empty(len(hashes), HELD)
                 held["hash"], held["table"] = hashes, number
                 part = hashes % np.uint64(parts)
-                for place, file in enumerate(files):
-                    file.write(held[part == place].tobytes())
+                for number_of_part, file in enumerate(files):
+                    file.write(held[part == number_of_part].tobytes())
         for path in paths:
             held = np.fromfile(path, HELD)
             held = held[np.argsort(held["hash"], kind="stable")]  # keeps the order of tables among equal hashes

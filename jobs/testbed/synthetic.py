@@ -1,6 +1,6 @@
-"""A small corpus in WIT's format, all of our own invention, for the demo and the tests.
+"""A small invented corpus in WIT's format, for the demo and the tests.
 
-It holds what makes WIT hard to read: quoted fields with tabs, newlines and quotes, fifteen languages, search terms
+It contains what makes WIT hard to read: quoted fields with tabs, newlines and quotes, fifteen languages, search terms
 in titles of other languages, pages with several pictures, one picture on several pages, plain-http addresses,
 pictures that do not decode and pictures that are missing. Addresses end in `.example`, which no resolver answers.
 """
@@ -18,11 +18,11 @@ from jobs.tables import WIT_COLUMNS
 from jobs.testbed import synthetic_pictures
 from jobs.testbed.synthetic_words import AWKWARD_SETTINGS, EVENTS, PLACES, SETTINGS, UNSPACED, WORDS
 
-ENGLISH_SHARE = 0.5  # WIT has 14.6 %; a demo this small has to find something
+ENGLISH_SHARE = 0.5  # 14.6 % in WIT; a small demo needs more to find something
 TRAIN_FILES = 2
 VAL_SHARE = 0.1
 MIN_PICTURES = 8
-ROWS_PER_PICTURE = 5  # what the planned rows below need, with room for rows that have nothing to do with history
+ROWS_PER_PICTURE = 5  # enough for the planned rows below and for rows that have nothing to do with history
 MIME = {"jpg": "image/jpeg", "JPG": "image/jpeg", "jpeg": "image/jpeg", "png": "image/png", "svg": "image/svg+xml"}
 
 Row = dict[str, str]
@@ -30,21 +30,21 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFacts:
-    """What `write_corpus` wrote, and what mining and curating it must find.
+    """What `write_corpus` wrote, and what mining and curation must find.
 
     Attributes:
-        files: name of each TSV file -> its rows, the header not counted.
+        files: name of each TSV file -> its rows without the header.
         rows: rows of all files.
         english: rows whose language is `en`.
         matched: of these, rows whose lower-cased title contains a lower-cased term.
         main_image: of these, rows that are their page's main image.
         single_image_pages: rows left once pages (page_url) with more than one distinct image_url are dropped.
         https: rows left whose image_url starts with `https://`.
-        unique_images: rows left when each image_url keeps one row, that of the smallest (page_title, page_url).
+        unique_images: rows left if each image_url keeps one row, the one with the smallest (page_title, page_url).
         surviving: the image_urls of those last rows, sorted.
-        pictures: how many files in `pictures/` decode.
+        pictures: number of files in `pictures/` that decode.
         broken: names of files in `pictures/` that do not decode.
-        missing: names of files that rows ask for and `pictures/` lacks.
+        missing: names of files that rows name and `pictures/` lacks.
     """
 
     files: dict[str, int]
@@ -62,19 +62,19 @@ class CorpusFacts:
 
 
 def write_corpus(folder: Path, *, rows: int = 6000, seed: int = 0, pictures: int = 120) -> CorpusFacts:
-    """Write the corpus into `folder` (made if absent): TSV.gz files, `terms.csv` and `pictures/`.
+    """Write the corpus into `folder` (created if absent): TSV.gz files, `terms.csv` and `pictures/`.
 
-    `pictures` rows survive curation, each with an image_url of its own whose last path segment names its file in
-    `pictures/`; two of these files are broken and two are missing. The same arguments give the same bytes under one
-    version of Python, zlib and Pillow. The facts come from reading the written files back in a plain loop.
+    `pictures` rows survive curation, each with its own image_url, whose last path segment is the name of its file in
+    `pictures/`; two of these files are broken and two are missing. Equal arguments give equal bytes under one version
+    of Python, zlib and Pillow. The facts are computed by a plain loop over the written files.
 
     Raises:
-        ValueError: fewer than 8 pictures, or fewer than 5 rows a picture.
+        ValueError: fewer than 8 pictures, or fewer than 5 rows per picture.
     """
     if pictures < MIN_PICTURES:
-        raise ValueError(f"pictures is {pictures}, at least {MIN_PICTURES} are needed")
+        raise ValueError(f"pictures={pictures}: at least {MIN_PICTURES}")
     if rows < ROWS_PER_PICTURE * pictures:
-        raise ValueError(f"rows is {rows}, at least {ROWS_PER_PICTURE} a picture are needed: {pictures} pictures")
+        raise ValueError(f"rows={rows}: at least {ROWS_PER_PICTURE} per picture, and pictures={pictures}")
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(f"corpus {seed}")
     drawn = [synthetic_pictures.draw(number, seed=seed) for number in range(pictures)]
@@ -100,24 +100,24 @@ def _historical_rows(rng: random.Random, extensions: list[str]) -> Iterator[Row]
         row = _row(rng, "en", next(titles), image=_image_url(rng, f"Invented_history_{number:03d}", extension))
         kept.append(row)
         yield row
-    some = len(kept) // 6
-    for row in rng.sample(kept, some):
-        # sorts after the row that has the picture already: which of the two stays is decided by title
+    share = len(kept) // 6
+    for row in rng.sample(kept, share):
+        # sorts after the row with the same picture: the title decides which of the two stays
         yield _row(rng, "en", f"Žarrow and the {next(titles)}", image=row["image_url"])
-    for row in rng.sample(kept, some):
-        # the same picture again further down the same page: still one distinct picture
+    for row in rng.sample(kept, share):
+        # the same picture again on the same page: still one distinct picture
         yield {**row, "section_title": "Legacy", "caption_alt_text_description": _text(rng, "en", 8)}
-    for row in rng.sample(kept, some * 2):
+    for row in rng.sample(kept, share * 2):
         yield {**row, "image_url": _image_url(rng, "Side_view", "jpg"), "is_main_image": "false"}
-    for _ in range(some):
+    for _ in range(share):
         title = next(titles)
         for _ in range(rng.randint(2, 3)):
             yield _row(rng, "en", title, image=_image_url(rng, "One_of_several", "png"))
-    for _ in range(some):
+    for _ in range(share):
         insecure = _image_url(rng, "Plain_http", "jpg").replace("https://", "http://")
         yield _row(rng, "en", next(titles), image=insecure)
     others = [language for language in WORDS if language != "en"]
-    for _ in range(some * 2):
+    for _ in range(share * 2):
         yield _row(rng, rng.choice(others), next(titles))
 
 
@@ -131,8 +131,8 @@ def _filler_rows(rng: random.Random, count: int) -> Iterator[Row]:
             title = rng.choice(("History of {}", "{} railway station", "List of mills in {}")).format(
                 rng.choice(PLACES)
             )
-        for place in range(min(left, rng.choice((1, 1, 1, 2, 4)))):
-            row = _row(rng, language, title, main=place == 0)
+        for number in range(min(left, rng.choice((1, 1, 1, 2, 4)))):
+            row = _row(rng, language, title, main=number == 0)
             if rng.random() < 0.05:
                 row["image_url"] = row["image_url"].replace("https://", "http://")
             yield row
@@ -140,7 +140,7 @@ def _filler_rows(rng: random.Random, count: int) -> Iterator[Row]:
 
 
 def _titles(rng: random.Random) -> Iterator[str]:
-    """Titles with a search term in them, no two alike, every eleventh awkward to read."""
+    """Distinct titles that contain a search term; every eleventh is awkward to parse."""
     seen = set()
     number = 0
     while True:
@@ -183,13 +183,13 @@ def _row(rng: random.Random, language: str, title: str, *, image: str = "", main
 def _image_url(rng: random.Random, stem: str, extension: str) -> str:
     place = rng.choice([name for name in PLACES if name.isascii()])
     shelf = f"{rng.randrange(256):02x}"
-    # the number keeps two pictures of one place apart
+    # the number makes pictures of the same place distinct
     name = f"{stem}_{place}_{rng.randrange(10**6):06d}.{extension}"
     return f"https://upload.wikimedia.example/wikipedia/commons/{shelf[0]}/{shelf}/{name}"
 
 
 def _text(rng: random.Random, language: str, words: int, *, awkward: bool = False) -> str:
-    """`words` words as a sentence; `awkward` ones now and then hold a quote, a tab or a newline."""
+    """A sentence of `words` words; with `awkward` some contain a quote, a tab or a newline."""
     picked = rng.choices(WORDS[language], k=words)
     if awkward and rng.random() < 0.25:
         at = rng.randrange(words)
@@ -216,14 +216,14 @@ def _write_terms(path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["terms"])
-        # people's lists repeat themselves: once in capitals, once with spaces around it
+        # lists that people write have duplicates: here one in capitals, one with spaces around it
         writer.writerows([event] for event in (*EVENTS, EVENTS[0].upper(), f" {EVENTS[1]} "))
 
 
 def _write_pictures(
     folder: Path, encoded: list[bytes], image_urls: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Write all but two pictures and spoil two; the names of the broken and of the missing."""
+    """Write all but two pictures, two of them damaged; returns the names of the broken and the missing."""
     folder.mkdir(exist_ok=True)
     names = [url.rsplit("/", 1)[1] for url in image_urls[: len(encoded)]]
     missing, truncated, corrupt = names[2:4], names[5], names[6]
@@ -238,7 +238,7 @@ def _write_pictures(
 
 
 def _expected(folder: Path, files: list[str]) -> dict:
-    """What each step leaves, by the plainest code that can say so: this is what readers are tested against."""
+    """What each step leaves, computed by simple code: the reference for the readers."""
     with (folder / "terms.csv").open(encoding="utf-8", newline="") as file:
         terms = {row["terms"].strip().lower() for row in csv.DictReader(file)}
     english, matched = 0, []

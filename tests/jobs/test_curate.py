@@ -274,7 +274,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path: Path) -> None
     assert titles(tmp_path / "r") == kept
     after = digests(tmp_path / "r")
     assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
-    with pytest.raises(InputError, match=r"another configuration: size\.seed is 0 there and 1 here"):
+    with pytest.raises(InputError, match=r"another configuration: size\.seed was 0, now 1"):
         curate(tmp_path, "size=40", "unit_rows=5", "seed=1")
 
 

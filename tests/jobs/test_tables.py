@@ -44,10 +44,10 @@ def test_a_column_that_stands_twice_is_named() -> None:
     twice = pa.Table.from_arrays(
         [pa.array(["n"]), pa.array(["a"]), pa.array(["b"])], ["node_id", "image_id", "image_id"]
     )
-    with pytest.raises(TableError, match="stand twice image_id"):
+    with pytest.raises(TableError, match="duplicate columns image_id"):
         conform(twice, NODE_IMAGES)
     strangers = pa.Table.from_arrays([pa.array(["n"])] * 4, ["node_id", "image_id", "x", "x"])
-    with pytest.raises(TableError, match="unknown columns x; columns that stand twice x"):
+    with pytest.raises(TableError, match="unknown columns x; duplicate columns x"):
         conform(strangers, NODE_IMAGES)
 
 
@@ -89,5 +89,5 @@ def test_every_table_says_what_it_is(table: tables.Table) -> None:
 def test_vectors_have_the_length_asked_for() -> None:
     assert tables.table("embeddings", dim=3).schema().field("embedding").type == pa.list_(pa.float16(), 3)
     assert tables.table("records", dim=3) is TABLES["records"]
-    with pytest.raises(TableError, match="no table 'pictures'; there are terms, records"):
+    with pytest.raises(TableError, match="no table 'pictures'; allowed: terms, records"):
         tables.table("pictures")

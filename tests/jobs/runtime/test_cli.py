@@ -69,16 +69,16 @@ BAD = {
     ),
     "foreign out": (["curate", "input={f}/matches", "out={f}/foreign"], "{f}/foreign: not empty"),
     "out in a file": (["curate", "input={f}/matches", "out={f}/good.tsv/x"], "{f}/good.tsv/x: "),
-    "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "{f}/matches: this is where the input"),
+    "out is the input": (["curate", "input={f}/matches", "out={f}/matches"], "out={f}/matches: contains the input"),
     "out inside a table": (
         ["curate", "input={f}/matches", "out={f}/matches/chosen"],
-        "{f}/matches/chosen: lies inside the table {f}/matches",
+        "out={f}/matches/chosen: inside table {f}/matches",
     ),
     "another table": (
         ["import_ratings", "input={f}/raters.csv", "table=raters", "out={f}/matches"],
-        "a table 'records' is",
+        "a table 'records' exists",
     ),
-    "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: not a table but a folder of some: matches"),
+    "a folder of tables": (["curate", "input={f}", "out={f}/out"], "{f}: a folder of several tables: matches"),
     "no value": (["fetch", "source.path={f}", "input=", "out={f}/out"], "input=: empty value"),
     "plan for a foreign out": (
         ["curate", "input={f}/matches", "out={f}/foreign", "plan=true"],
@@ -86,7 +86,7 @@ BAD = {
     ),
     "a file for a folder": (
         ["fetch", "source.path={f}/terms.csv", "input={f}/matches", "out={f}/out"],
-        "source.path={f}/terms.csv: a file; with input= it is the folder",
+        "source.path={f}/terms.csv: ",
     ),
     "a page of others": (
         ["analyze", "input={f}/raters.csv", "out={f}/page"],
@@ -97,7 +97,7 @@ BAD = {
         ["judge", "input={f}/matches", "model=local-tiny", "targets={f}/binary", "out={f}/out"],
         "targets={f}/binary: not a text file in UTF-8",
     ),
-    "empty out": (["curate", "input={f}/matches", "out="], "a path is empty"),
+    "empty out": (["curate", "input={f}/matches", "out="], "empty path"),
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),

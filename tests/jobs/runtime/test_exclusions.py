@@ -57,7 +57,7 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         exclusions.read_exclusions(str(tmp_path / "nowhere.txt"))
     (tmp_path / "empty.txt").write_text("# nothing\n")
-    with pytest.raises(InputError, match="no picture in it"):
+    with pytest.raises(InputError, match="no entries"):
         exclusions.read_exclusions(str(tmp_path / "empty.txt"))
 
 

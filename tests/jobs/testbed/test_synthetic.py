@@ -93,7 +93,7 @@ def test_same_seed_same_bytes_other_seed_other_bytes(tmp_path: Path) -> None:
     assert made[2].unique_images == 12
 
 
-@pytest.mark.parametrize(("rows", "pictures", "word"), [(6000, 7, "pictures is 7"), (100, 120, "rows is 100")])
+@pytest.mark.parametrize(("rows", "pictures", "word"), [(6000, 7, "pictures=7"), (100, 120, "rows=100")])
 def test_too_small_is_refused(tmp_path: Path, rows: int, pictures: int, word: str) -> None:
     with pytest.raises(ValueError, match=word):
         write_corpus(tmp_path / "x", rows=rows, pictures=pictures)

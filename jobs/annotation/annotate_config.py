@@ -1,0 +1,77 @@
+"""The keys of `annotate`, and which of them go together."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs.annotation.form import WelfareConfig
+from jobs.errors import InputError
+from jobs.runtime.config import Writing
+
+TOOLS, FILES, PICTURES, TARGETS = ("label_studio", "prodigy"), ("rater", "group"), ("url", "files"), ("rubric", "group")
+
+
+@dataclass
+class AnnotateConfig(Writing):
+    """Keys of `annotate`."""
+
+    input: str = MISSING  # a table of images or of items
+    images: str | None = None  # the pictures of items
+    records: str | None = None  # facts shown with the pictures, and the fields of links
+    texts: str | None = None  # the texts of items
+    responses: str | None = None  # the responses of items
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
+    questions: list[str] = field(default_factory=list)  # of the rubric; empty: all
+    span_labels: dict[str, Any] = field(default_factory=dict)  # spans to be marked (conf/span_labels)
+    welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
+    show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
+    tool: str = "label_studio"  # or prodigy
+    raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
+    raters_encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
+    group: str | None = None  # column of raters: country, pool, …
+    per_item: int | None = None  # different raters per item, from all groups together
+    per_group: int | None = None  # different raters per item of each group …
+    quotas: Any = None  # … or of these groups: {China: 20, India: 10}
+    target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
+    shared: int = 0  # items that every rater (of a group) sees
+    limit: int | None = None  # most tasks per rater; a column limit of raters takes precedence
+    audit: float = 0.0  # share of each rater's tasks that the auditor looks at again
+    auditor: str | None = None  # who looks at them; not one of the raters
+    size: int | None = None  # items; null: all
+    seed: int = 0  # the same seed, items and raters give the same plan
+    files: str = "rater"  # one file of tasks per rater; or group: one that a group shares
+    pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
+    picture_base: str = "pictures/"  # for pictures=files: prepended to a file's name, so that the tool finds it
+
+    @property
+    def raters_per_item(self) -> int:
+        """How many raters of a group rate an item; of several quotas, the largest."""
+        return self.per_item or self.per_group or max((self.quotas or {}).values())
+
+
+def check(cfg: AnnotateConfig) -> None:
+    """Raise InputError for a value that its key does not allow, and for keys that do not go together."""
+    choices = {
+        "tool": (cfg.tool, TOOLS),
+        "files": (cfg.files, FILES),
+        "pictures": (cfg.pictures, PICTURES),
+        "target": (cfg.target, TARGETS),
+    }
+    for key, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise InputError(f"{key}={value}: there are {', '.join(allowed)}")
+    if not cfg.rubric and not cfg.span_labels:
+        raise InputError("annotate: nothing to ask people; give rubric=NAME, span_labels=NAME or both")
+    plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
+    if sum(plans.values()) != 1:
+        present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
+        raise InputError(f"annotate: give one of per_item=, per_group= and quotas= ({present} is given)")
+    if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
+        raise InputError(f"quotas={cfg.quotas}: {{group: raters per item, …}} is needed")
+    if cfg.per_item is None and cfg.group is None:
+        raise InputError("annotate: per_group= and quotas= need group=, the column of raters that names the group")
+    if cfg.size is not None and cfg.size < 1:
+        raise InputError(f"size={cfg.size}: at least 1")
+    if bool(cfg.audit) != bool(cfg.auditor):
+        raise InputError("annotate: audit= and auditor= go together: the share to draw, and who looks at it")

@@ -1,0 +1,95 @@
+"""The plan of a study: who is shown what, as rows of table `assignments`, and a summary of it in words."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from actors.ids import content_id
+from actors.vlm.rubric import Rubric
+from jobs.annotation import assignment
+from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation.assignment import Assignment, PlanError, Rater
+from jobs.errors import InputError
+
+QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
+_SEPARATOR = "\x1f"  # between an item and its target
+
+
+def assign_items(
+    cfg: AnnotateConfig, items: Sequence[str], raters: Sequence[Rater], rubric: Rubric | None
+) -> list[Assignment]:
+    """Return the plan. An item that is rated against several targets is assigned once per target.
+
+    Raises:
+        InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
+    """
+    targets = rubric.targets if rubric and rubric.asks_targets and cfg.target == "rubric" else ("",)
+    groups = sorted({rater.group for rater in raters})
+    quotas = dict(cfg.quotas or {}) if cfg.per_group is None else dict.fromkeys(groups, cfg.per_group)
+    if unknown := next((name for name in quotas if name not in groups), None):
+        raise InputError(f"quotas: no rater has {cfg.group} {unknown!r}; there are {', '.join(groups)}")
+    if cfg.auditor in {rater.name for rater in raters}:
+        raise InputError(f"auditor={cfg.auditor}: is one of the raters; name somebody else, who has not seen the items")
+    try:
+        return assignment.assign(
+            [_SEPARATOR.join([item, target]) for item in items for target in targets],
+            raters,
+            seed=cfg.seed,
+            per_item=cfg.per_item,
+            quotas=quotas or None,
+            shared=cfg.shared,
+            audit=cfg.audit,
+        )
+    except PlanError as error:
+        raise InputError(f"annotate: {error}") from error
+
+
+def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:
+    """Return rows of `assignments`: the raters' tasks, then those of the auditor, each once and in random order."""
+    rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
+    audited = sorted({(task.thing, task.group if cfg.target == "group" else "") for task in tasks if task.audit})
+    if cfg.auditor and audited:
+        order = assignment.shuffled(audited, seed=cfg.seed, name=cfg.auditor)
+        rows += [
+            _row(cfg, Assignment(cfg.auditor, group, place, thing, shared=False, audit=False), role=AUDITOR)
+            for place, (thing, group) in enumerate(order, start=1)
+        ]
+    return rows
+
+
+def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
+    item, _, target = task.thing.partition(_SEPARATOR)
+    by_group = cfg.files == "group" and role != AUDITOR
+    return {
+        "rater": task.rater,
+        "place": task.place,
+        "item_id": item,
+        "target": task.group if cfg.target == "group" else target,
+        "group": task.group,
+        "role": role,
+        "audited": task.audit,
+        "file": _stem((task.group or "all") if by_group else task.rater),
+    }
+
+
+def _stem(name: str) -> str:
+    """Return a safe file name for `name`; where that changes it, with a hash that keeps different names apart."""
+    safe = re.sub(r"[^A-Za-z0-9._@-]+", "_", name).lstrip(".")[:80]
+    return safe if safe == name else f"{safe or 'rater'}-{content_id(name)[:8]}"
+
+
+def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
+    """Return the numbers of a plan in a sentence: tasks, items, raters, loads, overlaps, audits."""
+    by_group = cfg.per_item is None
+    numbers = assignment.summary(tasks, by_group=by_group)
+    shared = ""
+    if numbers.overlap_least is not None:
+        shared = (
+            f"; any two raters{' of a group' if by_group else ''} share {numbers.overlap_least:,} to "
+            f"{numbers.overlap_most:,} (median {numbers.overlap_median:g})"
+        )
+    audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
+    return (
+        f"{numbers.tasks:,} tasks of {numbers.things:,} things for {numbers.raters:,} raters, "
+        f"{numbers.least:,} to {numbers.most:,} each{shared}{audits}"
+    )
