@@ -1,11 +1,12 @@
-"""Let a person choose one of the nearest pictures of each prompt -> a page and a CSV; then the chosen ones -> `items`.
+"""Let a person pick among the nearest pictures of each prompt -> a page and a CSV; then the picked ones -> `items`.
 
     python -m jobs.choose neighbors=R/neighbors prompts=R/prompts images=R/images out=R/choose
     python -m jobs.choose chosen=R/choose/choose.csv out=R/items
 
-The first writes OUT/choose.csv, a row a prompt and neighbour with an empty column `chosen`, and OUT/index.html, the
-same with the pictures (blurred until the reader asks). The second reads the CSV back: what has something in `chosen`
-becomes an item, with the prompt's values as attributes (CAIRE, section 4.2: one picture of eight for each prompt).
+The first command writes OUT/choose.csv, a row per prompt and neighbour with an empty column `chosen`, and
+OUT/index.html, the same with the pictures (blurred until the reader clicks). The second reads the CSV back: each row
+with an entry in `chosen` becomes an item, with the prompt's values as attributes (CAIRE, section 4.2: one picture of
+eight for each prompt).
 """
 
 import base64
@@ -37,7 +38,7 @@ from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
 COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
-MOST = 20_000  # rows: more is not for one person's eyes
+MOST = 20_000  # rows that one person can review
 SIDE = 200  # pixels of a picture on the page
 
 
@@ -47,9 +48,9 @@ class ChooseConfig:
 
     out: str = MISSING  # a folder for the page and its CSV; with chosen=, the table items
     neighbors: str | None = None  # a table of neighbors (jobs.retrieve)
-    prompts: str | None = None  # the texts that were searched for
-    images: str | None = None  # for the pictures and their addresses; null: a page without pictures
-    chosen: str | None = None  # the CSV, filled in: writes items
+    prompts: str | None = None  # the table of texts that were searched for
+    images: str | None = None  # a table of images; null: a page without pictures and addresses
+    chosen: str | None = None  # the completed CSV; writes items
     encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
@@ -60,14 +61,14 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
     if cfg.chosen is not None:
         if cfg.neighbors or cfg.prompts or cfg.images:
             raise InputError(
-                "choose: chosen= reads the filled table, neighbors=, prompts= and images= make it; not both"
+                "chosen= reads the completed CSV; neighbors=, prompts= and images= write a new one; leave them out"
             )
         return _items(cfg, excluded)
     if cfg.neighbors is None or cfg.prompts is None:
-        raise InputError("choose: neighbors= and prompts= are required, or chosen=")
+        raise InputError("neighbors= and prompts= are required, unless chosen= is set")
     near, prompts = open_table(cfg.neighbors, "neighbors"), open_table(cfg.prompts, "texts")
     if near.rows > MOST:
-        raise InputError(f"{cfg.neighbors}: {near.rows:,} rows; at most {MOST:,} can be chosen from by hand")
+        raise InputError(f"neighbors={cfg.neighbors}: {near.rows:,} rows; at most {MOST:,} can be reviewed by hand")
     out = locations.absolute(cfg.out)
     _refuse_filled(out)
     barred = exclusions.Barred(excluded.marks)
@@ -83,18 +84,18 @@ def execute(cfg: ChooseConfig) -> dict[str, Any] | None:
         locations.replace(locations.join(out, "choose.csv"), text.getvalue().encode())
         locations.replace(locations.join(out, "index.html"), _page(rows, pictures).encode())
     say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
-    say(f"  {locations.join(out, 'choose.csv')}: put an x into `chosen`, then jobs.choose chosen=…")
+    say(f"  {locations.join(out, 'choose.csv')}: put an x into the column `chosen`, then run jobs.choose chosen=…")
     say(f"  {locations.join(out, 'index.html')}: the same with {len(pictures):,} pictures")
     summary.show_exclusions(excluded, barred.matched)
     return None
 
 
 def _refuse_filled(out: str) -> None:
-    """Refuse to write over a person's work, or over a page that is not of this job."""
+    """Raise InputError if a person has completed the CSV, or the page is not of this job."""
     filled, page = locations.join(out, "choose.csv"), locations.join(out, "index.html")
     if not locations.exists(filled):
         if locations.exists(page):
-            raise InputError(f"{page}: is there, and not of this job; nothing is written over it")
+            raise InputError(f"{page}: this job did not write it; use another out=")
         return
     try:
         dialect = delimited.read_dialect(filled)
@@ -104,41 +105,41 @@ def _refuse_filled(out: str) -> None:
     except InputError:  # saved by another program, in a form that cannot be read
         untouched = False
     if not untouched:
-        raise InputError(f"{filled}: somebody has filled it in; nothing is written over it, use another out=")
+        raise InputError(f"{filled}: has entries of a person, which would be lost; use another out=")
 
 
 def _rows(near: TableSource, prompts: TableSource, barred: Barred) -> list[dict[str, Any]]:
-    """The CSV's rows, prompts in their table's order.
+    """Return the CSV's rows, prompts in the order of their table.
 
     Raises:
-        InputError: a query is none of the prompts.
+        InputError: a query is not among the prompts.
     """
-    told = {
+    texts = {
         row["text_id"]: row for batch in prompts.batches(["text_id", "text", "source"]) for row in batch.to_pylist()
     }
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_query: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for batch in near.batches(["query_id", "rank", "item_id", "score"]):
         for row in batch.to_pylist():
-            if row["query_id"] not in told:
-                raise InputError(f"{near.uri}: its query {row['query_id']} is no text of {prompts.uri}")
+            if row["query_id"] not in texts:
+                raise InputError(f"neighbors={near.uri}: its query {row['query_id']} is not in prompts={prompts.uri}")
             if not barred.hit(row["item_id"]):
-                prompt = told[row["query_id"]]
-                found[row["query_id"]].append(
+                prompt = texts[row["query_id"]]
+                by_query[row["query_id"]].append(
                     {**row, "prompt": prompt["text"], "values": prompt["source"] or "", "url": "", "chosen": ""}
                 )
-    return [row for query in told for row in sorted(found.get(query, []), key=lambda row: row["rank"])]
+    return [row for query in texts for row in sorted(by_query.get(query, []), key=lambda row: row["rank"])]
 
 
 def _pictures(images: TableSource, wanted: set[str]) -> dict[str, dict[str, Any]]:
-    """image_id -> source_url and the picture as a data address, of those that are ok."""
+    """Return image_id -> source_url and thumbnail as a data URL (None if there is no picture)."""
     ids = pa.array(sorted(wanted), pa.string())
-    found = {}
+    pictures = {}
     for batch in images.batches(["image_id", "bytes", "source_url"]):
         for row in batch.filter(pc.is_in(batch["image_id"], ids)).to_pylist():
             small = thumbnail(row["bytes"], side=SIDE)[0] if row["bytes"] is not None else None
             data = f"data:{small.mime};base64,{base64.b64encode(small.data).decode()}" if small else None
-            found[row["image_id"]] = {"source_url": row["source_url"], "data": data}
-    return found
+            pictures[row["image_id"]] = {"source_url": row["source_url"], "data": data}
+    return pictures
 
 
 def _page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> str:
@@ -159,24 +160,25 @@ def _items(cfg: ChooseConfig, excluded: Exclusions) -> dict[str, Any]:
     (file,) = locations.find(cfg.chosen)[:1]
     dialect = delimited.read_dialect(file.uri, encoding=cfg.encoding)
     delimited.require_columns(file.uri, dialect.header, COLUMNS, hint="; name the choose.csv that this job wrote")
-    made: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
+    by_prompt: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
     for line, row in delimited.records(file.uri, dialect, COLUMNS):
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
             raise InputError(f"{file.uri}: line {line}: column {empty[0]} is empty")
-        of = made.setdefault(row["query_id"], {})
+        chosen = by_prompt.setdefault(row["query_id"], {})
         if not barred.hit(row["item_id"], row["url"]) and row["chosen"].strip():
             item = _item(row)
-            of[item["item_id"]] = item
-    items = [item for of in made.values() for item in of.values()]
+            chosen[item["item_id"]] = item
+    items = [item for chosen in by_prompt.values() for item in chosen.values()]
     if not items:
-        raise InputError(f"{cfg.chosen}: nothing is chosen; put an x into the column `chosen`")
+        raise InputError(f"{cfg.chosen}: the column `chosen` is empty; put an x into it")
     table = pa.Table.from_pylist(items, schema=TABLES["items"].schema())
     identity = {"chosen": content_id(*(item["item_id"] for item in items)), **exclusions.identity(excluded)}
     manifest = write_small(cfg.out, table, table="items", identity=identity, config=plain(cfg), inputs=(file,))
-    say(f"choose: {manifest['out']}\n  {len(items):,} items of {len(made):,} prompts")
-    several, none = (sum(test(len(of)) for of in made.values()) for test in (lambda n: n > 1, lambda n: n == 0))
-    if several or none:
-        say(f"  {several:,} prompts with more than one, {none:,} with none")
+    say(f"choose: {manifest['out']}\n  {len(items):,} items of {len(by_prompt):,} prompts")
+    sizes = [len(chosen) for chosen in by_prompt.values()]
+    multiple, none = sum(n > 1 for n in sizes), sizes.count(0)
+    if multiple or none:
+        say(f"  {multiple:,} prompts with more than one, {none:,} with none")
     summary.show_exclusions(excluded, barred.matched)
     return manifest
 
@@ -184,7 +186,7 @@ def _items(cfg: ChooseConfig, excluded: Exclusions) -> dict[str, Any]:
 def _item(row: Mapping[str, str]) -> dict[str, Any]:
     try:
         values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
-    except (ValueError, AttributeError):  # of texts that jobs.prompts did not make
+    except (ValueError, AttributeError):  # of texts that jobs.prompts did not write
         values = {"source": row["values"]}
     return {
         "item_id": content_id(row["item_id"], row["query_id"]),

@@ -22,7 +22,7 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.vlm.rubric import Rubric
 from jobs.annotation import answers, label_studio, prodigy, rows, tabular
-from jobs.annotation.importing import Importer, Read
+from jobs.annotation.importing import Importer, ImportSettings, Read
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
 from jobs.annotation.repeats import RULES
 from jobs.annotation.reports import add_to_list
@@ -235,18 +235,15 @@ def _importer(
         )
         tool = label_studio.read if kind == "label_studio" else prodigy.read
         read = lambda uri, reject: tool(uri, of_tool, reject)  # noqa: E731
-    return Importer(
+    settings = ImportSettings(
         table=cfg.table,
-        files=files,
-        read=read,
         asked=asked,
         method=cfg.method,
         rater_kind=cfg.rater_kind,
         urls=cfg.items == "url",
         duplicates=cfg.duplicates,
-        barred=barred,
-        pseudonym=pseudonyms,
     )
+    return Importer(settings, files, read, barred=barred, pseudonym=pseudonyms)
 
 
 def _kept(cfg: ImportRatingsConfig) -> KeptRubric | None:

@@ -3,8 +3,8 @@
     python -m jobs.prompts out=R/prompts  # CAIRE's 20 concepts in 10 countries
     python -m jobs.prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
 
-An axis is a list of values, or a text file with one a line. The column `source` of a text tells its values as JSON.
-Then: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
+An axis is a list of values, or a text file with one value per line. The column `source` of a text has its values as
+JSON. Next steps: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from jobs.store import locations
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
-MOST = 1_000_000  # prompts; more is a mistake in the axes
+MOST = 1_000_000  # prompts; more indicate a mistake in the axes
 
 
 @dataclass
@@ -35,7 +35,7 @@ class PromptsConfig:
     """Keys of `prompts`."""
 
     out: str = MISSING  # the table of texts to be written
-    template: str = MISSING  # names of axes in braces
+    template: str = MISSING  # text with names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
     default_axes: dict[str, Any] = field(default_factory=dict)  # axes that the template names and axes= leaves out
     language: str = "en"  # BCP 47 tag of the texts
@@ -43,25 +43,25 @@ class PromptsConfig:
 
 def execute(cfg: PromptsConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest."""
-    axes = {name: _values(name, given) for name, given in _chosen(cfg).items()}
+    axes = {name: _values(name, setting) for name, setting in _axes(cfg).items()}
     rows = prompts(cfg.template, axes, cfg.language)
-    made = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
+    table = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
     identity = {"template": cfg.template, "axes": axes, "language": cfg.language}
-    manifest = write_small(cfg.out, made, table="texts", identity=identity, config=plain(cfg))
+    manifest = write_small(cfg.out, table, table="texts", identity=identity, config=plain(cfg))
     size = " x ".join(f"{len(values)} {name}" for name, values in axes.items())
     say(f"prompts: {manifest['out']}\n  {len(rows):,} = {size}; the first: {rows[0]['text']}")
     return manifest
 
 
-def _chosen(cfg: PromptsConfig) -> dict[str, Any]:
-    """axis -> its values as configured: first those of default_axes that the template names, then those of axes."""
+def _axes(cfg: PromptsConfig) -> dict[str, Any]:
+    """Return axis -> its setting: first those of default_axes that the template names, then those of axes."""
     named = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
-    defaults = {name: values for name, values in cfg.default_axes.items() if name in named}
+    defaults = {name: setting for name, setting in cfg.default_axes.items() if name in named}
     return defaults | dict(cfg.axes)
 
 
 def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
-    """The template's pieces: what stands before a name, the name, its format and conversion."""
+    """Return the template's pieces: literal text, name, format and conversion."""
     try:
         return list(string.Formatter().parse(template))
     except ValueError as error:
@@ -69,27 +69,29 @@ def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None
 
 
 def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> list[dict[str, Any]]:
-    """Rows of the table `texts`, the last axis running fastest.
+    """Return rows of the table `texts`; the last axis varies fastest.
 
     Raises:
-        InputError: template and axes do not name the same, or there are more than a million combinations.
+        InputError: template and axes have different names, or there are more than a million combinations.
     """
     pieces = _fields(template)
     fields = {name: bool(layout or conversion) for _, name, layout, conversion in pieces if name is not None}
     if formatted := next((name for name, is_formatted in fields.items() if is_formatted), None):
-        raise InputError(f"template={template!r}: {{{formatted}}} alone; it takes no format")
+        raise InputError(f"template={template!r}: write {{{formatted}}} without format or conversion")
     named = set(fields)
     if missing := sorted(named - set(axes)):
         raise InputError(
             f"template={template!r}: no axis {missing[0]!r}; there are {', '.join(sorted(axes)) or 'none'}"
         )
     if unused := sorted(set(axes) - named):
-        raise InputError(f"axes.{unused[0]}: the template does not name it, every prompt would stand there twice")
+        raise InputError(
+            f"axes.{unused[0]}: the template does not use it; remove it, or add {{{unused[0]}}} to the template"
+        )
     size = 1
     for values in axes.values():
         size *= len(values)
     if not axes or size > MOST:
-        raise InputError(f"axes: {size:,} prompts; 1 to {MOST:,}" if axes else "axes: at least one")
+        raise InputError(f"axes: {size:,} prompts; must be 1 to {MOST:,}" if axes else "axes={}: must have an axis")
     rows = []
     for combination in itertools.product(*axes.values()):
         chosen = dict(zip(axes, combination, strict=True))
@@ -108,21 +110,19 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
     return rows
 
 
-def _values(name: str, given: Any) -> list[str]:
-    if isinstance(given, str):
-        if not given.lower().endswith(".txt"):
-            raise InputError(f"axes.{name}={given}: a list of values, or a .txt file with one a line")
-        given = _lines(locations.find(given)[0].uri)
-    if not isinstance(given, Sequence):
-        raise InputError(f"axes.{name}={given}: a list of values, or a .txt file with one a line")
-    # A word such as false or null is read as what it says: nobody means that in a prompt.
-    if odd := [value for value in given if isinstance(value, bool) or not isinstance(value, str | int | float)]:
-        raise InputError(f"axes.{name}: {odd[0]!r} is no text; put it in quotes")
-    values = [str(value).strip() for value in given if str(value).strip()]
+def _values(name: str, setting: Any) -> list[str]:
+    is_file = isinstance(setting, str) and setting.lower().endswith(".txt")
+    entries = _lines(locations.find(setting)[0].uri) if is_file else setting
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise InputError(f"axes.{name}={setting}: must be a list of values, or a .txt file with one value per line")
+    # YAML parses words such as false or null as values of other types.
+    if odd := [value for value in entries if isinstance(value, bool) or not isinstance(value, str | int | float)]:
+        raise InputError(f"axes.{name}: {odd[0]!r} is not a text; put it in quotes")
+    values = [str(value).strip() for value in entries if str(value).strip()]
     if not values:
-        raise InputError(f"axes.{name}: no value in it")
-    if twice := next((value for value in values if values.count(value) > 1), None):
-        raise InputError(f"axes.{name}: {twice!r} stands twice")
+        raise InputError(f"axes.{name}={setting}: has no values")
+    if repeated := next((value for value in values if values.count(value) > 1), None):
+        raise InputError(f"axes.{name}: duplicate {repeated!r}")
     return values
 
 

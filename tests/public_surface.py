@@ -50,7 +50,7 @@ KEYS = {
         near_duplicates: str
         near_distance: int
         size: int | None
-        downsample: str
+        downsample_from: str
         select: str
         ratings: list[str]
         starter.rubric: str | None

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -27,39 +27,41 @@ ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
 SHOWN = 3  # rejects that are named at the end
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImportSettings:
+    """What annotations become."""
+
+    table: str  # ratings, spans or raters
+    asked: Questionnaire | None = None  # needed for ratings
+    method: str = "human"  # column `method` of ratings
+    rater_kind: str = "human"  # column `kind` of raters
+    urls: bool = False  # item_ids are URLs of pictures and become image_ids
+    duplicates: str = "last"  # one of `repeats.RULES`
+
+
 class Importer:
     """Reads all files into spools of rows and rejects, then writes the rows that stay.
 
-    Memory does not grow with the rows, but for 40 bytes each (80 of `spans`), which tell repeated ones.
+    Memory does not grow with the rows, except for 40 bytes each (80 of `spans`), which find repeated ones.
 
     Args:
-        table: ratings, spans or raters.
-        read: gives a file's annotations in batches, and what is none of them to a callback.
-        asked: the questionnaire; needed for ratings.
-        method: column `method` of ratings.
-        rater_kind: column `kind` of raters.
-        urls: item_ids are URLs of pictures and become image_ids.
-        duplicates: one of `repeats.RULES`.
-        barred: the list of exclusions; no row of a picture on it is kept.
-        pseudonym: gives raters another name; None leaves them.
+        read: yields a file's annotations in batches, and passes what is not one to a callback.
+        barred: the list of exclusions; rows of its pictures are dropped.
+        pseudonym: returns the name that replaces a rater's; None leaves names as they are.
     """
 
     def __init__(
         self,
-        *,
-        table: str,
+        settings: ImportSettings,
         files: Sequence[locations.Object],
         read: Read,
-        asked: Questionnaire | None,
-        method: str,
-        rater_kind: str,
-        urls: bool,
-        duplicates: str,
+        *,
         barred: Barred,
         pseudonym: Callable[[str], str] | None,
     ) -> None:
-        self.table, self.files, self.asked = table, files, asked
-        self._read, self._method, self._urls, self._duplicates = read, method, urls, duplicates
+        self.table, self.files, self.asked = settings.table, files, settings.asked
+        self._read, self._method, self._urls = read, settings.method, settings.urls
+        self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
         self._barred, self._pseudonym = barred, pseudonym
         self._welfare, self._people = rows.Welfare(), rows.RaterRows(rater_kind)
         self.first_rejects: list[Reject] = []

@@ -1,12 +1,12 @@
 """Readers of knowledge bases: rows that name an entity (a node) with its lemmas, glosses, articles or pictures.
 
-WordNet-like and BabelNet-like exports alike are tables with one or several rows a node; which column is what is
-config. A row becomes an `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
+Exports in the manner of WordNet and BabelNet are tables with one or several rows per node; the configuration names the
+columns. A row becomes a `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ BLOCK = 8 << 20  # bytes of JSON lines
 
 @dataclass
 class NodeColumns:
-    """Which column of the source is what; null: the source has none."""
+    """The source's columns; null: the source has no such column."""
 
     node: str = "node"
     language: str | None = None
@@ -43,7 +43,7 @@ class NodeColumns:
 
 @dataclass
 class KnowledgeBaseConfig:
-    """Where a knowledge base comes from; `conf/knowledge_base/` has named ones."""
+    """The source of a knowledge base; `conf/knowledge_base/` has named ones."""
 
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
@@ -51,13 +51,13 @@ class KnowledgeBaseConfig:
     language: str = ""  # BCP 47 tag of rows without a language of their own
     columns: NodeColumns = field(default_factory=NodeColumns)
     separator: str | None = None  # splits a lemmas or images field of a text file into several
-    window_words: int = 40  # an article is embedded in windows of so many words: SigLIP's text tower reads 64 tokens
-    overlap_words: int = 10  # that a window shares with the one before
-    windows: int | None = None  # of an article at the most; null: all of it
+    window_words: int = 40  # words per window of an article, each embedded alone: SigLIP's text tower reads 64 tokens
+    overlap_words: int = 10  # words that a window shares with the previous one
+    windows: int | None = None  # at most so many windows of an article; null: all
 
 
 class NodeEntry(NamedTuple):
-    """What one row says of a node."""
+    """The content of one row about a node."""
 
     node_id: str
     language: str
@@ -67,8 +67,8 @@ class NodeEntry(NamedTuple):
     images: tuple[str, ...]
 
 
-class Bad(NamedTuple):
-    """A row that names no node, or holds what is no text."""
+class BadRow(NamedTuple):
+    """A row without a node, or with a value that is not text."""
 
     row: int
     message: str
@@ -76,21 +76,21 @@ class Bad(NamedTuple):
 
 
 def find_files(config: KnowledgeBaseConfig) -> list[Object]:
-    """The files of the knowledge base, in order of name.
+    """Return the files of the knowledge base, sorted by name.
 
     Raises:
-        InputError: none there, a key without sense, or a column that a file does not have.
+        InputError: there are no files, a key has an invalid value, or a file lacks a column or has a duplicate one.
     """
     if config.window_words < 1 or not 0 <= config.overlap_words < config.window_words:
         raise InputError(
             f"knowledge_base.window_words={config.window_words}, overlap_words={config.overlap_words}: "
-            "at least one word a window, and fewer that overlap"
+            "window_words must be at least 1, and overlap_words from 0 to less than that"
         )
     if config.windows is not None and config.windows < 1:
-        raise InputError(f"knowledge_base.windows={config.windows}: at least 1, or null for all")
+        raise InputError(f"knowledge_base.windows={config.windows}: must be at least 1, or null for all")
     files = [o for o in locations.find(config.path) if o.uri.lower().endswith(SUFFIXES)]
     if not files:
-        raise InputError(f"knowledge_base.path={config.path}: no {', '.join(SUFFIXES)} file there")
+        raise InputError(f"knowledge_base.path={config.path}: has no {', '.join(SUFFIXES)} file")
     named = _named(config.columns)
     for file in files:
         header = column_names(file.uri, config.encoding)
@@ -100,7 +100,7 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
 
 
 def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
-    """Return the columns of a file; None for JSON lines, whose objects each have their own."""
+    """Return the columns of a file; None for JSON lines, whose objects may have different ones."""
     if uri.lower().endswith(".jsonl"):
         return None
     if not uri.lower().endswith(".parquet"):
@@ -113,10 +113,10 @@ def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
             raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
 
 
-def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | Bad]:
-    """The rows of one file, in order, a batch in memory at a time.
+def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | BadRow]:
+    """Yield the rows of one file, in order, with one batch in memory at a time.
 
-    A row without node, or with an object where a text belongs, is `Bad`.
+    A row without a node, or with an object instead of a text, is a `BadRow`.
 
     Raises:
         InputError: the file cannot be read.
@@ -124,15 +124,15 @@ def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | Bad]:
     row = 0
     try:
         for batch in _batches(uri, config):
-            for fields in batch:
+            for values in batch:
                 row += 1
-                yield _entry(fields, config, row)
+                yield _entry(values, config, row)
     except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{uri}: cannot be read after row {row} ({first_line(error)})") from error
 
 
 def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
-    """An article cut into windows of words that overlap; the words' own spaces are kept."""
+    """Return an article in overlapping windows of words, joined by single spaces."""
     words = text.split()
     step = config.window_words - config.overlap_words
     last = max(len(words) - config.overlap_words, 1)
@@ -141,18 +141,18 @@ def windows(text: str, config: KnowledgeBaseConfig) -> list[str]:
 
 
 def image_id(name: str) -> str:
-    """The picture's id: itself, or what `fetch` makes of its URL or of its path inside the folder."""
+    """Return the picture's id: `name` itself if it is one, else the id that `fetch` gives to the URL or path."""
     return name if ID.fullmatch(name) else content_id(name)
 
 
 def text_id(role: str, node: str, language: str, text: str) -> str:
-    """Id of a node's text: equal texts of two nodes are two."""
+    """Return the id of a node's text; equal texts of two nodes have two ids."""
     return content_id(role, node, language, text)
 
 
 def _named(columns: NodeColumns) -> dict[str, str]:
-    found = {key: getattr(columns, key) for key in ("node", "language", "lemmas", "gloss", "article", "images")}
-    return {key: name for key, name in found.items() if name}
+    """Return field -> column, of the fields that the source has."""
+    return {field.name: name for field in fields(columns) if (name := getattr(columns, field.name))}
 
 
 def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[str, Any]]]:
@@ -178,8 +178,8 @@ def _dialect(uri: str, encoding: str | None) -> Dialect:
 
 
 def _renamed(row: Any, names: dict[str, str]) -> dict[str, Any]:
-    fields = row if isinstance(row, dict) else {}
-    return {key: fields.get(name) for key, name in names.items()}
+    values = row if isinstance(row, dict) else {}
+    return {key: values.get(name) for key, name in names.items()}
 
 
 def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
@@ -190,28 +190,27 @@ def _lines(stream: pa.NativeFile) -> Iterator[list[str]]:
     yield [rest.decode()]
 
 
-def _entry(fields: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | Bad:
-    node = fields.get("node")
+def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> NodeEntry | BadRow:
+    node = values.get("node")
     if node is None or not str(node).strip():
-        return Bad(row, f"column {config.columns.node} is empty")
-    for key, value in fields.items():
-        # An object (lemmas by language, say) would pass for a list of its names.
-        each = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
-        if odd := [type(one).__name__ for one in each if isinstance(one, dict | list | tuple | bytes)]:
-            message = f"column {_named(config.columns)[key]} holds a {odd[0]}, which is no text"
-            return Bad(row, message, "no_text")
+        return BadRow(row, f"column {config.columns.node} is empty")
+    for key, value in values.items():
+        # An object (such as lemmas by language) would be read as a list of its keys.
+        texts = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
+        if types := [type(text).__name__ for text in texts if isinstance(text, dict | list | tuple | bytes)]:
+            return BadRow(row, f"column {_named(config.columns)[key]} has a {types[0]} instead of text", "no_text")
     return NodeEntry(
         str(node).strip(),
-        str(fields.get("language") or config.language),
-        _several(fields.get("lemmas"), config.separator),
-        str(fields.get("gloss") or "").strip(),
-        str(fields.get("article") or "").strip(),
-        _several(fields.get("images"), config.separator),
+        str(values.get("language") or config.language),
+        _names(values.get("lemmas"), config.separator),
+        str(values.get("gloss") or "").strip(),
+        str(values.get("article") or "").strip(),
+        _names(values.get("images"), config.separator),
     )
 
 
-def _several(value: Any, separator: str | None) -> tuple[str, ...]:
-    """A field of one or several names: each once, in order, without empty ones."""
+def _names(value: Any, separator: str | None) -> tuple[str, ...]:
+    """Return the names in a field: distinct, in order, without empty ones."""
     if isinstance(value, str):
         parts: Sequence[Any] = value.split(separator) if separator else [value]
     else:

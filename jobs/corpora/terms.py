@@ -1,4 +1,4 @@
-"""Search terms: a `terms` table, or a CSV, TSV, Parquet or plain text file with one column of phrases."""
+"""Reader of search terms: a table `terms`, or a CSV, TSV, Parquet or plain text file with a column of phrases."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
 
-COLUMNS = ("term", "terms", "phrase", "page_title")  # what a column of phrases is called in the wild
+COLUMNS = ("term", "terms", "phrase", "page_title")  # usual names of a column of phrases
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 
@@ -27,23 +27,27 @@ class TermsConfig:
     path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
     encoding: str | None = None  # of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
-    source: str | None = None  # what the rows found are credited to; null: the table's sources, or the file's name
+    source: str | None = (
+        None  # to which hits are credited; null: the column source of the table or file, else the file's name
+    )
 
 
 @dataclass
 class FoldConfig:
-    """What is made of terms and titles alike before they are compared."""
+    """The normalisation of terms and titles before they are compared."""
 
     case: str = "lower"  # the paper's rule; casefold: also ß as ss, final sigma as sigma
-    compose: str | None = None  # NFC: accents count the same composed and decomposed; NFKC: also ligatures, full width
-    dashes: bool = False  # every dash and the minus sign count as the hyphen
+    compose: str | None = (
+        None  # NFC: composed and decomposed accents are equal; NFKC: ligatures and full-width forms too
+    )
+    dashes: bool = False  # every dash and the minus sign equal the hyphen
 
 
 def fold_of(config: FoldConfig) -> Fold:
-    """The fold that `config` describes.
+    """Return the fold that `config` describes.
 
     Raises:
-        InputError: no such case or composition.
+        InputError: an unknown case or composition.
     """
     try:
         return Fold(case=config.case, compose=config.compose, dashes=config.dashes)
@@ -52,49 +56,49 @@ def fold_of(config: FoldConfig) -> Fold:
 
 
 def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple[str, ...]]:
-    """The terms, folded (in lower case without a `fold`), and the sources each came from.
+    """Return the folded terms (by default in lower case) and the sources of each.
 
     Raises:
-        InputError: nothing there, no such column, or no term in it.
+        InputError: the file, its column or its terms are missing.
     """
-    found = locations.find(config.path)
-    data = [o for o in found if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
-    if len(found) == 1:
-        phrases, sources = _read_file(config, found[0].uri)
+    files = locations.find(config.path)
+    data = [o for o in files if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
+    if len(files) == 1:
+        phrases, sources = _read_file(config, files[0].uri)
     elif any("/_run/" in o.uri for o in data):
         table = open_table(config.path, "terms")
         rows = pa.concat_tables(list(table.batches(["term", "source"])))
         phrases, sources = rows["term"].to_pylist(), rows["source"].to_pylist()
     else:
-        raise InputError(f"terms.path={config.path}: {len(found)} files; name one file or a table of terms")
+        raise InputError(f"terms.path={config.path}: {len(files)} files; name one file or a table of terms")
     fold = fold or Fold()
-    stem = PurePosixPath(found[0].uri).name.split(".")[0]
+    stem = PurePosixPath(files[0].uri).name.split(".")[0]
     by_term: dict[str, set[str]] = {}
     for phrase, source in zip(phrases, sources, strict=True):
         if phrase and (term := fold.whole(phrase)):
             by_term.setdefault(term, set()).add(config.source or source or stem)
     if not by_term:
-        raise InputError(f"terms.path={config.path}: no term in it")
-    return {term: tuple(sorted(of)) for term, of in sorted(by_term.items())}
+        raise InputError(f"terms.path={config.path}: has no terms")
+    return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
 
 
 def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:
-    """A hash of the terms and their sources, for the identity of what they find."""
-    return content_id(*(part for term, of in terms.items() for part in (term, *of, "")))
+    """Return a hash of the terms and their sources, for the identity of `records`."""
+    return content_id(*(part for term, sources in terms.items() for part in (term, *sources, "")))
 
 
 def pack(terms: Mapping[str, tuple[str, ...]]) -> bytes:
-    """The terms and their sources as JSON; sources are few and repeat."""
+    """Return the terms and their sources as JSON; combinations of sources are few and stored once."""
     sources = sorted(set(terms.values()))
-    number = {of: n for n, of in enumerate(sources)}
-    packed = {"sources": sources, "terms": list(terms), "of": [number[of] for of in terms.values()]}
+    number = {names: n for n, names in enumerate(sources)}
+    packed = {"sources": sources, "terms": list(terms), "of": [number[names] for names in terms.values()]}
     return json.dumps(packed, ensure_ascii=False).encode()
 
 
 def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
-    """What `pack` was given."""
+    """Return the terms and sources that `pack` packed."""
     packed = json.loads(data)
-    sources = [tuple(of) for of in packed["sources"]]
+    sources = [tuple(names) for names in packed["sources"]]
     return {term: sources[number] for term, number in zip(packed["terms"], packed["of"], strict=True)}
 
 
@@ -102,7 +106,7 @@ def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[st
     """Return the phrases of a file, and the source of each where there is a column `source`."""
     name = uri.lower()
     if not name.endswith(KINDS):
-        raise InputError(f"{uri}: terms are read from {', '.join(KINDS)} files, and from tables of terms")
+        raise InputError(f"{uri}: must be a {', '.join(KINDS)} file or a table of terms")
     if name.endswith(".parquet"):
         return _read_parquet(config, uri)
     if name.endswith(".txt"):
@@ -129,7 +133,7 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
     if wrong := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):
-        raise InputError(f"{uri}: column {column} holds {type(wrong).__name__}, not text")
+        raise InputError(f"{uri}: column {column} has {type(wrong).__name__}, not text")
     return phrases, table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
 
 

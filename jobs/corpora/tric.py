@@ -1,7 +1,8 @@
-"""TRIC, temporal image caption retrieval: a split of the challenge as it is released.
+"""Reader of a split of TRIC, the temporal image caption retrieval challenge, as it is released.
 
-`in.tsv` has a picture's file name and its newspaper's date a line; `captions.tsv` an index and a caption (newlines
-written as backslash n); `expected.tsv`, where the answers are public, the index of the right caption a line.
+Each line of `in.tsv` has a picture's file name and its newspaper's date; each line of `captions.tsv` an index and a
+caption (newlines written as backslash n); if the answers are public, each line of `expected.tsv` has the index of the
+right caption.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,8 @@ from jobs.errors import InputError
 from jobs.store import locations
 
 TEMPLATES = ("none", "year", "decade")  # how the date enters
-ANSWERS = 100  # captions a line of the challenge's output: its header has so many columns
-# Table II of the paper: submitter and its model where the paper names one, MRR on test-A and on test-B.
+ANSWERS = 100  # captions per line of the challenge's output, as many as its header has columns
+# Table II of the paper: submitter, and its model if the paper names one, MRR on test-A and on test-B.
 PUBLISHED = (
     ("Kaszuba (EVA02_CLIP_E_psz14_plus_s9B)", 0.6059, 0.3444),
     ("s478846", 0.5529, 0.33850),
@@ -28,7 +29,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True)
 class Split:
-    """A split: pictures and dates in the order of in.tsv, captions by index, the right index a picture if known."""
+    """A split: pictures and dates in the order of in.tsv, captions by index, and the right indices if public."""
 
     pictures: tuple[str, ...]
     dates: tuple[date, ...]
@@ -37,10 +38,10 @@ class Split:
 
 
 def read_split(folder: str) -> Split:
-    """The split in `folder`.
+    """Read the split in `folder`.
 
     Raises:
-        InputError: a file is missing or not as described, with the line.
+        InputError: a file is missing or invalid; the message has the line.
     """
     pictures, dates = [], []
     for number, (name, day) in _rows(folder, "in.tsv", 2):
@@ -48,13 +49,13 @@ def read_split(folder: str) -> Split:
         try:
             dates.append(date.fromisoformat(day))
         except ValueError as error:
-            raise InputError(f"{folder}/in.tsv line {number}: {day!r} is no date (YYYY-MM-DD)") from error
+            raise InputError(f"{folder}/in.tsv line {number}: {day!r} is not a date (YYYY-MM-DD)") from error
     if len(set(pictures)) < len(pictures):
-        raise InputError(f"{folder}/in.tsv: a picture stands twice")
+        raise InputError(f"{folder}/in.tsv: duplicate picture; each picture must have one line")
     captions: dict[str, str] = {}
     for number, (index, text) in _rows(folder, "captions.tsv", 2):
         if captions.setdefault(index, text.replace("\\n", "\n")) != text.replace("\\n", "\n"):
-            raise InputError(f"{folder}/captions.tsv line {number}: index {index} stands twice")
+            raise InputError(f"{folder}/captions.tsv line {number}: duplicate index {index}")
     if not pictures or not captions:
         raise InputError(f"{folder}: no picture or no caption")
     expected = None
@@ -68,31 +69,31 @@ def read_split(folder: str) -> Split:
 
 
 def bucket(day: date, template: str) -> str:
-    """The part of a date that the template tells: nothing, the year, or the decade's first year."""
+    """Return the part of a date that the template contains: nothing, the year, or the decade's first year."""
     return {"none": "", "year": f"{day.year}", "decade": f"{day.year // 10 * 10}"}[template]
 
 
 def decade(day: date) -> str:
-    """The decade as a person writes it."""
+    """Return the decade as text, such as 1890s."""
     return f"{day.year // 10 * 10}s"
 
 
 def describe(split: Split) -> list[tuple[str, float, float, float | None]]:
-    """Section VI.B: year, words and characters a caption; each with mean, median and standard deviation."""
+    """Return mean, median and standard deviation of year, words and characters per caption (section VI.B)."""
     words = [len(text.split()) for text in split.captions.values()]
     characters = [len(text) for text in split.captions.values()]
     years = [day.year for day in split.dates]
-    named = (("year", years), ("words a caption", words), ("characters a caption", characters))
+    named = (("year", years), ("words per caption", words), ("characters per caption", characters))
     return [(name, mean(v), float(median(v)), stdev(v) if len(v) > 1 else None) for name, v in named]
 
 
 def answer_lines(ranked: Sequence[Sequence[str]]) -> str:
-    """The challenge's output: a line a picture, its first captions' indices separated by tabs, best first."""
-    return "".join("\t".join(of[:ANSWERS]) + "\n" for of in ranked)
+    """Return the challenge's output: per picture a line of tab-separated indices of its best captions, best first."""
+    return "".join("\t".join(captions[:ANSWERS]) + "\n" for captions in ranked)
 
 
 def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
-    """Line number and columns of each line that is not empty."""
+    """Return line number and columns of each line that is not empty."""
     uri = locations.join(folder, name)
     locations.find(uri)
     try:
@@ -105,8 +106,8 @@ def _rows(folder: str, name: str, columns: int) -> list[tuple[int, list[str]]]:
             continue
         row = line.rstrip("\r").split("\t")
         if len(row) != columns:
-            raise InputError(f"{uri} line {number}: {len(row)} columns, not {columns}")
-        if empty := [place for place, value in enumerate(row, 1) if not value.strip()]:
+            raise InputError(f"{uri} line {number}: {len(row)} columns; {columns} are required")
+        if empty := [column for column, value in enumerate(row, 1) if not value.strip()]:
             raise InputError(f"{uri} line {number}: column {empty[0]} is empty")
         rows.append((number, row))
     return rows

@@ -1,10 +1,12 @@
-"""`where=…`: a condition on columns, read into an Arrow expression. Nothing of it is ever evaluated as code.
+"""`where=…`: a condition on columns, parsed into an Arrow expression; no part of it is evaluated as code.
 
     language = en and width >= 300
     not (licence in (cc0, 'cc-by 4.0') or author is null)
 
-A comparison is a column, one of = != < <= > >=, in (…), is null, is not null; and a value: a number, true, false, a
-word, or anything in quotes. A row whose column is null satisfies no comparison, nor its negation, as in SQL.
+A comparison is a column, one of = != < <= > >= in, and a value: a number, true, false, a word, or any text in quotes;
+or a column with `is null` or `is not null`. A row whose column is null satisfies neither a comparison nor its negation,
+as in SQL. (`pyarrow.parquet.filters_to_expression` has no negation, counts null as not in a list, and its nested lists
+need quotes on a command line.)
 """
 
 import re
@@ -26,28 +28,28 @@ _DEEPEST = 50
 
 
 class Where(NamedTuple):
-    """A condition: as Arrow takes it, and the columns it looks at."""
+    """A condition as an Arrow expression, and the columns that it uses."""
 
     expression: pc.Expression
     columns: tuple[str, ...]
 
 
 def parse_where(text: str, schema: pa.Schema) -> Where:
-    """Read the condition `text` about the columns of `schema`.
+    """Parse the condition `text` on the columns of `schema`.
 
     Raises:
-        InputError: not such a condition, an unknown column, or a value that its column's type cannot be compared with.
+        InputError: a syntax error, an unknown column, or a value that cannot be compared with its column.
     """
     parser = _Parser(text, schema)
     try:
         expression = parser.any_of(0)
         if parser.here is not None:
-            raise InputError(f"`and` or `or` is expected at {parser.here[1]!r}")
+            raise InputError(f"expected `and` or `or` at {parser.here[1]!r}")
         ds.dataset(schema.empty_table()).to_table(columns={"passed": expression})
     except InputError as error:
         raise InputError(f"where={text!r}: {error}") from None
     except pa.ArrowException as error:
-        raise InputError(f"where={text!r}: Arrow does not compare so ({first_line(error)})") from error
+        raise InputError(f"where={text!r}: invalid comparison ({first_line(error)})") from error
     return Where(expression, tuple(dict.fromkeys(parser.columns)))
 
 
@@ -63,12 +65,12 @@ class _Parser:
 
     def _take(self) -> tuple[str, str]:
         if self.here is None:
-            raise InputError("it ends too early")
+            raise InputError("unexpected end")
         self._at += 1
         return self._tokens[self._at - 1]
 
     def _next_is(self, *words: str) -> bool:
-        """Take the next token if it is one of these words or signs."""
+        """Consume the next token if it is one of these words or signs."""
         if self.here is None or self.here[0] == "quoted" or self.here[1].lower() not in words:
             return False
         self._at += 1
@@ -77,43 +79,43 @@ class _Parser:
     def _expect(self, sign: str) -> None:
         kind, text = self._take()
         if kind == "quoted" or text.lower() != sign:
-            raise InputError(f"{sign!r} is expected at {text!r}")
+            raise InputError(f"expected {sign!r} at {text!r}")
 
     def any_of(self, depth: int) -> pc.Expression:
-        made = self._all_of(depth)
+        expression = self._all_of(depth)
         while self._next_is("or"):
-            made = made | self._all_of(depth)
-        return made
+            expression = expression | self._all_of(depth)
+        return expression
 
     def _all_of(self, depth: int) -> pc.Expression:
-        made = self._one(depth)
+        expression = self._one(depth)
         while self._next_is("and"):
-            made = made & self._one(depth)
-        return made
+            expression = expression & self._one(depth)
+        return expression
 
     def _one(self, depth: int) -> pc.Expression:
         if depth > _DEEPEST:
-            raise InputError("too many brackets")
+            raise InputError(f"more than {_DEEPEST} nested brackets or negations")
         if self._next_is("not"):
             return ~self._one(depth + 1)
         if self._next_is("("):
-            made = self.any_of(depth + 1)
+            expression = self.any_of(depth + 1)
             self._expect(")")
-            return made
+            return expression
         return self._comparison()
 
     def _comparison(self) -> pc.Expression:
         name = self._take()[1]
         name = _unquoted(name)
         if name not in self._schema.names:
-            raise InputError(f"there is no column {name!r}; there are {', '.join(self._schema.names)}")
+            raise InputError(f"no column {name!r}; there are {', '.join(self._schema.names)}")
         self.columns.append(name)
         field, kind = pc.field(name), self._schema.field(name).type
         if self._next_is("is"):
             negated = self._next_is("not")
             self._expect("null")
             return field.is_valid() if negated else field.is_null()
-        if pa.types.is_float16(kind):  # Arrow compares none
+        if pa.types.is_float16(kind):  # Arrow does not compare float16
             field = field.cast(pa.float32())
         if self._next_is("in"):
             self._expect("(")
@@ -121,11 +123,11 @@ class _Parser:
             while self._next_is(","):
                 values.append(self._value(name, kind))
             self._expect(")")
-            # not isin: it would call a null a value that is not among these, and `not` would let it pass
+            # not isin: it is false, not null, for a null, so that `not` would let the row pass
             return _either([field == value for value in values])
         sign = _COMPARE.get(self._take()[1])
         if sign is None:
-            raise InputError(f"after {name!r} one of = != < <= > >= in, is is expected")
+            raise InputError(f"expected one of = != < <= > >= in is after {name!r}")
         value = self._value(name, kind)
         return {
             "==": field == value,
@@ -139,7 +141,7 @@ class _Parser:
     def _value(self, name: str, kind: pa.DataType) -> pa.Scalar:
         form, text = self._take()
         if form == "sign" or (form == "word" and text.lower() in _RESERVED):
-            raise InputError(f"a value for {name!r} is expected at {text!r}")
+            raise InputError(f"expected a value for {name!r} at {text!r}")
         plain = _unquoted(text)
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
@@ -158,10 +160,10 @@ class _Parser:
 
 
 def _either(choices: list[pc.Expression]) -> pc.Expression:
-    made = choices[0]
+    expression = choices[0]
     for choice in choices[1:]:
-        made = made | choice
-    return made
+        expression = expression | choice
+    return expression
 
 
 def _unquoted(text: str) -> str:
@@ -169,13 +171,13 @@ def _unquoted(text: str) -> str:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, at = [], 0
+    tokens, at = [], 0
     text = text.rstrip()
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or token.end() == at:
-            raise InputError(f"where={text!r}: not understood at {text[at:]!r}")
+            raise InputError(f"where={text!r}: syntax error at {text[at:]!r}")
         kind = token.lastgroup or ""
-        found.append((kind, token.group(kind)))
+        tokens.append((kind, token.group(kind)))
         at = token.end()
-    return found
+    return tokens

@@ -1,4 +1,4 @@
-"""All rules, one after another, on the tables of one run."""
+"""Apply all rules, one after another, to the tables of one run."""
 
 import hashlib
 import json
@@ -6,42 +6,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from jobs.curation import near, rules
-from jobs.curation.pictures import Looks, read_looks
+from jobs.curation.config import CurationRules
+from jobs.curation.pictures import PictureFacts, read_facts
 from jobs.curation.rows import Rows, batches_at, columns_at, ranks, read_rows
 from jobs.curation.rules import Decision
-from jobs.curation.sampling import drawn, drawn_by_group, lots
-from jobs.curation.starter import StarterConfig, question_counts, rated_above, read_ratings, regions
+from jobs.curation.sampling import sampling_keys, smallest, smallest_by_group
+from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
 from jobs.errors import InputError
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
-KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
-NEAR_MODES = ("keep", "report", "drop")
 NO_REGION = -1
-
-
-class Wishes(Protocol):
-    """The keys of `curate` that choosing rests on."""
-
-    thumbnails: str
-    precedence: list[str]
-    near_duplicates: str
-    near_distance: int
-    size: int | None
-    downsample: str
-    select: str
-    starter: StarterConfig
-    seed: int
 
 
 @dataclass(frozen=True)
 class CurationTables:
-    """The tables that are read."""
+    """The input tables."""
 
     records: TableSource
     images: TableSource | None = None
@@ -49,11 +33,13 @@ class CurationTables:
 
 
 @dataclass
-class Chosen:
-    """What was decided, and what to tell about it.
+class Selection:
+    """The decision about each row, and what to report about it.
 
-    `near`: the list of near-duplicates as JSON lines. `region` int16 [rows]: place in `regions` of the rows that the
-    starter set was chosen from, NO_REGION elsewhere. `notes`: sentences for the person at the terminal.
+    Attributes:
+        near: the list of near-duplicates as JSON lines.
+        region: int16 [rows], index in `regions` of the rows from which the starter set was drawn, else NO_REGION.
+        notes: lines to print.
     """
 
     rows: Rows
@@ -64,174 +50,177 @@ class Chosen:
     notes: list[str] = field(default_factory=list)
 
     def fingerprint(self, first: int, last: int) -> str:
-        """A hash of what was decided about the rows [first, last)."""
+        """Return a hash of the decisions about the rows [first, last)."""
         digest = hashlib.sha256()
-        here = slice(first, last)
+        span = slice(first, last)
         rows, decision = self.rows, self.decision
         by_name = sorted(range(len(rows.methods)), key=lambda m: rows.methods[m])
-        parts = [decision.rule[here], *(decision.reached[m, here] for m in by_name)]
-        parts += [np.where(decision.credit[here] == m, 1, 0).astype(np.uint8) for m in by_name]
-        parts += [self.region[here]] if self.region is not None else []
+        parts = [decision.rule[span], *(decision.reached[m, span] for m in by_name)]
+        parts += [np.where(decision.credit[span] == m, 1, 0).astype(np.uint8) for m in by_name]
+        parts += [self.region[span]] if self.region is not None else []
         for part in parts:
             digest.update(part.tobytes())
         return digest.hexdigest()[:32]
 
 
-def choose(wishes: Wishes, sources: CurationTables, barred: Barred) -> Chosen:
-    """Apply every rule that is asked for, in the order of `rules.RULES`.
+def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> Selection:
+    """Apply the rules that `settings` ask for, in the order of `rules.RULES`.
 
     Raises:
-        InputError: see `read_looks`, `down_sample` and `jobs.curation.starter`.
+        InputError: see `read_facts`, `down_sample` and `jobs.curation.starter`.
     """
-    records = sources.records
-    rows = read_rows(records, thumbnails=wishes.thumbnails, barred=barred)
-    looks = None
-    if sources.images is not None:
-        looks = read_looks(sources.images, rows.pictures, hashes=wishes.near_duplicates != "keep")
-    decision = rules.each_method(rows, gone=looks.gone if looks else None, thumbnails=wishes.thumbnails != "any")
-    rules.resolve(rows, decision, precedence=wishes.precedence, ranks=partial(ranks, records))
-    chosen = Chosen(rows, decision)
-    if looks:
-        told = ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in looks.counts.items())
-        chosen.notes.append(f"pictures by the table of images: {told}")
+    records = tables.records
+    rows = read_rows(records, thumbnails=settings.thumbnails, barred=barred)
+    facts = None
+    if tables.images is not None:
+        facts = read_facts(tables.images, rows.pictures, hashes=settings.near_duplicates != "keep")
+    gone = facts.gone if facts else None
+    decision = rules.filter_each_method(rows, gone=gone, thumbnails=settings.thumbnails != "any")
+    rules.resolve_duplicates(rows, decision, precedence=settings.precedence, ranks=partial(ranks, records))
+    selection = Selection(rows, decision)
+    if facts:
+        counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in facts.counts.items())
+        selection.notes.append(f"pictures by the table of images: {counts}")
     if barred:
         decision.apply("excluded")
-        hit = np.zeros(len(rows.pictures), bool)
-        hit[rows.image[rows.excluded]] = True
-        left = decision.left()
-        decision.drop(left[hit[rows.image[left]]], "excluded")
-    if looks and wishes.near_duplicates != "keep":
-        near_duplicates(chosen, looks, records, wishes)
-    if wishes.size is not None:
-        down_sample(chosen, records, wishes)
-    if wishes.select == "starter":
-        starter_set(chosen, sources, wishes)
-    return chosen
+        is_excluded = np.zeros(len(rows.pictures), bool)
+        is_excluded[rows.image[rows.excluded]] = True
+        remaining = decision.remaining()
+        decision.drop(remaining[is_excluded[rows.image[remaining]]], "excluded")
+    if facts and settings.near_duplicates != "keep":
+        near_duplicates(selection, facts, records, settings)
+    if settings.size is not None:
+        down_sample(selection, records, settings)
+    if settings.select == "starter":
+        starter_set(selection, tables, settings)
+    return selection
 
 
-def near_duplicates(chosen: Chosen, looks: Looks, records: TableSource, wishes: Wishes) -> None:
-    """Find groups of pictures that look alike; with `drop` all but the one that stays fall to `near_duplicate`.
+def near_duplicates(selection: Selection, facts: PictureFacts, records: TableSource, settings: CurationRules) -> None:
+    """Find groups of near-duplicates; with `drop`, drop all but one of each as `near_duplicate`.
 
-    Of two near pictures the one stays that would stay of two records of one image: first method in precedence,
+    Of two near-duplicates the one is kept that would be kept of two records of one image: first method in precedence,
     then smallest (page_title, page_url, record_id); see `near.choose_keepers`.
 
     Raises:
-        InputError: so many pairs that the distance cannot be meant.
+        InputError: there are so many pairs that the distance does not discriminate.
     """
-    rows, decision = chosen.rows, chosen.decision
-    left = decision.left()
-    compared = left[looks.hashed[rows.image[left]]]
-    values, code, count = np.unique(looks.phash[rows.image[compared]], return_inverse=True, return_counts=True)
+    rows, decision = selection.rows, selection.decision
+    remaining = decision.remaining()
+    compared = remaining[facts.hashed[rows.image[remaining]]]
+    values, code, count = np.unique(facts.phash[rows.image[compared]], return_inverse=True, return_counts=True)
     try:
-        pairs = near.near_pairs(values, wishes.near_distance)
+        pairs = near.near_pairs(values, settings.near_distance)
     except near.TooManyPairsError as error:
-        raise InputError(f"near_distance={wishes.near_distance}: {error}; a smaller one tells them apart") from error
+        raise InputError(f"near_distance={settings.near_distance}: {error}; choose a smaller one") from error
     involved = count > 1
     involved[pairs.left] = involved[pairs.right] = True
-    mine = np.flatnonzero(involved[code])
-    places, code = compared[mine], code[mine]
+    candidates = np.flatnonzero(involved[code])
+    at, code = compared[candidates], code[candidates]
 
-    method = np.argsort(rules.in_precedence(rows.methods, wishes.precedence))[decision.credit[places]]
-    rank = np.empty(len(places), np.int64)
-    rank[np.lexsort((ranks(records, places), method))] = np.arange(len(places))
-    best = np.full(len(values), len(places), np.int64)  # rank of a hash: that of its best picture
+    method = np.argsort(rules.order_by_precedence(rows.methods, settings.precedence))[decision.credit[at]]
+    rank = np.empty(len(at), np.int64)
+    rank[np.lexsort((ranks(records, at), method))] = np.arange(len(at))
+    best = np.full(len(values), len(at), np.int64)  # rank of a hash: that of its best picture
     np.minimum.at(best, code, rank)
-    by_rank = places[np.argsort(rank)]
+    by_rank = at[np.argsort(rank)]
     keepers = near.choose_keepers(pairs, best)
 
-    stays = by_rank[best[keepers.keeper[code]]]
-    goes = stays != places
-    chosen.near = _near_lines(records, places[goes], stays[goes], keepers.distance[code[goes]])
-    spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(keepers.distance[code[goes]].tolist()).items()))
-    done = "dropped" if wishes.near_duplicates == "drop" else "kept, near_duplicates=drop drops them"
-    groups, going = len(np.unique(stays[goes])), int(goes.sum())
-    told = f"{going:,} picture{'s' * (going != 1)} like one of {groups:,} that stay" if going else "none"
-    chosen.notes.append(
-        f"near-duplicates within {wishes.near_distance} bits: {told}"
-        + (f" (bits apart: {spread}; {done})" if spread else "")
-        + f"; {len(compared):,} of {len(left):,} pictures have a perceptual hash"
+    kept = by_rank[best[keepers.keeper[code]]]
+    is_near = kept != at
+    distances = keepers.distance[code[is_near]]
+    selection.near = _near_lines(records, at[is_near], kept[is_near], distances)
+    spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(distances.tolist()).items()))
+    action = "dropped" if settings.near_duplicates == "drop" else "kept; near_duplicates=drop drops them"
+    groups, n_near = len(np.unique(kept[is_near])), int(is_near.sum())
+    result = f"{n_near:,} picture{'s' * (n_near != 1)} near one of {groups:,} that are kept" if n_near else "none"
+    selection.notes.append(
+        f"near-duplicates within {settings.near_distance} bits: {result}"
+        + (f" (bits apart: {spread}; {action})" if spread else "")
+        + f"; {len(compared):,} of {len(remaining):,} pictures have a perceptual hash"
     )
-    if wishes.near_duplicates == "drop":
+    if settings.near_duplicates == "drop":
         decision.apply("near_duplicate")
-        decision.drop(places[goes], "near_duplicate")
+        decision.drop(at[is_near], "near_duplicate")
 
 
-def _near_lines(records: TableSource, goes: np.ndarray, stays: np.ndarray, bits: np.ndarray) -> bytes:
-    """One JSON line a group, in order of the ids: {"stays": image_id, "near": {image_id: bits}}."""
-    positions = np.unique(np.concatenate([goes, stays]))
+def _near_lines(records: TableSource, near: np.ndarray, kept: np.ndarray, bits: np.ndarray) -> bytes:
+    """Return one JSON line per group, sorted by id: {"stays": image_id, "near": {image_id: bits}}."""
+    positions = np.unique(np.concatenate([near, kept]))
     ids = columns_at(records, positions, ["image_id"])["image_id"].to_pylist()
     groups: dict[str, dict[str, int]] = {}
-    for one, other, n in zip(*np.searchsorted(positions, [goes, stays]), bits.tolist(), strict=True):
+    for one, other, n in zip(*np.searchsorted(positions, [near, kept]), bits.tolist(), strict=True):
         groups.setdefault(ids[other], {})[ids[one]] = n
-    lines = [json.dumps({"stays": one, "near": dict(sorted(near.items()))}) for one, near in sorted(groups.items())]
+    lines = [json.dumps({"stays": one, "near": dict(sorted(group.items()))}) for one, group in sorted(groups.items())]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def down_sample(chosen: Chosen, records: TableSource, wishes: Wishes) -> None:
-    """Leave `size` records in all, by drawing lots among those of one method.
+def down_sample(selection: Selection, records: TableSource, settings: CurationRules) -> None:
+    """Reduce the selection to `size` records by a random draw among the records of one method.
 
-    The paper aims at 1,500 pictures as a number that is practical for evaluating systems, and takes what is too many
-    from the knowledge graph's: its set is the large one, the others are there for coverage and completeness.
+    The paper aims at 1,500 pictures as a number that is practical for evaluating systems, and removes the surplus from
+    the knowledge graph's records: theirs is the large set, the others serve coverage and completeness.
 
     Raises:
-        InputError: the other methods alone have more.
+        InputError: the other methods alone have more than `size` records.
     """
-    decision, method = chosen.decision, wishes.downsample
-    assert wishes.size is not None
+    decision, method = selection.decision, settings.downsample_from
+    assert settings.size is not None
     decision.apply("size")
-    left = decision.left()
-    if len(left) <= wishes.size:
-        if len(left) < wishes.size:
-            chosen.notes.append(f"size={wishes.size:,}: there are {len(left):,} only, all are kept")
+    remaining = decision.remaining()
+    if len(remaining) <= settings.size:
+        if len(remaining) < settings.size:
+            selection.notes.append(f"size={settings.size:,}: only {len(remaining):,} records, all are kept")
         return
-    methods = chosen.rows.methods
+    methods = selection.rows.methods
     number = methods.index(method) if method in methods else rules.NO_METHOD
-    pool = left[decision.credit[left] == number]
-    others = len(left) - len(pool)
-    if others > wishes.size:
-        found = Counter(methods[m] for m in decision.credit[left].tolist())
-        there = ", ".join(f"{n:,} of {name}" for name, n in sorted(found.items()))
+    pool = remaining[decision.credit[remaining] == number]
+    others = len(remaining) - len(pool)
+    if others > settings.size:
+        by_method = Counter(methods[m] for m in decision.credit[remaining].tolist())
+        available = ", ".join(f"{n:,} of {name}" for name, n in sorted(by_method.items()))
         raise InputError(
-            f"size={wishes.size}: only records of downsample={method} are drawn from, and without them {others:,} are "
-            f"left; there are {there} (downsample= names another method)"
+            f"size={settings.size}: only records of downsample_from={method} are removed, and the other methods have "
+            f"{others:,} ({available}); choose a larger size= or another downsample_from="
         )
-    lot = lots(_image_ids(records, pool), purpose="size", seed=wishes.seed)
-    decision.drop(pool[~drawn(lot, wishes.size - others)], "size")
-    chosen.notes.append(f"size={wishes.size:,}: {wishes.size - others:,} of {len(pool):,} {method} records drawn")
+    keys = sampling_keys(_image_ids(records, pool), purpose="size", seed=settings.seed)
+    drawn = settings.size - others
+    decision.drop(pool[~smallest(keys, drawn)], "size")
+    selection.notes.append(f"size={settings.size:,}: {drawn:,} of {len(pool):,} {method} records drawn")
 
 
-def starter_set(chosen: Chosen, sources: CurationTables, wishes: Wishes) -> None:
-    """Leave pictures that are sensitive on average, and of each sub-region at most so many, by drawing lots.
+def starter_set(selection: Selection, tables: CurationTables, settings: CurationRules) -> None:
+    """Reduce the selection to pictures that are sensitive on average, and draw at most `per_region` of a sub-region.
 
     Raises:
         InputError: see `jobs.curation.starter.RatingReader.result`.
     """
-    config, decision, rows = wishes.starter, chosen.decision, chosen.rows
-    left = decision.left()
-    pictures, place = np.unique(rows.image[left], return_inverse=True)
-    ratings = read_ratings(sources.ratings, rows.pictures.subset(pictures), config)
+    config, decision, rows = settings.starter, selection.decision, selection.rows
+    remaining = decision.remaining()
+    pictures, picture = np.unique(rows.image[remaining], return_inverse=True)
+    ratings = read_ratings(tables.ratings, rows.pictures.subset(pictures), config)
     rated, above = rated_above(ratings, config)
-    label, names = regions(ratings, config)
+    label, names = region_labels(ratings, config)
     for rule, fails in (
-        ("starter_rated", ~rated[place]),
-        ("starter_mean", (rated & ~above)[place]),
-        ("starter_region", (rated & above & (label < 0))[place]),
+        ("starter_rated", ~rated[picture]),
+        ("starter_mean", (rated & ~above)[picture]),
+        ("starter_region", (rated & above & (label < 0))[picture]),
     ):
         decision.apply(rule)
-        decision.drop(left[fails], rule)
+        decision.drop(remaining[fails], rule)
     decision.apply("starter_per_region")
-    fit = decision.left()
-    region = label[np.searchsorted(pictures, rows.image[fit])]
-    lot = lots(_image_ids(sources.records, fit), purpose="starter", seed=wishes.seed)
-    decision.drop(fit[~drawn_by_group(lot, region, config.per_region)], "starter_per_region")
-    chosen.region = np.full(len(rows), NO_REGION, np.int16)
-    chosen.region[fit] = region
-    chosen.regions = names
+    eligible = decision.remaining()
+    region = label[np.searchsorted(pictures, rows.image[eligible])]
+    keys = sampling_keys(_image_ids(tables.records, eligible), purpose="starter", seed=settings.seed)
+    decision.drop(eligible[~smallest_by_group(keys, region, config.per_region)], "starter_per_region")
+    selection.region = np.full(len(rows), NO_REGION, np.int16)
+    selection.region[eligible] = region
+    selection.regions = names
     for question in (config.question, config.region_question):
-        told = ", ".join(f"{n:,} {what}" for what, n in question_counts(ratings.tally, question))
-        chosen.notes.append(f"ratings of {question}: {told}")
+        counts = ", ".join(f"{n:,} {kind}" for kind, n in question_counts(ratings.tally, question))
+        selection.notes.append(f"ratings of {question}: {counts}")
 
 
-def _image_ids(records: TableSource, places: np.ndarray) -> Iterator[str]:
-    for batch in batches_at(records, places, ["image_id"]):
+def _image_ids(records: TableSource, positions: np.ndarray) -> Iterator[str]:
+    for batch in batches_at(records, positions, ["image_id"]):
         yield from batch["image_id"].to_pylist()

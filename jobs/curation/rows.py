@@ -1,128 +1,91 @@
-"""The columns that curation decides on, as compact arrays over all rows of a table in its order.
+"""The columns on which curation decides, as compact arrays over all rows of a table in its order.
 
-What is held of a row: 4 B each for its page, its image URL and its picture's id (numbers that stand for equal
-strings), 1 B for its split, 4 B of yes or no, and 1 B a method; of a distinct picture its hash, 16 B. Strings are
-hashed to 128 bits as they pass and never kept; equal hashes count as equal strings, as everywhere with ids. Where an
-order of strings is needed (`ranks`), the few rows concerned are read again.
+Memory per row: 4 B each for its page, its image URL and its picture's id (numbers that are equal for equal strings),
+1 B for its split, 4 B of flags, and 1 B per method; per distinct picture 16 B for its hash. Strings are hashed to 128
+bits and not kept; equal hashes count as equal strings. Where strings must be ordered (`ranks`), those few rows are read
+again.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
+from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.errors import InputError
-from jobs.runtime.exclusions import Barred
 from jobs.store.hashing import hash_texts_128
-from jobs.store.reading import TableSource
 
-UNSAID = "unsaid"  # a method or split that the table does not name
-MAX_METHODS = 64  # a byte a row each
+if TYPE_CHECKING:
+    from jobs.runtime.exclusions import Barred
+    from jobs.store.reading import TableSource
+
+UNSAID = "unsaid"  # for a missing method or split
+MAX_METHODS = 64  # each takes a byte per row
 THUMBNAILS = ("any", "wikimedia", "all")
 _COLUMNS = ["page_url", "image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Arrays over the rows of a table, in its order; `pictures` are the distinct image_ids."""
+    """Arrays over the rows of a table, in its order; `pictures` indexes the distinct image_ids."""
 
     methods: tuple[str, ...]
     splits: tuple[str, ...]
     member: np.ndarray  # bool [methods, rows]
-    split: np.ndarray  # uint8 [rows], place in `splits`
+    split: np.ndarray  # uint8 [rows], index in `splits`
     page: np.ndarray  # int32 [rows], equal for equal page URLs
     url: np.ndarray  # int32 [rows], equal for equal image URLs
-    image: np.ndarray  # int32 [rows], place in `pictures`
+    image: np.ndarray  # int32 [rows], index in `pictures`
     main: np.ndarray  # bool [rows]
     https: np.ndarray  # bool [rows]
     thumbnail: np.ndarray  # bool [rows]
     excluded: np.ndarray  # bool [rows], by image_id or image URL
-    pictures: "HashIndex"
+    pictures: HashIndex
 
     def __len__(self) -> int:
         return len(self.split)
 
 
-class HashIndex:
-    """Places of strings in a sorted list of their 128-bit hashes."""
-
-    def __init__(self, hashes: np.ndarray) -> None:
-        """`hashes`: uint64 [strings, 2], distinct and sorted."""
-        self._hashes = np.ascontiguousarray(hashes)
-        first = hashes[:, 0]
-        _, counts = np.unique(first, return_counts=True)
-        self._run = int(counts.max(initial=0))  # rows that share their first 64 bits: 1 unless by a great accident
-
-    def __len__(self) -> int:
-        return len(self._hashes)
-
-    def subset(self, places: np.ndarray) -> "HashIndex":
-        """Of the strings at the sorted `places` alone."""
-        return HashIndex(self._hashes[places])
-
-    def find(self, strings: pa.ChunkedArray) -> np.ndarray:
-        """int64 [strings]: the place of each, -1 where there is none."""
-        return self.find_hashes(hash_texts_128(strings))
-
-    def find_hashes(self, wanted: np.ndarray) -> np.ndarray:
-        """int64 [wanted]: the place of each of the hashes uint64 [wanted, 2], -1 where there is none."""
-        found = np.full(len(wanted), -1, np.int64)
-        first = np.searchsorted(self._hashes[:, 0], wanted[:, 0])
-        for step in range(self._run):
-            place = np.minimum(first + step, len(self._hashes) - 1)
-            hit = (self._hashes[place] == wanted).all(axis=1)
-            found[hit] = place[hit]
-        return found
-
-
-def numbered(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of `hashes` uint64 [rows, 2], sorted, and int32 [rows]: the place of each among them."""
-    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
-    ordered = hashes[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    codes = np.empty(len(order), np.int32)
-    codes[order] = np.cumsum(new, dtype=np.int32) - 1
-    return ordered[new], codes
-
-
-def read_rows(source: TableSource, *, thumbnails: str, barred: Barred | None = None) -> Rows:
-    """One pass over the narrow columns of a table of records.
+def read_rows(source: "TableSource", *, thumbnails: str, barred: "Barred | None" = None) -> Rows:
+    """Read the narrow columns of a table of records in one pass.
 
     Args:
-        thumbnails: which URLs must have a resized form: with `any` none, with `wikimedia` those of Wikimedia's file
-            server, with `all` every one.
+        thumbnails: URLs that must have a resized form: none with `any`, those of Wikimedia's file server with
+            `wikimedia`, every URL with `all`.
         barred: the list of exclusions.
 
     Raises:
-        InputError: more methods or splits than a byte a row can hold.
+        InputError: there are more methods or splits than a byte per row can represent.
     """
-    barred = barred or Barred(frozenset())
     pages, urls, images = [_no_hashes()], [_no_hashes()], [_no_hashes()]
     flags, excluded = [np.empty((3, 0), bool)], [np.empty(0, bool)]
-    splits, methods = Names("split", 256), Names("method", MAX_METHODS)
-    split, found = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
+    splits, methods = Categories("split", 256), Categories("method", MAX_METHODS)
+    split, memberships = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
     for batch in source.batches(_COLUMNS):
         pages.append(hash_texts_128(batch["page_url"]))
         urls.append(hash_texts_128(batch["image_url"]))
         images.append(hash_texts_128(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
-        excluded.append(barred.mask(batch["image_id"]) | barred.mask(batch["image_url"]))
-        split.append(splits.places(pc.fill_null(batch["split"], "")).astype(np.uint8))
-        found.append(_memberships(batch["methods"], methods, rows))
+        if barred is None:
+            excluded.append(np.zeros(batch.num_rows, bool))
+        else:
+            excluded.append(barred.mask(batch["image_id"]) | barred.mask(batch["image_url"]))
+        split.append(splits.codes(pc.fill_null(batch["split"], "")).astype(np.uint8))
+        memberships.append(_memberships(batch["methods"], methods, rows))
         rows += batch.num_rows
-    page = numbered(np.concatenate(pages))[1]
+    page = unique_codes(np.concatenate(pages))[1]
     del pages
-    url = numbered(np.concatenate(urls))[1]
+    url = unique_codes(np.concatenate(urls))[1]
     del urls
-    pictures, image = numbered(np.concatenate(images))
+    pictures, image = unique_codes(np.concatenate(images))
     member = np.zeros((len(methods.names), rows), bool)
-    where, which = np.concatenate(found, axis=1)
-    member[which, where] = True
+    row, method = np.concatenate(memberships, axis=1)
+    member[method, row] = True
     main, https, thumbnail = np.concatenate(flags, axis=1)
     return Rows(
         methods=tuple(methods.names),
@@ -140,47 +103,47 @@ def read_rows(source: TableSource, *, thumbnails: str, barred: Barred | None = N
     )
 
 
-class Names:
-    """Numbers for the few distinct words of a column, in the order of their coming."""
+class Categories:
+    """Numbers for the few distinct words of a column, in order of first appearance."""
 
-    def __init__(self, what: str, most: int) -> None:
+    def __init__(self, column: str, most: int) -> None:
         self.names: list[str] = []
-        self._what, self._most = what, most
+        self._column, self._most = column, most
         self._number: dict[str, int] = {}
 
-    def places(self, words: pa.ChunkedArray) -> np.ndarray:
-        """int64 [words]: the number of each word; an empty one counts as `unsaid`.
+    def codes(self, words: pa.ChunkedArray) -> np.ndarray:
+        """Return int64 [words]: the number of each word; an empty one counts as `unsaid`.
 
         Raises:
-            InputError: too many distinct words.
+            InputError: there are too many distinct words.
         """
         coded = words.combine_chunks().dictionary_encode()
-        numbers = [self._place(word or UNSAID) for word in coded.dictionary.to_pylist()]
+        numbers = [self._code(word or UNSAID) for word in coded.dictionary.to_pylist()]
         return np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
 
-    def _place(self, word: str) -> int:
+    def _code(self, word: str) -> int:
         if word not in self._number:
             if len(self.names) == self._most:
-                raise InputError(f"more than {self._most} values of {self._what} (the last one {word!r})")
+                raise InputError(f"more than {self._most} values of {self._column} (the last one: {word!r})")
             self._number[word] = len(self.names)
             self.names.append(word)
         return self._number[word]
 
 
-def _memberships(lists: pa.ChunkedArray, methods: Names, first: int) -> np.ndarray:
-    """int64 [2, pairs] of (row, method); a row that names no method belongs to `unsaid`."""
+def _memberships(lists: pa.ChunkedArray, methods: Categories, first: int) -> np.ndarray:
+    """Return int64 [2, pairs] of (row, method); a row without a method belongs to `unsaid`."""
     column = lists.combine_chunks()
     flat = pa.chunked_array([column.flatten()], pa.string())
     parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     (bare,) = np.nonzero(lengths == 0)
-    named = methods.places(flat)
-    none = methods.places(pa.chunked_array([[""] * len(bare)], pa.string()))
+    named = methods.codes(flat)
+    none = methods.codes(pa.chunked_array([[""] * len(bare)], pa.string()))
     return np.array([np.concatenate([parents, bare]) + first, np.concatenate([named, none])], np.int64)
 
 
 def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:
-    """bool [3, rows]: main image, https, has a resized form where one is asked for."""
+    """Return bool [3, rows]: main image, https, has a resized form if it must have one."""
     main = pc.fill_null(pc.equal(pc.utf8_lower(batch["is_main_image"]), "true"), False)
     https = pc.starts_with(pc.fill_null(batch["image_url"], ""), "https://")
     if thumbnails == "any":
@@ -201,8 +164,8 @@ def _no_hashes() -> np.ndarray:
     return np.empty((0, 2), np.uint64)
 
 
-def columns_at(source: TableSource, positions: np.ndarray, columns: Sequence[str]) -> pa.Table:
-    """`columns` of the rows at the sorted `positions`, nulls as empty strings."""
+def columns_at(source: "TableSource", positions: np.ndarray, columns: Sequence[str]) -> pa.Table:
+    """Return `columns` of the rows at the sorted `positions`, nulls as empty strings."""
     parts: list[pa.Table] = []
     for rows in batches_at(source, positions, columns):
         filled = [pc.fill_null(rows[name], "") for name in columns]
@@ -210,8 +173,8 @@ def columns_at(source: TableSource, positions: np.ndarray, columns: Sequence[str
     return pa.concat_tables(parts) if parts else pa.table({name: pa.array([], pa.string()) for name in columns})
 
 
-def batches_at(source: TableSource, positions: np.ndarray, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows at the sorted `positions`, a row group's at a time."""
+def batches_at(source: "TableSource", positions: np.ndarray, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows at the sorted `positions`, one row group at a time."""
     first = 0
     for batch in source.batches(columns):
         low, high = np.searchsorted(positions, [first, first + batch.num_rows])
@@ -220,10 +183,10 @@ def batches_at(source: TableSource, positions: np.ndarray, columns: Sequence[str
         first += batch.num_rows
 
 
-def ranks(source: TableSource, positions: np.ndarray) -> np.ndarray:
-    """int64 [positions]: the place of each row in the order of (page_title, page_url, record_id)."""
+def ranks(source: "TableSource", positions: np.ndarray) -> np.ndarray:
+    """Return int64 [positions]: the rank of each row in the order of (page_title, page_url, record_id)."""
     keys = ["page_title", "page_url", "record_id"]
     rows = columns_at(source, positions, keys)
-    place = np.empty(len(positions), np.int64)
-    place[pc.sort_indices(rows, [(key, "ascending") for key in keys]).to_numpy()] = np.arange(len(positions))
-    return place
+    rank = np.empty(len(positions), np.int64)
+    rank[pc.sort_indices(rows, [(key, "ascending") for key in keys]).to_numpy()] = np.arange(len(positions))
+    return rank

@@ -1,11 +1,10 @@
-"""The rules of curation in their order, each a pure function on arrays; none depends on the order of the rows.
+"""The rules of curation in their order, as pure functions on arrays; none depends on the order of the rows.
 
-Each method's records are filtered alone, as if it had been mined alone: a record found by two methods belongs to
-both, and a rule that looks at several records (pages with several pictures) looks at that method's records only.
-A record stays as long as one of its methods keeps it; `filtered` counts it under the rule that took it out of its
-last one. Then the methods are put together: of the records of one image URL the one stays whose method stands
-first in `precedence`, among these the smallest (page_title, page_url, record_id); from then on the record is
-credited to that method alone.
+Each method's records are filtered as if the method had been mined alone: a record of two methods belongs to both, and a
+rule about several records (pages with several pictures) only considers that method's records. A record is kept while
+one of its methods keeps it; `filtered` counts it under the rule that removed it from the last one. Then the methods are
+combined: of the records of one image URL the one is kept whose method is first in `precedence`, of several of that
+method the smallest (page_title, page_url, record_id); from then on the record is credited to that method only.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 
 from jobs.curation.rows import Rows
 
-RULES = (  # the word under which a rule's losses are counted; Century, appendix E.1, then 3.2 and 5.1
+RULES = (  # the names under which dropped rows are counted; Century, appendix E.1, then 3.2 and 5.1
     "is_main_image",
     "one_image_a_page",
     "picture_exists",
@@ -30,20 +29,22 @@ RULES = (  # the word under which a rule's losses are counted; Century, appendix
     "starter_region",
     "starter_per_region",
 )
-NUMBER = {rule: number for number, rule in enumerate(RULES, 1)}  # 0: no rule, the record stays
-ALONE = RULES[:5]  # what each method goes through alone
+NUMBER = {rule: number for number, rule in enumerate(RULES, 1)}  # 0: no rule dropped the record
+ALONE = RULES[:5]  # applied to each method alone
 STAYS = 255
 NO_METHOD = 255
 
 
 @dataclass
 class Decision:
-    """What becomes of each row.
+    """The decision about each row.
 
-    `rule` uint8 [rows]: number of the rule that the row fell to, 0 if it stays. `reached` uint8 [methods, rows]: 0
-    where the row is none of the method's, else the number of the rule at which the method lost it, STAYS if it
-    kept it. `credit` uint8 [rows]: the method credited once duplicates are resolved, NO_METHOD before. `applied`:
-    the rules that were asked for, in order.
+    Attributes:
+        rule: uint8 [rows], number of the rule that dropped the row, 0 if it is kept.
+        reached: uint8 [methods, rows], 0 if the row does not belong to the method, else the number of the rule that
+            dropped it for the method, STAYS if the method keeps it.
+        credit: uint8 [rows], the credited method once duplicates are resolved, NO_METHOD before.
+        applied: the rules that were applied, in order.
     """
 
     rule: np.ndarray
@@ -51,75 +52,75 @@ class Decision:
     credit: np.ndarray
     applied: tuple[str, ...]
 
-    def left(self) -> np.ndarray:
-        """int64: places of the rows that stay so far."""
+    def remaining(self) -> np.ndarray:
+        """Return int64 indices of the rows that no rule has dropped yet."""
         return np.flatnonzero(self.rule == 0)
 
-    def drop(self, places: np.ndarray, rule: str) -> None:
-        """Let the rows at `places` fall to `rule`."""
-        self.rule[places] = NUMBER[rule]
+    def drop(self, indices: np.ndarray, rule: str) -> None:
+        """Drop the rows at `indices` by `rule`."""
+        self.rule[indices] = NUMBER[rule]
 
     def apply(self, rule: str) -> None:
-        """Note that `rule` was asked for, whether or not a row fell to it."""
+        """Record that `rule` was applied, whether or not it dropped a row."""
         self.applied = (*self.applied, rule)
 
 
-def each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails: bool = True) -> Decision:
-    """Filter each method's rows alone. `gone`: bool [pictures]; None leaves the rule out."""
+def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails: bool = True) -> Decision:
+    """Filter each method's rows alone. `gone`: bool [pictures]; None does not apply that rule."""
     reached = np.zeros((len(rows.methods), len(rows)), np.uint8)
     for number, member in enumerate(rows.member):
-        mine = reached[number]
-        mine[member] = STAYS
-        failing = {  # what a row fails; written last to first, so that the first one counts
+        of_method = reached[number]
+        of_method[member] = STAYS
+        failing = {  # assigned from the last rule to the first, so that the first one counts
             "thumbnail_form": ~rows.thumbnail if thumbnails else None,
             "https": ~rows.https,
             "picture_exists": gone[rows.image] if gone is not None else None,
-            "one_image_a_page": crowded(rows, member & rows.main),
+            "one_image_a_page": shares_page(rows, member & rows.main),
             "is_main_image": ~rows.main,
         }
         for name, fails in failing.items():
             if fails is not None:
-                mine[member & fails] = NUMBER[name]
+                of_method[member & fails] = NUMBER[name]
     furthest = reached.max(axis=0, initial=0)
     rule = np.where(furthest == STAYS, 0, furthest).astype(np.uint8)
-    known = {"picture_exists": gone is not None, "thumbnail_form": thumbnails}
+    optional = {"picture_exists": gone is not None, "thumbnail_form": thumbnails}
     credit = np.full(len(rows), NO_METHOD, np.uint8)
-    return Decision(rule, reached, credit, tuple(name for name in ALONE if known.get(name, True)))
+    return Decision(rule, reached, credit, tuple(name for name in ALONE if optional.get(name, True)))
 
 
-def crowded(rows: Rows, among: np.ndarray) -> np.ndarray:
-    """bool [rows]: whether the row's page has more than one distinct image URL `among` (bool [rows]) these rows."""
+def shares_page(rows: Rows, among: np.ndarray) -> np.ndarray:
+    """Return bool [rows]: whether the row's page has several distinct image URLs in the rows `among` (bool [rows])."""
     page, url = rows.page[among].astype(np.int64), rows.url[among].astype(np.int64)
     width = int(rows.url.max(initial=0)) + 1
     pairs = np.unique(page * width + url)
-    several = np.bincount(pairs // width, minlength=int(rows.page.max(initial=-1)) + 1) > 1
-    return several[rows.page]
+    is_shared = np.bincount(pairs // width, minlength=int(rows.page.max(initial=-1)) + 1) > 1
+    return is_shared[rows.page]
 
 
-def resolve(
+def resolve_duplicates(
     rows: Rows, decision: Decision, *, precedence: Sequence[str], ranks: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """Credit each row that is left to one method, and leave one row an image URL.
+    """Credit each remaining row to one method, and keep one row per image URL.
 
-    `ranks` gives int64 ranks of the rows at given places; it is asked only about images with several rows.
+    `ranks` returns int64 ranks of the rows at the given indices; it is only called for images with several rows.
     """
     decision.apply("one_row_an_image")
-    left = decision.left()
-    order = in_precedence(rows.methods, precedence)
+    remaining = decision.remaining()
+    order = order_by_precedence(rows.methods, precedence)
     for method in reversed(order):
-        decision.credit[left[decision.reached[method, left] == STAYS]] = method
-    place = np.argsort(order)
-    _, group, count = np.unique(rows.url[left], return_inverse=True, return_counts=True)
-    several = left[count[group] > 1]
-    if not len(several):
+        decision.credit[remaining[decision.reached[method, remaining] == STAYS]] = method
+    precedence_rank = np.argsort(order)
+    _, group, count = np.unique(rows.url[remaining], return_inverse=True, return_counts=True)
+    duplicates = remaining[count[group] > 1]
+    if not len(duplicates):
         return
-    best_first = np.lexsort((ranks(several), place[decision.credit[several]], rows.url[several]))
-    urls = rows.url[several][best_first]
-    again = np.concatenate([[False], urls[1:] == urls[:-1]])
-    decision.drop(several[best_first[again]], "one_row_an_image")
+    by_url = np.lexsort((ranks(duplicates), precedence_rank[decision.credit[duplicates]], rows.url[duplicates]))
+    urls = rows.url[duplicates][by_url]
+    is_repeat = np.concatenate([[False], urls[1:] == urls[:-1]])
+    decision.drop(duplicates[by_url[is_repeat]], "one_row_an_image")
 
 
-def in_precedence(methods: Sequence[str], precedence: Sequence[str]) -> list[int]:
-    """Places of `methods` in order of `precedence`; those it does not name follow in alphabetical order."""
+def order_by_precedence(methods: Sequence[str], precedence: Sequence[str]) -> list[int]:
+    """Return indices of `methods` in order of `precedence`; methods it does not name follow in alphabetical order."""
     named = {name: number for number, name in enumerate(precedence)}
     return sorted(range(len(methods)), key=lambda m: (named.get(methods[m], len(named)), methods[m]))

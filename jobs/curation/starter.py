@@ -1,7 +1,8 @@
-"""The starter set (Century, section 5.1): sensitive on average, and few pictures of each sub-region.
+"""The starter set (Century, section 5.1): pictures that are sensitive on average, few of each sub-region.
 
 "All images with a mean rating of 'sensitive' > 3.0 across human and automated evaluation, with each geographical
-sub-region downsampled to no more than six images." What the sentence leaves open is a key of `StarterConfig`.
+sub-region downsampled to no more than six images." The keys of `StarterConfig` cover what the
+sentence leaves open.
 """
 
 import math
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.curation.rows import HashIndex
+from jobs.curation.hash_index import HashIndex
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
 
@@ -25,51 +26,56 @@ MEANS, MAJORITIES = ("pooled", "of_means"), ("half", "most")
 UNSURES, UNLABELLED = ("abstain", "region", "drop"), ("drop", "region")
 NO_LABEL = "no label"
 MAX_LABELS = 255
-FIXED = 1_000_000  # scores are summed as whole millionths: the sum does not depend on the order of the ratings
+FIXED = 1_000_000  # scores are summed as whole millionths, so that the order of the ratings does not matter
 COLUMNS = ["item_id", "rubric", "question", "rater", "method", "status", "value", "score"]
 
 
 @dataclass
 class StarterConfig:
-    """How the starter set is chosen."""
+    """How the starter set is selected."""
 
     rubric: str | None = "century_labels"  # whose ratings count; null: any rubric's
-    question: str = "sensitive"  # whose scores choose
+    question: str = "sensitive"  # whose scores decide
     above: float = 3.0  # the mean must be greater
     mean: str = "pooled"  # pooled: of all ratings; of_means: of the people's mean and the models' mean
     region_question: str = "sub_region"  # whose label is the picture's sub-region
-    # Whose label counts, the first that gives one: a rater's name, people, models or everyone.
+    # Whose label counts: a rater's name, people, models or everyone; of several the first that gives one.
     region_by: list[str] = field(default_factory=lambda: [EVERYONE])
     region_majority: str = "half"  # half: a label that more than half of them chose; most: the most frequent, no tie
-    unsure: str = "abstain"  # abstain: not counted; region: a region like others; drop: counted, and the picture goes
-    unlabelled: str = "drop"  # pictures without a label. drop: they go; region: they are a region of their own
+    unsure: str = "abstain"  # abstain: not counted; region: a region like others; drop: drop pictures labelled unsure
+    unlabelled: str = "drop"  # pictures without a label: drop, or region: a region of their own
     per_region: int = 6  # most pictures of a sub-region
 
     def check(self) -> None:
-        """Raises InputError for a value that is not allowed."""
-        for key, allowed in (
-            ("mean", MEANS),
-            ("region_majority", MAJORITIES),
-            ("unsure", UNSURES),
-            ("unlabelled", UNLABELLED),
+        """Raise InputError for a value that is not allowed."""
+        for key, value, allowed in (
+            ("mean", self.mean, MEANS),
+            ("region_majority", self.region_majority, MAJORITIES),
+            ("unsure", self.unsure, UNSURES),
+            ("unlabelled", self.unlabelled, UNLABELLED),
         ):
-            if (value := getattr(self, key)) not in allowed:
-                raise InputError(f"starter.{key}={value}: one of {', '.join(allowed)}")
+            if value not in allowed:
+                raise InputError(f"starter.{key}={value}: must be one of {', '.join(allowed)}")
         if not math.isfinite(self.above):
-            raise InputError(f"starter.above={self.above}: a number")
+            raise InputError(f"starter.above={self.above}: must be a finite number")
         if self.per_region < 1:
-            raise InputError(f"starter.per_region={self.per_region}: at least 1")
+            raise InputError(f"starter.per_region={self.per_region}: must be at least 1")
         if not self.region_by:
-            raise InputError(f"starter.region_by=[]: name at least one of a rater, {PEOPLE}, {MODELS}, {EVERYONE}")
+            raise InputError(
+                f"starter.region_by=[]: must name at least one of {PEOPLE}, {MODELS}, {EVERYONE} or a rater"
+            )
 
 
 @dataclass(frozen=True)
 class PictureRatings:
-    """What the ratings say of each picture, and how much there was to go by.
+    """Scores and labels of each picture.
 
-    `total` int64 [pictures, 2] millionths and `count` int32 [pictures, 2]: ok scores of people and of models.
-    `votes`: one int32 [pictures, labels] an entry of region_by. `tally`: ratings by question and status, of others'
-    pictures, of other questions.
+    Attributes:
+        total: int64 [pictures, 2], sums of the ok scores of people and of models, in millionths.
+        count: int32 [pictures, 2], numbers of these scores.
+        labels: the answers to the question about regions.
+        votes: int32 [pictures, labels] for each entry of `region_by`.
+        tally: ratings by question and status, and `of other pictures`.
     """
 
     total: np.ndarray
@@ -80,7 +86,7 @@ class PictureRatings:
 
 
 class RatingReader:
-    """Sums up tables of ratings about `pictures`, a row group at a time."""
+    """Aggregates tables of ratings about `pictures`, one row group at a time."""
 
     def __init__(self, config: StarterConfig, pictures: HashIndex) -> None:
         self._config, self._pictures = config, pictures
@@ -94,20 +100,20 @@ class RatingReader:
         self._kinds: set[str] = set()
 
     def add(self, batch: pa.Table) -> None:
-        """Take rows of a table of ratings."""
+        """Add rows of a table of ratings."""
         self._seen |= _pairs(batch)
         rows = batch
         if self._config.rubric is not None:
             rows = rows.filter(pc.equal(rows["rubric"], self._config.rubric))
-        self._add_scores(self._asked(rows, self._config.question))
-        self._add_votes(self._asked(rows, self._config.region_question))
+        self._add_scores(*self._answers(rows, self._config.question))
+        self._add_votes(*self._answers(rows, self._config.region_question))
 
     def result(self) -> PictureRatings:
-        """What was read.
+        """Return the aggregates.
 
         Raises:
-            InputError: nobody was asked one of the questions, none of the rated pictures is among `pictures`, the
-                question has no scores, or a rater of `region_by` is unknown.
+            InputError: the tables lack one of the questions, no rating is about `pictures`, the answers have no
+                scores, or a rater of `region_by` is unknown.
         """
         config = self._config
         for key, question in (("question", config.question), ("region_question", config.region_question)):
@@ -116,13 +122,15 @@ class RatingReader:
             rated = self.tally[f"{config.question}/of other pictures"]
             raise InputError(f"ratings: none of the {rated:,} ratings of {config.question} is about these pictures")
         if self.tally[f"{config.question}/ok"] and not self.count.any():
-            raise InputError(f"starter.question={config.question}: its answers have no score, a mean needs a scale")
+            raise InputError(
+                f"starter.question={config.question}: its answers have no scores; choose an ordinal question"
+            )
         for entry in config.region_by:
             if entry not in {*self._raters, *self._kinds, EVERYONE}:
                 raters = ", ".join(sorted(self._raters)) or "none"
                 raise InputError(
-                    f"starter.region_by: no {entry} answered {config.region_question} about these pictures; there are "
-                    f"{raters} ({PEOPLE}, {MODELS} and {EVERYONE} name all of a kind)"
+                    f"starter.region_by={entry}: no such rater of {config.region_question} for these pictures; there "
+                    f"are {raters}, and the groups {PEOPLE}, {MODELS} and {EVERYONE}"
                 )
         return PictureRatings(self.total, self.count, tuple(self._labels), tuple(self._votes), dict(self.tally))
 
@@ -132,33 +140,33 @@ class RatingReader:
             return
         asked = sorted({q for r, q in self._seen if rubric in (None, r)})
         if asked:
-            raise InputError(f"starter.{key}={question}: not asked in these ratings; there are {', '.join(asked)}")
+            raise InputError(
+                f"starter.{key}={question}: no such question in these ratings; there are {', '.join(asked)}"
+            )
         rubrics = ", ".join(sorted({r for r, _ in self._seen})) or "none"
-        raise InputError(f"starter.rubric={rubric}: no rating by it; there are {rubrics}")
+        raise InputError(f"starter.rubric={rubric}: no ratings by this rubric; there are {rubrics}")
 
-    def _asked(self, rows: pa.Table, question: str) -> tuple[pa.Table, np.ndarray]:
-        """The ok answers to `question` about `pictures`, and the pictures' places; the others are counted."""
+    def _answers(self, rows: pa.Table, question: str) -> tuple[pa.Table, np.ndarray]:
+        """Return the ok answers to `question` about `pictures`, and the pictures' indices; count the others."""
         rows = rows.filter(pc.equal(rows["question"], question))
-        place = self._pictures.find(rows["item_id"])
-        self.tally[f"{question}/of other pictures"] += int((place < 0).sum())
-        rows, place = rows.filter(pa.array(place >= 0)), place[place >= 0]
+        picture = self._pictures.find(rows["item_id"])
+        self.tally[f"{question}/of other pictures"] += int((picture < 0).sum())
+        rows, picture = rows.filter(pa.array(picture >= 0)), picture[picture >= 0]
         for entry in pc.value_counts(rows["status"]).to_pylist():
             self.tally[f"{question}/{entry['values']}"] += entry["counts"]
         ok = pc.fill_null(pc.equal(rows["status"], Status.OK.value), False).to_numpy().astype(bool)
-        return rows.filter(pa.array(ok)), place[ok]
+        return rows.filter(pa.array(ok)), picture[ok]
 
-    def _add_scores(self, asked: tuple[pa.Table, np.ndarray]) -> None:
-        rows, place = asked
+    def _add_scores(self, rows: pa.Table, picture: np.ndarray) -> None:
         score = rows["score"].to_numpy()
-        there = ~np.isnan(score.astype(float))
-        kind = np.where(_by_people(rows), 0, 1)[there]
-        np.add.at(self.total, (place[there], kind), np.rint(score[there] * FIXED).astype(np.int64))
-        np.add.at(self.count, (place[there], kind), 1)
+        has_score = ~np.isnan(score.astype(float))
+        kind = np.where(_by_people(rows), 0, 1)[has_score]
+        np.add.at(self.total, (picture[has_score], kind), np.rint(score[has_score] * FIXED).astype(np.int64))
+        np.add.at(self.count, (picture[has_score], kind), 1)
 
-    def _add_votes(self, asked: tuple[pa.Table, np.ndarray]) -> None:
-        rows, place = asked
-        there = pc.is_valid(rows["value"]).to_numpy().astype(bool)
-        rows, place = rows.filter(pa.array(there)), place[there]
+    def _add_votes(self, rows: pa.Table, picture: np.ndarray) -> None:
+        has_label = pc.is_valid(rows["value"]).to_numpy().astype(bool)
+        rows, picture = rows.filter(pa.array(has_label)), picture[has_label]
         coded = rows["value"].combine_chunks().dictionary_encode()
         numbers = [self._label(word) for word in coded.dictionary.to_pylist()]
         label = np.array(numbers or [0], np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
@@ -175,12 +183,12 @@ class RatingReader:
                     counts = ~people
                 case _:
                     counts = pc.equal(rows["rater"], entry).to_numpy().astype(bool)
-            np.add.at(self._widened(number), (place[counts], label[counts]), 1)
+            np.add.at(self._widened(number), (picture[counts], label[counts]), 1)
 
     def _label(self, word: str) -> int:
         if word not in self._labels and len(self._labels) == MAX_LABELS:
             question = self._config.region_question
-            raise InputError(f"starter.region_question={question}: more than {MAX_LABELS} answers, no list of regions")
+            raise InputError(f"starter.region_question={question}: more than {MAX_LABELS} different answers")
         return self._labels.setdefault(word, len(self._labels))
 
     def _widened(self, number: int) -> np.ndarray:
@@ -200,7 +208,7 @@ def _by_people(rows: pa.Table) -> np.ndarray:
 
 
 def read_ratings(sources: Iterable[TableSource], pictures: HashIndex, config: StarterConfig) -> PictureRatings:
-    """One pass over tables of ratings; held is some 24 B a picture, and 4 B a label for each entry of region_by.
+    """Read tables of ratings in one pass; holds about 24 B per picture, and 4 B per label and entry of region_by.
 
     Raises:
         InputError: see `RatingReader.result`.
@@ -213,11 +221,11 @@ def read_ratings(sources: Iterable[TableSource], pictures: HashIndex, config: St
 
 
 def rated_above(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray, np.ndarray]:
-    """bool [pictures], twice: whether the mean score is defined, and whether it is greater than `above`.
+    """Return two bool [pictures]: whether the mean score is defined, and whether it is greater than `above`.
 
-    `pooled`: the mean of all ok ratings, each worth the same. `of_means`: of the people's mean and the models' mean,
-    each worth half; undefined where one of them is missing. If all these ratings are of one kind, it is that one's.
-    Compared in whole numbers, so that a mean of exactly `above` is not above it.
+    `pooled`: the mean of all ok ratings with equal weights. `of_means`: the mean of the people's mean and the models'
+    mean; undefined if one of them is missing. If all ratings are of one kind, it is the mean of that kind. The
+    comparison is in integers, so that a mean of exactly `above` is not above it.
     """
     above = round(config.above * FIXED)
     kinds = np.flatnonzero(ratings.count.any(axis=0))
@@ -228,10 +236,10 @@ def rated_above(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndar
     return (n > 0) & (m > 0), first * m + second * n > 2 * above * n * m
 
 
-def regions(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:
-    """int64 [pictures]: the number of the label that counts, -1 for none, -2 for unsure where that drops; the labels.
+def region_labels(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return int64 [pictures] label numbers (-1: none, -2: unsure with unsure=drop), and the sorted labels.
 
-    The labels are sorted; the last one, `no label`, is for those that `unlabelled=region` keeps.
+    After them comes the label `no label`, for pictures that `unlabelled=region` keeps.
     """
     names = sorted(ratings.labels)
     order = np.array([ratings.labels.index(name) for name in names], np.int64)
@@ -241,7 +249,7 @@ def regions(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray,
         padded = np.pad(votes, ((0, 0), (0, len(names) - votes.shape[1])))[:, order]
         if unsure is not None and config.unsure == "abstain":
             padded[:, unsure] = 0
-        label = np.where(label < 0, chosen_label(padded, config.region_majority), label)
+        label = np.where(label < 0, majority_label(padded, config.region_majority), label)
     if unsure is not None and config.unsure == "drop":
         label[label == unsure] = -2
     if config.unlabelled == "region":
@@ -249,8 +257,8 @@ def regions(ratings: PictureRatings, config: StarterConfig) -> tuple[np.ndarray,
     return label, (*names, NO_LABEL)
 
 
-def chosen_label(votes: np.ndarray, majority: str) -> np.ndarray:
-    """int64 [pictures]: the label of votes int [pictures, labels] that has the majority, -1 if none has.
+def majority_label(votes: np.ndarray, majority: str) -> np.ndarray:
+    """Return int64 [pictures]: the label with the majority of votes int [pictures, labels], -1 if there is none.
 
     `half`: more than half of the votes. `most`: more votes than any other.
     """
@@ -266,6 +274,6 @@ def chosen_label(votes: np.ndarray, majority: str) -> np.ndarray:
 
 
 def question_counts(tally: dict[str, int], question: str) -> Sequence[tuple[str, int]]:
-    """What became of the ratings of a question: (status, or `of other pictures`; how many), most frequent first."""
-    mine = [(key.removeprefix(f"{question}/"), n) for key, n in tally.items() if key.startswith(f"{question}/") and n]
-    return sorted(mine, key=lambda kv: (kv[0] != "ok", -kv[1], kv[0]))
+    """Return (status or `of other pictures`, number of ratings) of a question, ok first, then by frequency."""
+    counts = [(key.removeprefix(f"{question}/"), n) for key, n in tally.items() if key.startswith(f"{question}/") and n]
+    return sorted(counts, key=lambda kv: (kv[0] != "ok", -kv[1], kv[0]))

@@ -89,11 +89,11 @@ def test_no_term_is_refused(terms: list[str]) -> None:
 
 
 def test_unknown_words_are_refused_with_what_there_is() -> None:
-    with pytest.raises(ValueError, match="match=prefix: there are substring, word, exact"):
+    with pytest.raises(ValueError, match=r"match=prefix: .*substring, word, exact"):
         TitleMatcher(["a"], match="prefix")
-    with pytest.raises(ValueError, match="case=upper: there are lower, casefold"):
+    with pytest.raises(ValueError, match=r"case=upper: .*lower, casefold"):
         Fold(case="upper")
-    with pytest.raises(ValueError, match="compose=NFD: there are NFC, NFKC, or null"):
+    with pytest.raises(ValueError, match=r"compose=NFD: .*NFC, NFKC"):
         Fold(compose="NFD")
 
 

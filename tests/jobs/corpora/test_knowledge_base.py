@@ -9,7 +9,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import (
-    Bad,
+    BadRow,
     KnowledgeBaseConfig,
     NodeColumns,
     NodeEntry,
@@ -19,7 +19,7 @@ from jobs.corpora.knowledge_base import (
     windows,
 )
 from jobs.errors import InputError
-from jobs.kb import nodes
+from jobs.workers.kb import nodes
 
 
 def config(path: Path, **keys: object) -> KnowledgeBaseConfig:
@@ -35,7 +35,7 @@ ROWS = [
 EXPECTED = [
     NodeEntry("bn:1", "en", ("dog", "hound"), "an animal", "", ("a.jpg",)),
     NodeEntry("bn:1", "de", ("Hund",), "ein Tier", "Der\nHund", ()),
-    Bad(3, "column id is empty"),
+    BadRow(3, "column id is empty"),
 ]
 
 
@@ -74,11 +74,11 @@ def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
     path.write_text("\n".join(map(json.dumps, rows)) + '\n\n{"id"\n', encoding="utf-8")
     found = entries(str(path), config(path))
     assert [next(found) for _ in rows] == [
-        Bad(1, "column names holds a dict, which is no text", "no_text"),
+        BadRow(1, "column names has a dict instead of text", "no_text"),
         NodeEntry("2", "", ("7",), "", "", ("0",)),
-        Bad(3, "column id holds a list, which is no text", "no_text"),
-        Bad(4, "column names holds a list, which is no text", "no_text"),
-        Bad(5, "column id is empty"),
+        BadRow(3, "column id has a list instead of text", "no_text"),
+        BadRow(4, "column names has a list instead of text", "no_text"),
+        BadRow(5, "column id is empty"),
     ]
     with pytest.raises(InputError, match=r"kb\.jsonl: cannot be read after row 5 \(Expecting"):
         next(found)
@@ -86,7 +86,7 @@ def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["1"], "names": by_language}), tmp_path / "map.parquet")
     cfg = KnowledgeBaseConfig(name="m", path="", columns=NodeColumns(node="id", lemmas="names"))
     (bad,) = entries(str(tmp_path / "map.parquet"), cfg)
-    assert bad == Bad(1, "column names holds a tuple, which is no text", "no_text")
+    assert bad == BadRow(1, "column names has a tuple instead of text", "no_text")
 
 
 def test_the_rows_of_a_node_are_put_together(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_picture_ids_are_those_of_fetch() -> None:
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
-    with pytest.raises(InputError, match=r"no \.parquet, \.csv"):
+    with pytest.raises(InputError, match=r"has no \.parquet, \.csv"):
         find_files(config(tmp_path / "x.txt"))
     path = tmp_path / "kb.csv"
     path.write_text("id,lang\n1,en\n")
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     path.write_text("id,lang,names,gloss,article,images,lang\n1,en,x,,,,de\n")
     with pytest.raises(InputError, match="duplicate column lang"):
         find_files(config(path))
-    with pytest.raises(InputError, match="fewer that overlap"):
+    with pytest.raises(InputError, match="overlap_words"):
         find_files(config(path, window_words=3, overlap_words=3))
     broken = tmp_path / "kb.jsonl"
     broken.write_text('{"id": "1"}\n{"id"\n')
@@ -138,7 +138,7 @@ def test_a_number_with_thousands_of_digits_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "kb.jsonl"
     path.write_text('{"id": %s, "names": "x"}\n{"id": 2, "names": %s}\n{"id": 3}\n' % (("9" * 5000,) * 2))
     bad, two, three = entries(str(path), config(path))
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRow)
     assert isinstance(two, NodeEntry)
     assert isinstance(three, NodeEntry)
     assert (two.node_id, two.lemmas, three.node_id) == ("2", (), "3")

@@ -37,8 +37,8 @@ def decide(
     missing = np.zeros(len(read.pictures), bool)
     for row, image in zip(rows, read.image, strict=True):
         missing[image] |= row["image_url"] in gone
-    decision = rules.each_method(read, gone=missing, thumbnails=thumbnails != "any")
-    rules.resolve(read, decision, precedence=PRECEDENCE, ranks=partial(ranks, held))
+    decision = rules.filter_each_method(read, gone=missing, thumbnails=thumbnails != "any")
+    rules.resolve_duplicates(read, decision, precedence=PRECEDENCE, ranks=partial(ranks, held))
     fell = {row["record_id"]: RULES[rule - 1] for row, rule in zip(rows, decision.rule, strict=True) if rule}
     return decision, fell
 
@@ -112,7 +112,7 @@ def test_it_is_what_a_plain_loop_gives_in_any_order(drawn: list[Any], gone: froz
     left = [row for row in rows if row["record_id"] not in fell]
     assert len({row["image_url"] for row in left}) == len(left)
     assert decide(left, gone=gone)[1] == {}, "a second time changes nothing"
-    assert (decision.credit[decision.left()] != rules.NO_METHOD).all()
+    assert (decision.credit[decision.remaining()] != rules.NO_METHOD).all()
 
 
 def test_pages_are_looked_at_in_each_method_alone() -> None:
@@ -182,8 +182,8 @@ def test_an_image_found_by_several_methods_goes_to_the_first_in_precedence() -> 
     decision, fell = decide(rows)
     assert fell == dict.fromkeys("124", "one_row_an_image")
     methods = read_rows(Held("records", rows), thumbnails="any").methods  # type: ignore[arg-type]
-    assert [methods[m] for m in decision.credit[decision.left()]] == ["knowledge_graph"]
-    assert rules.in_precedence(["z", "manual", "a", "knowledge_graph"], PRECEDENCE) == [3, 1, 2, 0]
+    assert [methods[m] for m in decision.credit[decision.remaining()]] == ["knowledge_graph"]
+    assert rules.order_by_precedence(["z", "manual", "a", "knowledge_graph"], PRECEDENCE) == [3, 1, 2, 0]
 
 
 def test_the_smallest_title_then_page_then_id_stays() -> None:

@@ -101,7 +101,7 @@ BAD = {
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
-    "report nothing": (["report", "out={f}/out"], "nothing to report on"),
+    "report nothing": (["report", "out={f}/out"], "give ratings="),
     "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: century"),
 }
 

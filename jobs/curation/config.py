@@ -1,0 +1,47 @@
+"""The keys of `curate` that its rules depend on."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from jobs.curation.near import DISTANCE, MAX_DISTANCE
+from jobs.curation.rows import THUMBNAILS
+from jobs.curation.starter import StarterConfig
+from jobs.errors import InputError
+
+KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
+NEAR_MODES = ("keep", "report", "drop")
+SELECTIONS = ("all", "starter")
+
+
+@dataclass
+class CurationRules:
+    """Which rules are applied, and their limits."""
+
+    thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (those there), all
+    precedence: list[str] = field(  # the method to which an image of several methods is credited; unnamed ones follow
+        default_factory=lambda: [KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL]
+    )
+    near_duplicates: str = "keep"  # keep, report (list them next to the manifest) or drop; needs images=
+    near_distance: int = DISTANCE  # bits of 64 in which the perceptual hashes of near-duplicates may differ
+    size: int | None = None  # records in total; null: all
+    downsample_from: str = KNOWLEDGE_GRAPH  # the method whose records are removed to reach size=
+    select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
+    starter: StarterConfig = field(default_factory=StarterConfig)
+    seed: int = 0  # of both draws: down-sampling, and the starter set's choice within a sub-region
+
+    def check(self) -> None:
+        """Raise InputError for a value that is not allowed; no table is read."""
+        if self.size is not None and self.size < 1:
+            raise InputError(f"size={self.size}: must be at least 1, or null for all")
+        if not 0 <= self.near_distance <= MAX_DISTANCE:
+            raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
+        for key, value, allowed in (
+            ("thumbnails", self.thumbnails, THUMBNAILS),
+            ("near_duplicates", self.near_duplicates, NEAR_MODES),
+            ("select", self.select, SELECTIONS),
+        ):
+            if value not in allowed:
+                raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+        if repeated := [name for name, n in Counter(self.precedence).items() if n > 1]:
+            raise InputError(f"precedence=[{','.join(self.precedence)}]: duplicate {repeated[0]}")
+        self.starter.check()

@@ -1,0 +1,89 @@
+"""Units of the curated table: pieces of the parent's units, and the rows that are copied into them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from actors.ids import content_id
+from jobs.curation.apply_rules import Selection
+from jobs.store import locations
+from jobs.store.reading import TableSource, reading_rows
+from jobs.store.units import Unit
+
+ROWS_AT_A_TIME = 1000  # selected rows held before they are written: a few MB of article text
+
+
+def pieces(parent: TableSource, selection: Selection, unit_rows: int) -> Iterator[Unit]:
+    """Yield each unit of the parent in pieces of `unit_rows` selected rows, in order; at least one piece per unit.
+
+    A piece's version covers the decisions about its rows: if another unit of the parent, the images or the ratings
+    change, only pieces whose rows are decided differently are rewritten.
+    """
+    offset = 0
+    is_selected = selection.decision.rule == 0
+    for unit in parent.units():
+        rows = unit.rows or 0
+        selected = np.flatnonzero(is_selected[offset : offset + rows])
+        ends = [int(row) + 1 for row in selected[unit_rows - 1 :: unit_rows]]
+        if not ends or ends[-1] < rows:
+            ends.append(rows)
+        for first, last in zip([0, *ends], ends, strict=False):
+            piece = f"rows {first}-{last}"
+            yield replace(
+                unit,
+                name=content_id(unit.name, piece),
+                piece=f"{piece}, {selection.fingerprint(offset + first, offset + last)}",
+                rows=last - first,
+                extra={"from": first, "to": last, "offset": offset},
+            )
+        offset += rows
+
+
+class ParentRows:
+    """Reads rows of the parent's objects by row group; successive pieces share the last group that was read."""
+
+    def __init__(self) -> None:
+        self._uri, self._group = "", -1
+        self._file: pq.ParquetFile | None = None
+        self._rows = pa.table({})
+
+    def selected(self, uri: str, first: int, is_selected: np.ndarray) -> Iterator[pa.Table]:
+        """Yield the selected rows from row `first` on (`is_selected`: bool [rows]); skips row groups without any."""
+        file = self._open(uri)
+        held: list[pa.Table] = []
+        begin = 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            low, high = max(begin, first), min(end, first + len(is_selected))
+            if low < high and (mask := is_selected[low - first : high - first]).any():
+                held.append(self._read(group).slice(low - begin, high - low).filter(pa.array(mask)))
+            if sum(rows.num_rows for rows in held) >= ROWS_AT_A_TIME:
+                yield pa.concat_tables(held)
+                held = []
+            begin = end
+        if held:
+            yield pa.concat_tables(held)
+
+    def close(self) -> None:
+        """Close the open file, if any."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, uri: str) -> pq.ParquetFile:
+        if uri != self._uri or self._file is None:
+            self.close()
+            fs, path = locations.filesystem(uri)
+            with reading_rows(uri):
+                self._file, self._uri, self._group = pq.ParquetFile(fs.open_input_file(path)), uri, -1
+        return self._file
+
+    def _read(self, group: int) -> pa.Table:
+        if group != self._group:
+            assert self._file is not None
+            with reading_rows(self._uri):
+                self._rows, self._group = self._file.read_row_group(group).replace_schema_metadata(None), group
+        return self._rows

@@ -1,0 +1,141 @@
+"""Worker of `kb`: reads one file of a knowledge base and writes one of its tables."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
+from jobs.runtime.progress import Reporter
+from jobs.store.writer import Reject, UnitTask, UnitWriter
+from jobs.tables import TABLES
+
+ROWS_AT_A_TIME = 10_000
+# Part of the knowledge base, which is a folder below out= -> its table.
+PARTS = {"nodes": "nodes", "lemmas": "texts", "glosses": "texts", "articles": "texts", "node_images": "node_images"}
+
+
+class KnowledgeBaseUnit:
+    """Reads one file of a knowledge base and writes one of `PARTS`."""
+
+    def __init__(self, *, part: str, config: KnowledgeBaseConfig) -> None:
+        self._part, self._config = part, config
+        self._schema = TABLES[PARTS[part]].schema()
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Write the rows of the part; reject rows without a node or with a value that is not text.
+
+        `rows_in` counts the file's rows for `nodes`, and the texts or pictures in them for the other parts.
+        """
+        entries = self._entries(task.unit.inputs[0].uri, writer)
+        rows = self._nodes(entries, writer) if self._part == "nodes" else self._rows(entries, writer)
+        held: list[dict[str, Any]] = []
+        for row in rows:
+            held.append(row)
+            if len(held) == ROWS_AT_A_TIME:
+                self._write(writer, held)
+                report.add(len(held))
+                held.clear()
+        self._write(writer, held)
+        report.add(len(held))
+        counts = writer.counts
+        counts.rows_in = counts.rows_out + sum(counts.filtered.values()) + sum(counts.rejected.values())
+
+    def _entries(self, uri: str, writer: UnitWriter) -> Iterator[NodeEntry]:
+        for entry in entries(uri, self._config):
+            if isinstance(entry, BadRow):
+                writer.reject(Reject(uri, entry.row, entry.reason, entry.message))
+            else:
+                yield entry
+
+    def _write(self, writer: UnitWriter, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            writer.write(pa.Table.from_pylist(rows, schema=self._schema))
+
+    def _nodes(self, entries: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
+        n_entries = 0
+
+        def counted() -> Iterator[NodeEntry]:
+            nonlocal n_entries
+            for entry in entries:
+                n_entries += 1
+                yield entry
+
+        rows = nodes(counted(), self._config)
+        writer.counts.filtered["same_node"] = n_entries - len(rows)
+        return iter(rows)
+
+    def _rows(self, entries: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
+        """Yield the distinct rows of the part, in order of first appearance."""
+        key = "text_id" if PARTS[self._part] == "texts" else None
+        rows_of: Callable[[NodeEntry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _ROWS[self._part]
+        written: set[bytes] = set()  # 16 bytes per row, so that a node with several rows does not repeat a text
+        for entry in entries:
+            for row in rows_of(entry, self._config):
+                row_id = bytes.fromhex(row[key] if key else content_id(row["node_id"], row["image_id"]))
+                if row_id in written:
+                    writer.counts.filtered["named_before"] += 1
+                else:
+                    written.add(row_id)
+                    yield row
+
+
+def nodes(entries: Iterator[NodeEntry], config: KnowledgeBaseConfig) -> list[dict[str, Any]]:
+    """Return rows of the table `nodes`: the entries of each node of a file merged, in order of first appearance."""
+    lemmas: dict[str, dict[str, dict[str, None]]] = {}
+    glosses: dict[str, dict[str, str]] = {}
+    article: dict[str, str] = {}
+    for entry in entries:
+        names = lemmas.setdefault(entry.node_id, {})
+        if entry.lemmas:
+            names.setdefault(entry.language, {}).update(dict.fromkeys(entry.lemmas))
+        if entry.gloss:
+            glosses.setdefault(entry.node_id, {}).setdefault(entry.language, entry.gloss)
+        if entry.article:
+            first = windows(entry.article, config)[0]
+            article.setdefault(entry.node_id, text_id("article", entry.node_id, entry.language, first))
+    return [
+        {
+            "node_id": node,
+            "lemmas": [(language, list(in_language)) for language, in_language in names.items()],
+            "glosses": list(glosses.get(node, {}).items()),
+            "article_text_id": article.get(node),
+        }
+        for node, names in lemmas.items()
+    ]
+
+
+def _lemmas(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+    for lemma in entry.lemmas:
+        yield _text("lemma", entry, lemma)
+
+
+def _glosses(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+    if entry.gloss:
+        yield _text("gloss", entry, entry.gloss)
+
+
+def _articles(entry: NodeEntry, config: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+    for window in windows(entry.article, config):
+        yield _text("article", entry, window)
+
+
+def _node_images(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+    for name in entry.images:
+        yield {"node_id": entry.node_id, "image_id": image_id(name)}
+
+
+def _text(role: str, entry: NodeEntry, text: str) -> dict[str, Any]:
+    return {
+        "text_id": text_id(role, entry.node_id, entry.language, text),
+        "role": role,
+        "language": entry.language,
+        "date": None,
+        "source": entry.node_id,
+        "revision": None,
+        "text": text,
+    }
+
+
+_ROWS = {"lemmas": _lemmas, "glosses": _glosses, "articles": _articles, "node_images": _node_images}
