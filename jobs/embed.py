@@ -13,22 +13,19 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from omegaconf import MISSING
 
 from jobs.errors import InputError
 from jobs.models.devices import check_device, check_dtype
-from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars, read_pictures
+from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, logit_scalars
+from jobs.models.encoder_inputs import read_pictures, read_texts
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
-from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
-
-TEXT_COLUMNS = ["text_id", "text"]
 
 
 @dataclass
@@ -96,11 +93,6 @@ def _embed(cfg: EmbedConfig, run: TableRun, source: TableSource, excluded: str |
         decode = stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder})
         chain = [decode, stages.Stage("embed", Embedder, encoder)]
     stages.stream(run, name="embed", read=read, stages=chain, resources=cfg.resources)
-
-
-def read_texts(task: UnitTask) -> pa.Table:
-    """Read the columns of a unit's texts that the encoder needs."""
-    return read_unit(task.unit.inputs[0].uri, columns=TEXT_COLUMNS)
 
 
 JOB = cli.Job("embed", EmbedConfig, execute)

@@ -21,8 +21,8 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.local_models import is_local
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
-from jobs.corpora.embeddings import check_alike, made_by
 from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, describe, read_split
+from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
@@ -54,7 +54,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
         open_table(uri, table)
         for uri, table in ((cfg.pictures, "embeddings"), (cfg.captions, "texts"), (cfg.vectors, "embeddings"))
     )
-    check_alike((cfg.pictures, made_by(pictures)), (cfg.vectors, made_by(vectors)))
+    check_same_space((cfg.pictures, space_of(pictures)), (cfg.vectors, space_of(vectors)))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
     usable = {content_id(name) for name in split.pictures if not barred.hit(content_id(name), name)}

@@ -11,30 +11,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from omegaconf import MISSING
 
 from actors.errors import first_line
 from actors.ids import content_id
-from jobs.corpora.embeddings import Made, check_alike, made_by
+from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.targets import read_targets
 from jobs.judging.template_file import read_template
 from jobs.models.devices import check_device, check_dtype
-from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts, read_pictures
+from jobs.models.encoder import EmbedderConfig, check_available, encoder_facts
+from jobs.models.encoder_inputs import read_pictures, read_vectors
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, TableRun
-from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
     from actors.zero_shot_rater import ZeroShotTemplate
-
-COLUMNS = ["item_id", "kind", "embedding", "status", "error_kind", "error_message"]
 
 
 @dataclass
@@ -70,8 +66,8 @@ def execute(cfg: ZeroShotConfig) -> dict[str, Any] | None:
         check_available(cfg.embedder)
     source = open_table(cfg.input, "embeddings", "images")
     if source.name == "embeddings":
-        encoder = Made(facts.encoder, facts.preprocessing, facts.dim)
-        check_alike((source.uri, made_by(source)), (f"embedder={cfg.embedder.name}", encoder))
+        space = VectorSpace(facts.encoder, facts.preprocessing, facts.dim)
+        check_same_space((source.uri, space_of(source)), (f"embedder={cfg.embedder.name}", space))
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, facts, sentences, source=source, excluded=exclusions.identity(excluded))
     pools = ["decode", "embed"] if source.name == "images" else ["embed"]
@@ -148,19 +144,6 @@ def _rate(
         chain.insert(0, stages.Stage("decode", PictureDecoder, {"settings": cfg.embedder}))
         read = stages.Read(read_pictures, item="image_id", output_item="item_id", excluded=excluded)
     stages.stream(run, name="zero_shot", read=read, stages=chain, resources=cfg.resources)
-
-
-def read_vectors(task: UnitTask) -> pa.Table:
-    """Read a unit's vectors of pictures.
-
-    Raises:
-        InputError: some are vectors of texts.
-    """
-    uri = task.unit.inputs[0].uri
-    rows = read_unit(uri, columns=COLUMNS)
-    if not pc.all(pc.equal(rows["kind"], "image"), min_count=0).as_py():
-        raise InputError(f"input: {uri} has embeddings of texts; zero_shot rates pictures, give embeddings of images")
-    return rows
 
 
 JOB = cli.Job("zero_shot", ZeroShotConfig, execute)

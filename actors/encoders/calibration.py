@@ -1,7 +1,7 @@
-"""SigLIP's scale and bias, read out of the weights file without loading it.
+"""SigLIP's logit scale and bias, read from the weights file without loading the weights.
 
 The probability of a pair is the logistic function of exp(scale) * cosine + bias (Zhai et al. 2023, section 3.2).
-CLIP has a scale alone, and no probability of a single pair.
+CLIP has only a scale, and no probability of a single pair.
 """
 
 import json
@@ -19,14 +19,17 @@ _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors"
 
 
 class LogitScalars(NamedTuple):
-    """As stored: the scale before exp."""
+    """SigLIP's scale and bias as stored: the scale before exp."""
 
     scale: float
     bias: float
 
 
 def logit_scalars(model: str, *, pretrained: str | None) -> LogitScalars | None:
-    """Scale and bias of an encoder (named as for `encoder_facts`); None where it has none or they cannot be reached."""
+    """Return the scale and bias of an encoder, named as for `encoder_facts`.
+
+    None if it has none, or if its weights can be read neither from a file nor from the hub.
+    """
     file = _weights(model, pretrained)
     if file is None:
         return None
@@ -35,21 +38,21 @@ def logit_scalars(model: str, *, pretrained: str | None) -> LogitScalars | None:
             with file.open("rb") as stream:
                 return read_scalars(stream)
         return _from_hub(*file)
-    except Exception:  # of several libraries; a probability is a courtesy, no reason to end a run
+    except Exception:  # from several libraries; a run can do without probabilities
         return None
 
 
 def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
-    """Of a .safetensors file; None if they are not in it.
+    """Read the scale and bias from a .safetensors file; None if it does not hold both.
 
     Raises:
-        ValueError: not such a file.
+        ValueError: the file is not in that format.
     """
     (size,) = struct.unpack("<Q", stream.read(8))
     if size > _LONGEST_HEADER:
-        raise ValueError(f"a header of {size} bytes")
+        raise ValueError(f"not a .safetensors file: its header would have {size} bytes")
     header = json.loads(stream.read(size))
-    found = []
+    scalars = []
     for name in _NAMES:
         entry = header.get(name)
         if entry is None or entry["dtype"] not in (*_FORMATS, "BF16"):
@@ -60,12 +63,12 @@ def read_scalars(stream: IO[bytes]) -> LogitScalars | None:
         if entry["dtype"] == "BF16":  # the upper half of a float32
             raw = b"\0\0" + raw
         (value,) = struct.unpack(_FORMATS.get(entry["dtype"], "<f"), raw)
-        found.append(float(value))
-    return LogitScalars(*found)
+        scalars.append(float(value))
+    return LogitScalars(*scalars)
 
 
 def _weights(model: str, pretrained: str | None) -> Path | tuple[str, str | None] | None:
-    """The weights file, or repository and revision on the hub."""
+    """The weights file, or the repository and revision on the hub; None if neither exists."""
     if is_hub_encoder(model):
         encoder = HubEncoder(model, pretrained)
         return encoder.folder / "model.safetensors" if encoder.folder else (encoder.name, pretrained)
@@ -75,12 +78,12 @@ def _weights(model: str, pretrained: str | None) -> Path | tuple[str, str | None
         return next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if (source.pretrained or "").endswith(".safetensors"):
         return Path(source.pretrained or "")
-    found = hub_files(source)
-    return (found[0], source.commit) if found else None
+    files = hub_files(source)
+    return (files[0], source.commit) if files else None
 
 
 def _from_hub(repository: str, revision: str | None) -> LogitScalars | None:
-    """From the hub's cache, else by reading a few bytes of the file on the hub."""
+    """Read from the hub's cache, else fetch a few bytes of the file from the hub."""
     from huggingface_hub import HfFileSystem, constants, try_to_load_from_cache
 
     for name in _WEIGHTS:
@@ -90,9 +93,9 @@ def _from_hub(repository: str, revision: str | None) -> LogitScalars | None:
                 return read_scalars(stream)
     if constants.HF_HUB_OFFLINE:
         return None
-    there = HfFileSystem()
+    hub = HfFileSystem()
     for name in _WEIGHTS:
-        if there.exists(f"{repository}/{name}", revision=revision):
-            with there.open(f"{repository}/{name}", revision=revision) as stream:
+        if hub.exists(f"{repository}/{name}", revision=revision):
+            with hub.open(f"{repository}/{name}", revision=revision) as stream:
                 return read_scalars(stream)
     return None

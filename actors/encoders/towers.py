@@ -1,4 +1,4 @@
-"""One face for the encoders of open_clip and of transformers: picture geometry, and the loaded model."""
+"""One interface to the encoders of open_clip and of transformers: picture geometry, and the loaded model."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Geometry(NamedTuple):
-    """What happens to a picture on a CPU."""
+    """The part of the preprocessing that runs on a CPU."""
 
     resize: "Callable[[Image.Image], np.ndarray]"  # to [height, width, 3] uint8
     size: tuple[int, int]  # height, width
-    shortest: bool  # brought to size by the shorter side, then cropped
+    shortest: bool  # resized by the shorter side, then cropped
 
 
 class Tower(Protocol):
@@ -27,31 +27,31 @@ class Tower(Protocol):
 
     dim: int
     size: tuple[int, int]  # height, width of its pictures
-    logit_scale: float | None  # what cosines are multiplied with before the softmax or sigmoid it was trained with
+    logit_scale: float | None  # factor of cosines before the softmax or sigmoid of its training
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """[n, dim], of uint8 [n, 3, height, width] on the model's device."""
+        """Encode uint8 [n, 3, height, width] on the model's device; returns [n, dim]."""
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
-        """[n, dim], on the model's device."""
+        """Encode texts; returns [n, dim] on the model's device."""
 
 
 def find_geometry(model: str, pretrained: str | None) -> Geometry:
-    """How a model's pictures are brought to size. Raises as `actors.encoders.facts.encoder_facts`."""
+    """Return how a model's pictures are resized; raises as `actors.encoders.facts.encoder_facts`."""
     if is_hub_encoder(model):
-        found = HubEncoder(model, pretrained)
-        return Geometry(found.resize, found.size, found.shortest)
+        encoder = HubEncoder(model, pretrained)
+        return Geometry(encoder.resize, encoder.size, encoder.shortest)
     preprocessing = find_source(model, pretrained).preprocessing
     resize = geometry(preprocessing)
     return Geometry(lambda picture: np.asarray(resize(picture)), preprocessing.size, preprocessing.resize == "shortest")
 
 
 def load_tower(model: str, pretrained: str | None, *, device: "torch.device", dtype: str) -> Tower:
-    """Load a model, from safetensors wherever it has them and never by unpickling code.
+    """Load a model, from safetensors wherever they exist; pickled code is never loaded.
 
     Raises:
         ValueError, OSError: as `actors.encoders.facts.encoder_facts`.
-        RuntimeError: the weights cannot be loaded, or would be preprocessed in another way than announced.
+        RuntimeError: the weights cannot be loaded, or open_clip's preprocessing differs from the config's.
     """
     import torch
 
@@ -69,22 +69,22 @@ class OpenClipTower:
 
         from actors import onednn
 
-        precision, wanted = DTYPES[dtype], source.preprocessing
+        onednn.enable()
+        precision, expected = DTYPES[dtype], source.preprocessing
         pretrained = pinned_weights(source) if source.commit else source.pretrained
         self._model = open_clip.create_model(
             source.model,
             pretrained,
             precision=precision,
             device=device,
-            force_preprocess_cfg=_cfg(wanted) if (pretrained or "").endswith(".safetensors") else None,
+            force_preprocess_cfg=_cfg(expected) if (pretrained or "").endswith(".safetensors") else None,
             require_pretrained=True,
             weights_only=True,
         ).eval()
-        onednn.speed_up(self._model)
-        own = self._model.visual.preprocess_cfg
-        loaded = Preprocessing(**complete(own, own["size"]))
-        if loaded != wanted:
-            raise RuntimeError(f"{source.model}: open_clip preprocesses with {loaded}, its config says {wanted}")
+        cfg = self._model.visual.preprocess_cfg
+        loaded = Preprocessing(**complete(cfg, cfg["size"]))
+        if loaded != expected:
+            raise RuntimeError(f"{source.model}: open_clip preprocesses with {loaded}, but the config has {expected}")
         shape = (1, 3, 1, 1)
         self._mean = torch.tensor(loaded.mean, device=device).view(shape)
         self._std = torch.tensor(loaded.std, device=device).view(shape)
@@ -95,28 +95,30 @@ class OpenClipTower:
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """[n, dim], of uint8 [n, 3, height, width] on the model's device."""
+        """Encode uint8 [n, 3, height, width] on the model's device; returns [n, dim]."""
         import torch
 
-        # ToTensor and Normalize in torchvision's own order of operations, for the same bits.
+        # The order of operations of torchvision's ToTensor and Normalize, for bitwise equal results.
         scaled = pixels.to(torch.float32).div_(255).sub_(self._mean).div_(self._std)
-        return self._model.encode_image(scaled.to(self._dtype))
+        features: torch.Tensor = self._model.encode_image(scaled.to(self._dtype))
+        return features
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
-        """[n, dim]; cleaned, cut and padded as the model's config says."""
+        """Encode texts, which are cleaned, truncated and padded as in the model's config; returns [n, dim]."""
         import open_clip
 
         if self._tokenizer is None:
             self._tokenizer = open_clip.get_tokenizer(self._source.model)
-        return self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+        features: torch.Tensor = self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+        return features
 
 
-def _cfg(wanted: Preprocessing) -> dict[str, object]:
-    """As open_clip names them."""
+def _cfg(preprocessing: Preprocessing) -> dict[str, object]:
+    """A preprocess_cfg, with open_clip's names."""
     return {
-        "mean": wanted.mean,
-        "std": wanted.std,
-        "interpolation": wanted.interpolation,
-        "resize_mode": wanted.resize,
-        "fill_color": wanted.fill,
+        "mean": preprocessing.mean,
+        "std": preprocessing.std,
+        "interpolation": preprocessing.interpolation,
+        "resize_mode": preprocessing.resize,
+        "fill_color": preprocessing.fill,
     }

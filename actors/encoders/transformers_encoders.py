@@ -1,8 +1,8 @@
 """Encoders of transformers: SigLIP, SigLIP 2 (of one resolution), CLIP, and DINOv2 for pictures alone.
 
-`transformers:org/name` or `transformers:FOLDER`. What is known before weights are loaded: the model's own picture
-processor, which is applied itself, up to whole pixels on CPUs and from there on the device; and how its texts are made:
-SigLIP's canonicalised (SigLIP 2's lower-cased) and padded to the length it was trained with, without an attention mask.
+Named `transformers:org/name` or `transformers:FOLDER`. Pictures go through the model's own processor: up to whole
+pixels on CPUs, from there on the device. SigLIP's texts are canonicalised (SigLIP 2's lower-cased) and padded to the
+length of the training, without an attention mask.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ _DIM: dict[str, Callable[[Any], int]] = {  # by config.model_type
     "dinov2": lambda config: int(config.hidden_size),
     "dinov2_with_registers": lambda config: int(config.hidden_size),
 }
-_GEMMA_VOCABULARY = 256_000  # SigLIP 2 reads with Gemma's tokenizer
-_PROBE = ("A cat, here!", "a cat here")
+_GEMMA_VOCABULARY = 256_000  # SigLIP 2 uses Gemma's tokenizer
+_UNCLEAN_AND_CLEAN = ("A cat, here!", "a cat here")
 
 
 class HubEncoder:
@@ -39,29 +39,29 @@ class HubEncoder:
         """Read the configs.
 
         Raises:
-            ValueError: another architecture than those above, a processor that says too little; no such folder, or a
-                hub's model that is neither cached nor to be had.
-            OSError: no config or no picture processor there.
+            ValueError: an architecture that is not supported; no such folder; a model that is neither in the hub's
+                cache nor on the hub.
+            OSError: the config or the picture processor is missing.
         """
         from transformers import AutoConfig, AutoImageProcessor
 
         self.name = model.removeprefix(PREFIX)
         self.folder = Path(self.name) if Path(self.name).is_dir() else None
         if self.folder and revision is not None:
-            raise ValueError(f"pretrained is {revision!r}, but a folder has no revisions; allowed is null")
+            raise ValueError(f"pretrained={revision}: a folder has no revisions; allowed is null")
         if self.folder is None:
             if self.name.startswith(("/", ".", "~")):
                 raise ValueError(f"{model}: no such folder")
-            # Asked first: transformers alone would try a hub that is not there for half a minute.
+            # Asked first, because transformers would retry an unreachable hub for half a minute.
             if read(self.name, "config.json", revision=revision) is None:
-                raise ValueError(f"{model}: no model of transformers on the hub (no config.json)")
-        self._asked: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
-        self.config = AutoConfig.from_pretrained(self.name, **self._asked)
+                raise ValueError(f"{model}: the hub has no such model for transformers (no config.json)")
+        self._options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        self.config = AutoConfig.from_pretrained(self.name, **self._options)
         if self.config.model_type == "siglip2":
-            raise ValueError(f"{model} takes pictures of any shape (NaFlex); take one of a fixed size")
+            raise ValueError(f"{model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
         if self.config.model_type not in _DIM:
-            raise ValueError(f"{model} is a {self.config.model_type}; allowed are {', '.join(_DIM)}")
-        self.processor: Any = AutoImageProcessor.from_pretrained(self.name, **self._asked)
+            raise ValueError(f"{model}: is a {self.config.model_type}; allowed are {', '.join(_DIM)}")
+        self.processor: Any = AutoImageProcessor.from_pretrained(self.name, **self._options)
         self.dim = _DIM[self.config.model_type](self.config)
 
     @property
@@ -84,16 +84,16 @@ class HubEncoder:
 
     @property
     def shortest(self) -> bool:
-        """Whether a picture is brought to size by its shorter side."""
+        """Whether a picture is resized by its shorter side."""
         return bool(dict(self.processor.size).get("shortest_edge"))
 
     def revision(self) -> str:
-        """The hub's commit, or a hash of the folder's weights."""
+        """Return the hub's commit, or a hash of the folder's weights."""
         if self.folder is None:
-            return str(getattr(self.config, "_commit_hash", None) or self._asked["revision"] or "main")
+            return str(getattr(self.config, "_commit_hash", None) or self._options["revision"] or "main")
         files = sorted(self.folder.glob("*.safetensors"))
         if not files:
-            raise FileNotFoundError(f"{PREFIX}{self.name}: there are no .safetensors in that folder")
+            raise FileNotFoundError(f"{PREFIX}{self.name}: the folder has no .safetensors files")
         digest = hashlib.sha256()
         for file in files:
             with file.open("rb") as stream:
@@ -101,62 +101,65 @@ class HubEncoder:
         return digest.hexdigest()[:16]
 
     def check_weights(self) -> None:
-        """Raises ValueError if the weights are neither cached nor given out by the hub."""
+        """Check that the weights are in the hub's cache or on the hub; raises ValueError if not."""
         files = ("model.safetensors", "model.safetensors.index.json")
-        check_reachable(self.name, files=files, revision=self._asked["revision"])
+        check_reachable(self.name, files=files, revision=self._options["revision"])
 
     def resize(self, picture: "Image.Image") -> np.ndarray:
-        """The picture as the model takes it, [height, width, 3] uint8, not yet normalised."""
-        made = self.processor(images=[picture], do_rescale=False, do_normalize=False, return_tensors="pt")
-        pixels: torch.Tensor = made["pixel_values"][0]
+        """Return the picture at the model's input size, [height, width, 3] uint8, not yet normalised."""
+        inputs = self.processor(images=[picture], do_rescale=False, do_normalize=False, return_tensors="pt")
+        pixels: torch.Tensor = inputs["pixel_values"][0]
         if str(pixels.dtype) != "torch.uint8":
             raise RuntimeError(f"{type(self.processor).__name__} of this transformers resizes to {pixels.dtype}")
         return np.ascontiguousarray(pixels.permute(1, 2, 0).numpy())
 
     def load(self, *, device: "torch.device", dtype: "torch.dtype") -> "HubTower":
-        """The model on the device, from safetensors."""
+        """Load the model to the device, from safetensors."""
         return HubTower(self, device=device, dtype=dtype)
 
     def load_model(self, dtype: "torch.dtype") -> Any:
+        """Load the model of transformers."""
         from transformers import AutoModel
 
-        return AutoModel.from_pretrained(self.name, dtype=dtype, use_safetensors=True, **self._asked)
+        return AutoModel.from_pretrained(self.name, dtype=dtype, use_safetensors=True, **self._options)
 
     def load_tokenizer(self) -> Any:
+        """Load the tokenizer."""
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(self.name, **self._asked)
+        return AutoTokenizer.from_pretrained(self.name, **self._options)
 
 
 class HubTower:
-    """A loaded encoder: pictures and texts to features, not yet normalised."""
+    """A loaded encoder; its features are not yet normalised."""
 
     def __init__(self, encoder: HubEncoder, *, device: "torch.device", dtype: "torch.dtype") -> None:
         from actors import onednn
 
+        onednn.enable()
         self._encoder, self._device, self._dtype = encoder, device, dtype
         self._model = encoder.load_model(dtype).to(device).eval()
-        onednn.speed_up(self._model)
         self.logit_scale = exponential(getattr(self._model, "logit_scale", None))
         self.dim, self.size = encoder.dim, encoder.size
 
     def pictures(self, pixels: "torch.Tensor") -> "torch.Tensor":
-        """[n, dim], of uint8 [n, 3, height, width] on the device; normalised by the processor's own arithmetic."""
-        own = self._encoder.processor
-        scaled = own.rescale_and_normalize(
+        """Encode uint8 [n, 3, height, width] on the device, normalised by the processor itself; returns [n, dim]."""
+        processor = self._encoder.processor
+        scaled = processor.rescale_and_normalize(
             pixels,
-            do_rescale=own.do_rescale,
-            rescale_factor=own.rescale_factor,
-            do_normalize=own.do_normalize,
-            image_mean=tuple(own.image_mean),
-            image_std=tuple(own.image_std),
+            do_rescale=processor.do_rescale,
+            rescale_factor=processor.rescale_factor,
+            do_normalize=processor.do_normalize,
+            image_mean=tuple(processor.image_mean),
+            image_std=tuple(processor.image_std),
         ).to(self._dtype)
         if not self._encoder.texts:
-            return self._model(pixel_values=scaled).pooler_output
+            features: torch.Tensor = self._model(pixel_values=scaled).pooler_output
+            return features
         return _features(self._model.get_image_features(pixel_values=scaled))
 
     def texts(self, texts: Sequence[str]) -> "torch.Tensor":
-        """[n, dim]."""
+        """Encode texts; returns [n, dim]."""
         length = self._encoder.config.text_config.max_position_embeddings
         tokens = self._tokenizer(
             [self._clean(text) for text in texts],
@@ -165,10 +168,10 @@ class HubTower:
             max_length=length,
             return_tensors="pt",
         ).to(self._device)
-        asked = {"input_ids": tokens["input_ids"]}
-        if self._encoder.config.model_type == "clip":  # SigLIP was trained to look at its padding
-            asked["attention_mask"] = tokens["attention_mask"]
-        return _features(self._model.get_text_features(**asked))
+        inputs = {"input_ids": tokens["input_ids"]}
+        if self._encoder.config.model_type == "clip":  # SigLIP was trained without a mask
+            inputs["attention_mask"] = tokens["attention_mask"]
+        return _features(self._model.get_text_features(**inputs))
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -176,33 +179,35 @@ class HubTower:
 
     @cached_property
     def _clean(self) -> Callable[[str], str]:
-        """What the tokenizer leaves undone of the cleaning that the texts of the training went through."""
+        """The cleaning of the training's texts that the tokenizer does not do itself."""
         config = self._encoder.config
         if config.model_type != "siglip":
             return str
-        one, other = (self._tokenizer(text)["input_ids"] for text in _PROBE)
+        one, other = (self._tokenizer(text)["input_ids"] for text in _UNCLEAN_AND_CLEAN)
         if one == other:
             return str
         if config.text_config.vocab_size == _GEMMA_VOCABULARY:
             return str.lower
         from open_clip.tokenizer import canonicalize_text
 
-        return canonicalize_text
+        clean: Callable[[str], str] = canonicalize_text
+        return clean
 
 
 def exponential(scale: "torch.Tensor | None") -> float | None:
-    """A model's `logit_scale` as it is used; None if it has none."""
+    """Return exp of a model's `logit_scale`; None if it has none."""
     return None if scale is None else float(scale.detach().exp())
 
 
 def is_hub_encoder(model: str) -> bool:
-    """Whether `model` names one for transformers."""
+    """Whether `model` names an encoder of transformers."""
     return model.startswith(PREFIX)
 
 
-def _features(made: Any) -> "torch.Tensor":
-    """transformers before 5 returned the tensor itself."""
-    return made.pooler_output if hasattr(made, "pooler_output") else made
+def _features(output: Any) -> "torch.Tensor":
+    """The features in the output of transformers 5, or the output itself, as before 5."""
+    features: torch.Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
+    return features
 
 
 def _plain(value: Any) -> Any:

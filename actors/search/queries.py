@@ -1,20 +1,23 @@
-"""Queries ready to be multiplied with rows, and how far off each of the two products can be.
+"""Queries on the device, and an upper bound of the error of each of the two products that they go through.
 
-The product in float32 is always there. On CPUs that multiply bfloat16 a coarse one comes before it, several times as
-fast. Both are of directions d = q / |q|, kept rounded (d'), with rows x, rounded too (x'). For the score in exact
-arithmetic and the one that is computed, s',
+A search multiplies in float32 and, on CPUs with bfloat16 instructions, first in bfloat16, which is several times as
+fast. Both multiply the directions d = q / |q| of the queries with rows x, after rounding both (to d' and x'). The exact
+score d.x and the computed score s' differ by at most
 
     |d.x - s'|  <=  |d - d'| |x|  +  |d'| |x - x'|  +  g |d'| |x'|  +  u
 
-where |d - d'| is computed here, in float64, for each query; |x - x'| <= r |x| with r the unit roundoff of x' (2^-8 for
-bfloat16, which keeps eight bits); g bounds the rounding of a float32 sum of n products in any order (Higham, Accuracy
-and Stability of Numerical Algorithms, 3.1: n e / (1 - n e)), with e = 2^-23 in place of 2^-24 for hardware that
-truncates; and u, what is flushed to zero, is less than n 2^-125. Where rows are divided by their length (cosine), that
-length is another sum of n squares. Rows shorter than 2^-50 or longer than 2^60 are not put through either product
-(`searcher`), so that no square or product overflows and u is nothing beside the slack of 2^-10 that is left on r.
+The terms are:
 
-bfloat16 scores are rounded once more, when they are stored. That rounding never changes an order, so that a limit
-which is itself a bfloat16 number stays exact; only where a limit is drawn from such scores is it counted.
+- |d - d'|, the rounding of the query: computed for each query in float64.
+- |x - x'| <= r |x|, the rounding of the row; r is the unit roundoff, 2^-8 for bfloat16 and 2^-24 for float32.
+- g = n e / (1 - n e), the rounding of a float32 sum of n products in any order (Higham, Accuracy and Stability of
+  Numerical Algorithms, 2nd ed., section 3.1). e is 2^-23 instead of 2^-24, because some hardware truncates. For cosine,
+  rows are divided by their length, which is another such sum.
+- u < n 2^-125, products that underflow to zero. `actors.searcher` puts no row shorter than 2^-50 or longer than 2^60
+  through the products, so nothing overflows, and the factor 1 + 2^-10 on the bound covers u.
+
+bfloat16 products are also rounded when they are stored. Rounding is monotonic: a comparison with a limit that is itself
+a bfloat16 number stays exact. Only a limit that is computed from stored scores must allow for it (`Product.rounding`).
 """
 
 from functools import lru_cache
@@ -24,58 +27,55 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from actors.devices import find_device
+from actors.search.settings import COSINE, SearchSettings
 
 if TYPE_CHECKING:
     import torch
 
-INNER_PRODUCT, COSINE = "inner_product", "cosine"
-SCORES = (INNER_PRODUCT, COSINE)
-SHORTEST, LONGEST = 2.0**-50, 2.0**60  # of rows that go through the products
+SHORTEST, LONGEST = 2.0**-50, 2.0**60  # lengths of rows that go through the products
 
 _FLOAT32, _BFLOAT16, _SUM = 2.0**-24, 2.0**-8, 2.0**-23
 _SLACK = 1 + 2.0**-10
-_ROWS = 1 << 16  # made float64 at a time
+_ROWS = 1 << 16  # converted to float64 at a time
 
 
 class Product(NamedTuple):
-    """One of the two products: directions [n, dim], and the greatest error [n] float64 for a row of length 1."""
+    """The queries' side of one of the two products."""
 
-    directions: "torch.Tensor"
-    bound: np.ndarray
-    rounding: float  # relative, of the scores when they are stored
+    directions: "torch.Tensor"  # [n, dim]
+    bound: np.ndarray  # [n] float64, the largest error of a score with a row of length 1
+    rounding: float  # relative error of the scores when they are stored
 
 
 class Queries:
-    """Query vectors, checked and on the device once; a search is begun with them as often as there are units."""
+    """Query vectors, checked and copied to the device once; used by the `Search` of each unit."""
 
-    def __init__(
-        self, vectors: np.ndarray, *, score: str = INNER_PRODUCT, device: str = "auto", coarse: bool | None = None
-    ) -> None:
-        """Put the queries on the device.
+    def __init__(self, vectors: np.ndarray, settings: SearchSettings, *, coarse: bool | None = None) -> None:
+        """Copy the queries to the device.
 
         Args:
             vectors: [n, dim] float16, float32 or float64; finite and not zero.
-            score: `inner_product` or `cosine` (both lengths divided out, in float64).
-            device: `auto` (cuda if there is one, else cpu) or a device of torch's.
-            coarse: whether a product in bfloat16 comes first; None where the CPU has instructions for it. The result
-                is the same.
+            settings: k, the score (`cosine` divides by both lengths, in float64) and the device.
+            coarse: whether a product in bfloat16 comes first; None: if the CPU has instructions for it. The result
+                does not depend on it.
 
         Raises:
-            ValueError: an unknown score or device, or vectors that are no matrix of such rows.
+            ValueError: an unknown device, or vectors of another shape or with bad rows.
         """
         import torch
 
-        if score not in SCORES:
-            raise ValueError(f"score is {score!r}; allowed are {', '.join(SCORES)}")
+        from actors import onednn
+
+        onednn.enable()
         if vectors.ndim != 2 or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
-            raise ValueError(f"queries of shape {vectors.shape} must be rows of finite numbers, none of them all zero")
-        torch.backends.cuda.matmul.allow_tf32 = False  # the bound is float32's
-        self.device = find_device(device)
-        self.cosine, self.vectors, self.dim = score == COSINE, vectors, vectors.shape[1]
+            raise ValueError(f"queries of shape {vectors.shape} must be rows of finite numbers, none of them all zeros")
+        torch.backends.cuda.matmul.allow_tf32 = False  # the bound holds for float32, not for TF32
+        self.settings, self.device = settings, find_device(settings.device)
+        self.cosine, self.vectors, self.dim = settings.score == COSINE, vectors, vectors.shape[1]
         self.lengths = np.concatenate(
-            [np.zeros(0), *(lengths_of(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS))]
+            [np.zeros(0), *(lengths_of(vectors[start : start + _ROWS]) for start in range(0, len(vectors), _ROWS))]
         )
-        # What a score must be divided by to be that of a query of length 1.
+        # The factor between a score and that of a query of length 1.
         self.scale = np.ones_like(self.lengths) if self.cosine else self.lengths
         self.fine = self._product(torch.float32)
         if coarse is None:
@@ -86,33 +86,33 @@ class Queries:
         return len(self.vectors)
 
     def exact(self, query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Scores [n] float64 of the queries at places `query` [n] with `vectors` [n, dim], pair by pair.
+        """Return the scores [n] float64 of pairs: the query at place `query[i]` with `vectors[i]`.
 
-        Each is summed in the same order whatever stands beside it.
+        Each is summed in the same order, so that equal vectors get equal scores.
         """
         wide = vectors.astype(np.float64)
-        made: np.ndarray = (self.vectors[query].astype(np.float64) * wide).sum(axis=1)
-        return made / (self.lengths[query] * lengths_of(vectors)) if self.cosine else made
+        scores: np.ndarray = (self.vectors[query].astype(np.float64) * wide).sum(axis=1)
+        return scores / (self.lengths[query] * lengths_of(vectors)) if self.cosine else scores
 
     def _product(self, kind: "torch.dtype") -> Product:
         import torch
 
-        kept = torch.empty(self.vectors.shape, dtype=kind)
-        off, length = np.empty(len(self)), np.empty(len(self))
-        for at in range(0, len(self), _ROWS):
-            some = slice(at, at + _ROWS)
-            directions = self.vectors[some].astype(np.float64) / self.lengths[some, None]
-            kept[some] = torch.from_numpy(directions)
-            rounded = kept[some].double().numpy()
-            off[some], length[some] = lengths_of(directions - rounded), lengths_of(rounded)
+        rounded = torch.empty(self.vectors.shape, dtype=kind)
+        error, length = np.empty(len(self)), np.empty(len(self))  # |d - d'| and |d'|
+        for start in range(0, len(self), _ROWS):
+            part = slice(start, start + _ROWS)
+            directions = self.vectors[part].astype(np.float64) / self.lengths[part, None]
+            rounded[part] = torch.from_numpy(directions)
+            wide = rounded[part].double().numpy()
+            error[part], length[part] = lengths_of(directions - wide), lengths_of(wide)
         rounding = _FLOAT32 if kind == torch.float32 else _BFLOAT16
-        terms = (2 * self.dim + 16) * _SUM  # the sum, and with cosine the row's length
-        bound = off + length * (rounding + terms / (1 - terms)) * _SLACK
-        return Product(kept.to(self.device), bound * _SLACK, rounding)
+        terms = (2 * self.dim + 16) * _SUM  # the sum and, for cosine, the sum of the row's length
+        bound = error + length * (rounding + terms / (1 - terms)) * _SLACK
+        return Product(rounded.to(self.device), bound * _SLACK, rounding)
 
 
 def lengths_of(vectors: np.ndarray) -> np.ndarray:
-    """[n] float64."""
+    """Return the lengths [n] float64 of vectors [n, dim]."""
     wide = vectors.astype(np.float64)
     lengths: np.ndarray = np.sqrt((wide * wide).sum(axis=1))
     return lengths
@@ -120,7 +120,7 @@ def lengths_of(vectors: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 itself and torch adds the products up in float32, as the bound assumes."""
+    """Whether this CPU has bfloat16 products and torch sums them in float32, as the error bound assumes."""
     import torch
 
     flags = Path("/proc/cpuinfo")

@@ -1,30 +1,30 @@
-"""The k best of what is found bit by bit: few more than k a query are held, however many are given."""
+"""The k best of a stream of candidates; holds few more than k per query, however many come."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-Ids = Callable[[np.ndarray], Sequence[str]]  # item ids of rows (int64), in their order
+Ids = Callable[[np.ndarray], Sequence[str]]  # row numbers (int64) -> their item ids
 
 
 class Hits(NamedTuple):
     """The k best of each query: by query, then score from the highest, then item id; all of one length."""
 
-    query: np.ndarray  # int64, place among the queries
-    row: np.ndarray  # int64, as numbered by who gave it
+    query: np.ndarray  # int64, places among the queries
+    row: np.ndarray  # int64, as numbered by the caller of `Candidates.add`
     score: np.ndarray  # float64
     item_id: list[str]
 
 
 class Candidates:
-    """What may be among the k best; ties at the k-th place are held until ids decide."""
+    """Rows that may be among the k best; ties at the k-th place are held until ids break them."""
 
     def __init__(self, queries: int, k: int, ids: Ids) -> None:
-        """Begin with nothing; `ids` gives the item ids of rows and is asked only for the few that win or tie."""
+        """Start empty; `ids` returns the item ids of rows and is called only for the few that win or tie."""
         self._k, self._ids, self._most = k, ids, queries * k
-        # float64: a row must reach this to be among the k best so far. It only ever rises, in place, so that a thread
-        # that reads it while it is written sees a limit that holds.
+        # float64: a row must reach this score to be among the k best so far. It only rises, in place, so that a
+        # thread that reads it during an update sees a valid limit.
         self.worst = np.full(queries, -np.inf)
         self._query, self._row, self._score = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
@@ -36,17 +36,17 @@ class Candidates:
         self._waiting += len(query)
         if self._waiting >= self._most:
             self._settle()
-            if len(self._query) > 4 * self._most:  # many equal vectors: ids decide now, or they would fill the memory
+            if len(self._query) > 4 * self._most:  # many equal vectors would fill the memory: break their ties now
                 self._cut()
 
     def finish(self) -> Hits:
-        """The k best of everything that was given."""
+        """Return the k best of all rows."""
         self._settle()
         ids = self._cut()
         return Hits(self._query, self._row, self._score, ids)
 
     def _settle(self) -> None:
-        """Sort by query and score, and drop what is below the k-th; ties with the k-th stay."""
+        """Sort by query and score, and drop rows below the k-th; ties with the k-th stay."""
         parts = [(self._query, self._row, self._score), *self._pending]
         query, row, score = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         self._pending, self._waiting = [], 0
@@ -60,7 +60,7 @@ class Candidates:
         self._query, self._row, self._score = query[keep], row[keep], score[keep]
 
     def _cut(self) -> list[str]:
-        """Keep exactly the k best, ties by id; the ids of what is left."""
+        """Keep exactly the k best, with ties broken by id; return their ids."""
         ids = np.array(self._ids(self._row), object)
         names = np.unique(ids, return_inverse=True)[1] if len(ids) else np.zeros(0, np.int64)
         order = np.lexsort((names, -self._score, self._query))
@@ -68,5 +68,5 @@ class Candidates:
         rank = np.arange(len(query)) - np.searchsorted(query, query)
         chosen = order[rank < self._k]
         self._query, self._row, self._score = self._query[chosen], self._row[chosen], self._score[chosen]
-        found: list[str] = ids[chosen].tolist()
-        return found
+        kept: list[str] = ids[chosen].tolist()
+        return kept

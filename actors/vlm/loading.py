@@ -67,6 +67,7 @@ def load_vlm(
 
     from actors import onednn
 
+    onednn.enable()
     check_dtype(dtype)
     if dtype == "auto":
         dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
@@ -87,7 +88,6 @@ def load_vlm(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
             "use a vision-language or text model of the hub, a folder with one as safetensors, or local:NAME"
         ) from error
-    onednn.speed_up(loaded)
     return loaded.eval(), processor
 
 

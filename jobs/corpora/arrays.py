@@ -1,7 +1,7 @@
-"""Rows of NumPy arrays in files: `.npy`, and members of `.npz`, local or on S3; never a pickle.
+"""Reads rows of NumPy arrays: `.npy` files and members of `.npz` files, local or on S3; pickles are refused.
 
-A local array is mapped a piece at a time and handed out without a copy; on S3 exactly the rows asked for are
-fetched. A compressed member of an `.npz` has no place to begin in the middle: it is read from its start.
+A local array is memory-mapped and returned without a copy; from S3 only the requested rows are fetched. A compressed
+member of an `.npz` file can only be read from its start.
 """
 
 import io
@@ -24,21 +24,21 @@ from jobs.store import locations
 
 _FLOATS = ("<f2", "<f4", "<f8")
 _HEADER_READ = 1 << 16
-_READ_AHEAD = 3  # ranges of a mapped file that the disk is told of: the one asked for and two more
+_READ_AHEAD = 3  # ranges of a mapped file that the kernel reads: the current one and the next two
 _LOCAL_FILE_HEADER = 30  # bytes before the name in a zip's entry
-# What zipfile and NumPy say of a broken archive or header; RuntimeError of a password or an unknown compression.
+# Raised by zipfile and NumPy for a broken archive or header; RuntimeError for a password or an unknown compression.
 _UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Where the rows of a two-dimensional array lie: `offset` bytes into the file, or nowhere if it is compressed."""
+    """The shape of a two-dimensional array in a file, and where its rows begin."""
 
     rows: int
     dim: int
     dtype: str  # NumPy's: <f2, <f4 or <f8
     member: str | None = None  # of an .npz
-    offset: int | None = None  # None: compressed
+    offset: int | None = None  # bytes into the file; None: compressed
 
     @property
     def row_bytes(self) -> int:
@@ -49,8 +49,8 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
     """Read the header of an `.npy` file, or that of the member `array` of an `.npz` file.
 
     Raises:
-        InputError: no such file, no array of NumPy's, no such member, not two-dimensional, not floating point, column
-            by column, or shorter than its header says.
+        InputError: no such file or member; not a NumPy array; not two-dimensional, not floating point, or in column
+            order; shorter than its header says.
     """
     fs, path = locations.filesystem(uri)
     with locations.named_errors(uri), fs.open_input_file(path) as stream:
@@ -66,11 +66,13 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
 
 def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
     if array is None:
-        raise InputError(f"{uri}: corpus.array= must say which of its arrays")
+        raise InputError(f"corpus.array= is required: {uri} holds several arrays")
     with zipfile.ZipFile(stream) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         if array not in names:
-            raise InputError(f"{uri}: has no array {array!r}; there are {', '.join(sorted(names)) or 'none'}")
+            raise InputError(
+                f"corpus.array={array}: {uri} has no such array; it has {', '.join(sorted(names)) or 'none'}"
+            )
         entry = archive.getinfo(f"{array}.npy")
         if entry.compress_type != zipfile.ZIP_STORED:
             with archive.open(entry) as member:
@@ -98,20 +100,20 @@ def _header(uri: str, stream: Any, member: str | None) -> Matrix:
     shape, by_column, dtype = read(stream)
     where = f"{uri}: array {member!r}" if member else uri
     if dtype.hasobject:
-        raise InputError(f"{where}: holds Python objects, which are never unpickled")
+        raise InputError(f"{where}: holds Python objects, which are never unpickled; save numbers")
     if len(shape) != 2 or shape[1] < 1 or dtype.str not in _FLOATS:
-        raise InputError(f"{where}: is {dtype.str} of shape {shape}; vectors are rows of <f2, <f4 or <f8")
+        raise InputError(f"{where}: is {dtype.str} of shape {shape}; vectors must be rows of <f2, <f4 or <f8")
     if by_column and shape[0] > 1:
-        raise InputError(f"{where}: is stored column by column; save it with np.ascontiguousarray")
+        raise InputError(f"{where}: is in column order; save it with np.ascontiguousarray")
     return Matrix(shape[0], shape[1], dtype.str, member)
 
 
-Ranges = Sequence[tuple[int, int]]  # first row and the row behind the last, ascending
+Ranges = Sequence[tuple[int, int]]  # first row and the row after the last, ascending
 
 
 @contextmanager
 def blocks_of(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[Iterator[np.ndarray]]:
-    """The rows of each range as an array [rows, dim], read-only; what lies between ranges is not read."""
+    """Open an array and yield an iterator of read-only arrays [rows, dim], one per range; other rows are not read."""
     if matrix.offset is None:
         with _decompressed(uri, matrix) as stream:
             yield _streamed(uri, stream, matrix, ranges)
@@ -124,7 +126,7 @@ def blocks_of(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[Iterator[np.
 
 
 def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
-    """One map from the first to the last range, given back at its end: what is mapped counts as used memory."""
+    """Map the file from the first to the last range, and unmap it afterwards: mapped pages count as used memory."""
     assert matrix.offset is not None
     if not ranges:
         return
@@ -135,13 +137,13 @@ def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
         whole = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned)
     advised = 0
     for number, (first, last) in enumerate(ranges):
-        while advised < min(number + _READ_AHEAD, len(ranges)):  # the disk reads them while this one is worked on
+        while advised < min(number + _READ_AHEAD, len(ranges)):  # read while the caller works on this one
             start, stop = (matrix.offset + row * matrix.row_bytes - aligned for row in ranges[advised])
             start = start // mmap.PAGESIZE * mmap.PAGESIZE
             whole.madvise(mmap.MADV_WILLNEED, start, stop - start)
             advised += 1
-        place = matrix.offset + first * matrix.row_bytes - aligned
-        yield np.frombuffer(whole, matrix.dtype, (last - first) * matrix.dim, place).reshape(-1, matrix.dim)
+        start = matrix.offset + first * matrix.row_bytes - aligned
+        yield np.frombuffer(whole, matrix.dtype, (last - first) * matrix.dim, start).reshape(-1, matrix.dim)
 
 
 def _fetched(uri: str, stream: Any, matrix: Matrix, first: int, last: int) -> np.ndarray:
@@ -178,5 +180,5 @@ def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator
 
 def _rows(uri: str, data: bytes, matrix: Matrix, wanted: int) -> np.ndarray:
     if len(data) < wanted:
-        raise InputError(f"{uri}: ends before its header says")
+        raise InputError(f"{uri}: is shorter than its header says")
     return np.frombuffer(data, matrix.dtype).reshape(-1, matrix.dim)

@@ -1,4 +1,4 @@
-"""Reading the vectors of a work unit: blocks of rows that satisfy the condition, and the ids of the few that win."""
+"""Reads the vectors of a work unit: blocks of rows that satisfy the condition, and the ids of single rows."""
 
 import hashlib
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +17,31 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from actors.status import Status
 from jobs.corpora.arrays import Matrix, blocks_of, find_matrix
-from jobs.corpora.embeddings import Part, columns_to_ask, parts_of
+from jobs.corpora.embeddings import Part, VectorsConfig, condition_columns, parts_of
 from jobs.corpora.where import Where, parse_where
 from jobs.errors import InputError
-from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.units import Unit
+
+if TYPE_CHECKING:
+    from jobs.runtime.exclusions import Barred
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class VectorLayout:
-    """How vectors are read; travels to the workers."""
+    """How the vectors of a corpus are read; sent to the workers."""
 
     table: bool  # a table `embeddings`, else arrays
     array: str | None = None  # member of .npz files
     id: str | None = None  # column that is the item_id
-    where: str | None = None
+    where: str | None = None  # condition on columns
+
+
+def layout_of(cfg: VectorsConfig) -> VectorLayout:
+    """Return how the vectors of a configured corpus are read."""
+    return VectorLayout(cfg.layout == "table", cfg.array, cfg.id, cfg.where)
 
 
 class VectorBlock(NamedTuple):
@@ -45,13 +52,13 @@ class VectorBlock(NamedTuple):
 
 
 class UnitVectors:
-    """The vectors of one unit. Rows are numbered through its parts, from 0.
+    """The vectors of one unit; its rows are numbered from 0 through all its parts.
 
-    After `blocks` is exhausted, `counts` has every row of the unit under one word: `searched`, or why not
-    (`where`, `excluded`, or a row's status).
+    After `blocks` is exhausted, `counts` has each row of the unit once: as `searched`, or under the reason why not
+    (`where`, `excluded`, or its status).
     """
 
-    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: Barred | None = None) -> None:
+    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: "Barred | None" = None) -> None:
         self._unit, self._layout = unit, layout
         self._barred = barred or None
         self._parts = parts_of(unit)
@@ -60,7 +67,7 @@ class UnitVectors:
         self.counts: Counter[str] = Counter()
 
     def blocks(self, rows: int) -> Iterator[VectorBlock]:
-        """All rows to be searched, at most `rows` at a time; the next block is read while one is worked on."""
+        """Yield the rows to search, at most `rows` at a time; the next block is read while the caller works on one."""
         for part, start in zip(self._parts, self._starts.tolist(), strict=False):
             wanted = self._wanted(part)
             read = self._from_table if self._layout.table else self._from_array
@@ -77,21 +84,21 @@ class UnitVectors:
                 yield VectorBlock(kept, places - part.first + start)
 
     def source(self, place: int) -> tuple[str, int]:
-        """File and row of a place in the unit."""
+        """Return the file and the row in it of a place in the unit."""
         number = int(np.searchsorted(self._starts, place, "right")) - 1
         part = self._parts[number]
         return self._unit.inputs[part.vectors].uri, part.first + place - int(self._starts[number])
 
     def ids(self, places: np.ndarray) -> list[str]:
-        """The item ids of rows, in their order."""
-        found = np.empty(len(places), object)
-        of = np.searchsorted(self._starts, places, "right") - 1
-        for number in np.unique(of).tolist():
-            mine = np.flatnonzero(of == number)
+        """Return the item ids of rows, in the order of `places`."""
+        ids = np.empty(len(places), object)
+        numbers = np.searchsorted(self._starts, places, "right") - 1
+        for number in np.unique(numbers).tolist():
+            inside = np.flatnonzero(numbers == number)
             part = self._parts[number]
-            found[mine] = self._part_ids(part, places[mine] - self._starts[number] + part.first)
-        ids: list[str] = found.tolist()
-        return ids
+            ids[inside] = self._part_ids(part, places[inside] - self._starts[number] + part.first)
+        names: list[str] = ids.tolist()
+        return names
 
     def _part_ids(self, part: Part, rows: np.ndarray) -> list[str]:
         column = "item_id" if self._layout.table else self._layout.id
@@ -100,27 +107,27 @@ class UnitVectors:
             ids = self._hashes(part, distinct)
         else:
             ids = _rows_of_column(self._unit.inputs[part.meta].uri, column, distinct)
-            if unnamed := [n for n, one in enumerate(ids) if one is None]:
-                for n, made in zip(unnamed, self._hashes(part, distinct[unnamed]), strict=True):
-                    ids[n] = made
+            if unnamed := [n for n, name in enumerate(ids) if name is None]:
+                for n, vector_hash in zip(unnamed, self._hashes(part, distinct[unnamed]), strict=True):
+                    ids[n] = vector_hash
         return [str(ids[n]) for n in back.tolist()]
 
     def _hashes(self, part: Part, rows: np.ndarray) -> list[str | None]:
-        """Ids from what the vectors are: of a row without a name there is nothing else."""
+        """Ids of rows without a name: hashes of their vectors."""
         uri = self._unit.inputs[part.vectors].uri
-        with blocks_of(uri, find_matrix(uri, array=self._layout.array), [(r, r + 1) for r in rows.tolist()]) as found:
-            return [hashlib.sha256(vector.tobytes()).hexdigest()[:32] for vector in found]
+        with blocks_of(uri, find_matrix(uri, array=self._layout.array), [(r, r + 1) for r in rows.tolist()]) as vectors:
+            return [hashlib.sha256(vector.tobytes()).hexdigest()[:32] for vector in vectors]
 
     def _wanted(self, part: Part) -> np.ndarray | None:
-        """Which rows of the part are to be searched, [rows] bool; None: all, as nothing was asked."""
+        """Which rows of the part are searched, [rows] bool; None: all, as there is no condition."""
         layout = self._layout
         ids = "item_id" if layout.table else layout.id
-        asked = layout.table or layout.where is not None or (self._barred is not None and ids is not None)
-        if part.meta < 0 or not asked:
+        conditional = layout.table or layout.where is not None or (self._barred is not None and ids is not None)
+        if part.meta < 0 or not conditional:
             return None
         masks = []
         with _parquet(self._unit.inputs[part.meta].uri) as file:
-            where = parse_where(layout.where, columns_to_ask(file.schema_arrow)) if layout.where else None
+            where = parse_where(layout.where, condition_columns(file.schema_arrow)) if layout.where else None
             columns = [*(where.columns if where else ()), *(["status"] if layout.table else [])]
             if self._barred is not None and ids is not None:
                 columns.append(ids)
@@ -130,19 +137,19 @@ class UnitVectors:
         return np.concatenate(masks) if masks else np.zeros(0, bool)
 
     def _mask(self, rows: pa.Table, where: Where | None, ids: str | None) -> np.ndarray:
-        """Which of these rows are to be searched; the others are counted by what they fail at first."""
+        """Which of these rows are searched; the others are counted under the first condition that they fail."""
         keep = np.ones(rows.num_rows, bool)
         if self._layout.table:
-            for word in pc.value_counts(rows["status"]).to_pylist():
-                if word["values"] != Status.OK:
-                    self.counts[str(word["values"])] += word["counts"]
-            keep &= _plain(pc.equal(rows["status"], Status.OK.value))
+            for entry in pc.value_counts(rows["status"]).to_pylist():
+                if entry["values"] != Status.OK:
+                    self.counts[str(entry["values"])] += entry["counts"]
+            keep &= _as_bool(pc.equal(rows["status"], Status.OK.value))
         if self._barred is not None and ids is not None:
-            out = self._barred.mask(rows[ids])
-            self.counts["excluded"] += int((keep & out).sum())
-            keep &= ~out
+            barred = self._barred.mask(rows[ids])
+            self.counts["excluded"] += int((keep & barred).sum())
+            keep &= ~barred
         if where is not None:
-            passed = _plain(ds.dataset(rows).to_table(columns={"passed": where.expression})["passed"])
+            passed = _as_bool(ds.dataset(rows).to_table(columns={"passed": where.expression})["passed"])
             self.counts["where"] += int((keep & ~passed).sum())
             keep &= passed
         return keep
@@ -153,16 +160,16 @@ class UnitVectors:
             ranges = [(a, b) for a, b in ranges if wanted[a - part.first : b - part.first].any()]
         uri = self._unit.inputs[part.vectors].uri
         matrix: Matrix = find_matrix(uri, array=self._layout.array)
-        with blocks_of(uri, matrix, ranges) as found:
+        with blocks_of(uri, matrix, ranges) as blocks:
             mapped = matrix.offset is not None and not locations.is_s3(uri)
-            read = zip((first for first, _ in ranges), found, strict=True)
-            yield from read if mapped else _ahead(read)
+            numbered = zip((first for first, _ in ranges), blocks, strict=True)
+            yield from numbered if mapped else _read_ahead(numbered)
 
     def _from_table(self, part: Part, wanted: np.ndarray | None, rows: int) -> Iterator[tuple[int, np.ndarray]]:
         assert wanted is not None
         with _parquet(self._unit.inputs[part.vectors].uri) as file:
             groups = _groups(file, ["embedding"], part.first, part.last, wanted=wanted)
-            for first, table in _ahead(groups):
+            for first, table in _read_ahead(groups):
                 at = first
                 for chunk in table["embedding"].chunks:
                     vectors = matrix_of(chunk)
@@ -172,20 +179,20 @@ class UnitVectors:
 
 
 def matrix_of(vectors: pa.FixedSizeListArray) -> np.ndarray:
-    """[n, dim]; what stands in the row of a null means nothing."""
+    """Return the vectors [n, dim] of an Arrow column; the rows of nulls are arbitrary."""
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size)  # flatten() would leave out the nulls
     return values.to_numpy(zero_copy_only=False).reshape(-1, size)
 
 
-def _plain(mask: Any) -> np.ndarray:
-    """An Arrow mask as bool [n]; null is no."""
+def _as_bool(mask: Any) -> np.ndarray:
+    """An Arrow mask as bool [n]; null becomes False."""
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False), bool)
 
 
 @contextmanager
 def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
-    """An open file. Raises InputError that names it, for what is found out while it is read."""
+    """Open a Parquet file; an InputError that names it replaces errors while it is read."""
     fs, path = locations.filesystem(uri)
     try:
         with (
@@ -201,7 +208,7 @@ def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
 def _groups(
     file: pq.ParquetFile, columns: Sequence[str], first: int, last: int, *, wanted: np.ndarray | None = None
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows from `first` to `last` a row group at a time, each with its first row's number; unwanted are skipped."""
+    """Yield each row group from `first` to `last` with its first row's number; skip groups without wanted rows."""
     start = 0
     for group in range(file.num_row_groups):
         end = start + file.metadata.row_group(group).num_rows
@@ -214,28 +221,28 @@ def _groups(
 
 def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]:
     """Values of a column as strings, for ascending row numbers."""
-    found: list[str | None] = []
+    strings: list[str | None] = []
     with _parquet(uri) as file:
         start = 0
         for group in range(file.num_row_groups):
             end = start + file.metadata.row_group(group).num_rows
-            mine = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
-            if len(mine):
-                values = file.read_row_group(group, columns=[column])[column].take(pa.array(mine - start))
+            inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
+            if len(inside):
+                values = file.read_row_group(group, columns=[column])[column].take(pa.array(inside - start))
                 try:
-                    found += values.cast(pa.string()).to_pylist()
-                except pa.ArrowInvalid as error:  # bytes that are no UTF-8
-                    raise InputError(f"{uri}: column {column} is {values.type} and no text") from error
+                    strings += values.cast(pa.string()).to_pylist()
+                except pa.ArrowInvalid as error:  # bytes that are not UTF-8
+                    raise InputError(f"{uri}: column {column} is {values.type}, not text in UTF-8") from error
             start = end
-    return found
+    return strings
 
 
-def _ahead(source: Iterable[T]) -> Iterator[T]:
-    """The same, the next one being made in a thread while one is worked on."""
+def _read_ahead(source: Iterable[T]) -> Iterator[T]:
+    """Yield from `source`, whose next element a thread computes while the caller works on one."""
     iterator = iter(source)
-    done = object()
+    end = object()
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, iterator, done)
-        while (one := coming.result()) is not done:
-            coming = pool.submit(next, iterator, done)
-            yield one  # type: ignore[misc]
+        future = pool.submit(next, iterator, end)
+        while (element := future.result()) is not end:
+            future = pool.submit(next, iterator, end)
+            yield element  # type: ignore[misc]

@@ -5,19 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.encoders.settings import EncoderSettings
 from actors.errors import first_line
 from jobs.errors import InputError
-from jobs.store.reading import read_unit
-from jobs.store.writer import UnitTask
 
 if TYPE_CHECKING:
     from actors.encoders.facts import EncoderFacts
-
-PICTURE_COLUMNS = ["image_id", "source_url", "bytes", "status", "error_kind", "error_message"]
 
 
 @dataclass
@@ -70,8 +65,3 @@ def _naming_checkpoint(cfg: EmbedderConfig) -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         raise InputError(f"embedder.checkpoint={cfg.checkpoint}: {first_line(error)}") from error
-
-
-def read_pictures(task: UnitTask) -> pa.Table:
-    """Read the columns of a unit's pictures that the decoder needs."""
-    return read_unit(task.unit.inputs[0].uri, columns=PICTURE_COLUMNS)

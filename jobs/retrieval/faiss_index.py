@@ -1,6 +1,6 @@
-"""An approximate index of a corpus (FAISS), and how much of the exact result it finds.
+"""An approximate FAISS index of a corpus, and how much of the exact result it finds.
 
-Built on the driver: the index itself must fit its memory; vectors pass through a block at a time.
+It is built on the driver, whose memory must hold the index; vectors are read a block at a time.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,39 +23,41 @@ from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
-from jobs.workers.search import QueryUnit
+
+if TYPE_CHECKING:
+    from jobs.retrieval.queries import QueryUnit
 
 ROWS = 1 << 14
 TRAINED_ON = 200_000  # rows, spread over the corpus
-_ADDED = 128  # rows of a block in a trial
+_TRIAL_ROWS = 128  # rows added at a time in a trial
 INDEX, IDS = "corpus.faiss", "ids.parquet"
 
 
 def build(
     corpus: Corpus, layout: VectorLayout, *, factory: str, nprobe: int, cosine: bool, barred: Barred
 ) -> tuple[Any, pa.ChunkedArray]:
-    """The index, and the item ids in the order of its numbers.
+    """Return the index, and the item ids in the order of its numbers.
 
     Raises:
-        InputError: FAISS does not know the factory's words.
-        RunError: FAISS wants more rows than have a direction and are asked for.
+        InputError: FAISS does not accept the factory string.
+        RunError: FAISS needs more vectors to train on than can be used.
     """
-    index = _made(factory, corpus.made.dim)
+    index = _empty_index(factory, corpus.space.dim)
     ivf = _ivf(index)
     if not index.is_trained:
         wanted = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON
         every = max(1, corpus.rows // wanted)
         sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, barred)])
         try:
-            with _aside() as file:
+            with _stderr_in_file() as file:
                 index.train(sample)
                 file.seek(0)
-                said = dict.fromkeys(file.read().decode(errors="replace").splitlines())
-            for line in said:  # once each: an OPQ says hundreds of times that it has few vectors
+                lines = dict.fromkeys(file.read().decode(errors="replace").splitlines())
+            for line in lines:  # each once: an OPQ repeats hundreds of times that it has few vectors
                 say(f"  FAISS: {line}", err=True)
         except RuntimeError as error:
             raise RunError(
-                f"faiss.factory={factory}: not with the {len(sample):,} vectors to train on ({_reason(error)}); "
+                f"faiss.factory={factory}: cannot be trained on {len(sample):,} vectors ({_reason(error)}); "
                 "the exact neighbors are written"
             ) from error
     ids = []
@@ -68,56 +70,57 @@ def build(
 
 
 def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
-    """Refuse what `build` could not make of `rows` vectors, before they are read.
+    """Refuse an index that `build` could not build from `rows` vectors, before they are read.
 
-    FAISS tells its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it works: it is asked with
-    random vectors, ever more of them, up to as many as there are to train on. Lists it would take as long as for the
-    real ones: they are counted, and one list stands for them.
+    FAISS reports its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it works. So a small index
+    is built from random vectors, with more and more of them up to the number that there are to train on. Training
+    all lists of an IVF would take as long as for the real index: they are counted, and the trial has one list.
 
     Raises:
-        InputError: see above.
+        InputError: FAISS refuses the factory string or these numbers of vectors, or nprobe is below 1.
     """
     if nprobe < 1:
-        raise InputError(f"faiss.nprobe={nprobe}: at least 1")
-    ivf = _ivf(_made(factory, dim))
+        raise InputError(f"faiss.nprobe={nprobe}: must be at least 1")
+    ivf = _ivf(_empty_index(factory, dim))
     if ivf and ivf.nlist > rows:
-        raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists of {rows:,} vectors; use fewer lists, or Flat")
+        raise InputError(f"faiss.factory={factory}: {ivf.nlist:,} lists for {rows:,} vectors; use fewer lists, or Flat")
     one_list = re.sub(r"IVF\d+", "IVF1", factory)
     draw = np.random.default_rng(0)
     most, n = min(rows, TRAINED_ON), 1
-    with _aside():  # FAISS's own lines speak of the random vectors as if they were the corpus
-        few = draw.random((_ADDED, dim), np.float32)
-        while said := _tried(_made(one_list, dim), draw.random((n, dim), np.float32), few):
-            if said.adding or n == most:
-                raise InputError(f"faiss.factory={factory}: not with {rows:,} vectors of {dim} numbers ({said.reason})")
+    with _stderr_in_file():  # FAISS's warnings here are about the random vectors
+        few = draw.random((_TRIAL_ROWS, dim), np.float32)
+        while refusal := _try(_empty_index(one_list, dim), draw.random((n, dim), np.float32), few):
+            if refusal.adding or n == most:
+                vectors = f"{rows:,} vectors of {dim} numbers"
+                raise InputError(f"faiss.factory={factory}: cannot be built from {vectors} ({refusal.reason})")
             n = min(2 * n, most)
 
 
-class _Refused(NamedTuple):
+class _Refusal(NamedTuple):
     reason: str
-    adding: bool  # more vectors to train on would not help
+    adding: bool  # not while training: more vectors to train on would not help
 
 
-def _tried(index: Any, sample: np.ndarray, few: np.ndarray) -> _Refused | None:
-    """What FAISS has against training on `sample`, adding a block after another, or searching; None: nothing."""
+def _try(index: Any, sample: np.ndarray, few: np.ndarray) -> _Refusal | None:
+    """Train on `sample`, add two blocks and search; return why FAISS refuses, or None."""
     for part in _parts(index):
         if hasattr(part, "do_polysemous_training"):
-            part.do_polysemous_training = False  # takes minutes, and limits nothing
+            part.do_polysemous_training = False  # takes minutes and has no limits to check
     try:
         index.train(sample)
     except RuntimeError as error:
-        return _Refused(_reason(error), adding=False)
+        return _Refusal(_reason(error), adding=False)
     try:
         index.add(few)
         index.add(few)
         index.search(few, 1)
     except RuntimeError as error:
-        return _Refused(_reason(error), adding=True)
+        return _Refusal(_reason(error), adding=True)
     return None
 
 
 def _parts(index: Any) -> Iterator[Any]:
-    """An index and those inside it."""
+    """Yield an index and those inside it."""
     import faiss
 
     yield (whole := faiss.downcast_index(index))
@@ -127,7 +130,7 @@ def _parts(index: Any) -> Iterator[Any]:
 
 
 def _ivf(index: Any) -> Any:
-    """The inverted file in an index, None if there is none."""
+    """The inverted file in an index; None if it has none."""
     import faiss
 
     try:
@@ -137,34 +140,34 @@ def _ivf(index: Any) -> Any:
 
 
 @contextmanager
-def _aside() -> Iterator[IO[bytes]]:
-    """What C++ writes to stderr goes into the file instead."""
+def _stderr_in_file() -> Iterator[IO[bytes]]:
+    """Redirect to a file what C++ code writes to stderr."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         with TemporaryFile() as file:
             os.dup2(file.fileno(), 2)
             try:
                 yield file
             finally:
-                os.dup2(kept, 2)
+                os.dup2(stderr, 2)
     finally:
-        os.close(kept)
+        os.close(stderr)
 
 
-def _made(factory: str, dim: int) -> Any:
+def _empty_index(factory: str, dim: int) -> Any:
     import faiss
 
     try:
         return faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:
-        raise InputError(f"faiss.factory={factory}: FAISS does not take it ({_reason(error)})") from error
+        raise InputError(f"faiss.factory={factory}: FAISS refuses it ({_reason(error)})") from error
 
 
 def _vectors(
     corpus: Corpus, layout: VectorLayout, cosine: bool, barred: Barred
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """Blocks of vectors [n, dim] float32 that have a direction, with their ids."""
+    """Yield blocks of vectors [n, dim] float32 that have a direction, with their ids."""
     for unit in corpus.units:
         opened = UnitVectors(unit, layout, barred=barred)
         for block in opened.blocks(ROWS):
@@ -177,41 +180,41 @@ def _vectors(
 
 
 def write(index: Any, ids: pa.ChunkedArray, folder: str) -> None:
-    """`corpus.faiss`, and `ids.parquet` with the item_id of each of its numbers; each appears whole."""
+    """Write `corpus.faiss`, and `ids.parquet` with the item_id of each number; both appear whole or not at all."""
     import faiss
 
-    with Spool("faiss") as aside:
-        faiss.write_index(index, str(aside.path / INDEX))
-        pq.write_table(pa.table({"item_id": ids}), aside.path / IDS)
+    with Spool("faiss") as spool:
+        faiss.write_index(index, str(spool.path / INDEX))
+        pq.write_table(pa.table({"item_id": ids}), spool.path / IDS)
         for name in (IDS, INDEX):
-            locations.publish(aside.path / name, locations.join(folder, name))
+            locations.publish(spool.path / name, locations.join(folder, name))
 
 
 def recall(
     index: Any,
     ids: pa.ChunkedArray,
-    queries: Sequence[tuple[QueryUnit, np.ndarray]],
+    queries: Sequence[tuple["QueryUnit", np.ndarray]],
     exact: TableSource,
     *,
     k: int,
 ) -> float:
-    """The share of the exact neighbours that the index finds among its k."""
-    found: dict[str, set[str]] = {}
+    """Return the share of the exact neighbours that are among the k that the index returns."""
+    approximate: dict[str, set[str]] = {}
     for unit, vectors in queries:
         if not len(vectors):
             continue
         _, numbers = index.search(np.ascontiguousarray(vectors, np.float32), k)
         for query, row in zip(unit.ids.to_pylist(), numbers, strict=True):
-            found[query] = set(ids.take(pa.array(row[row >= 0])).to_pylist())
+            approximate[query] = set(ids.take(pa.array(row[row >= 0])).to_pylist())
     hit = total = 0
     for batch in exact.batches(["query_id", "item_id"]):
         for query, item in zip(batch["query_id"].to_pylist(), batch["item_id"].to_pylist(), strict=True):
-            hit += item in found[query]
+            hit += item in approximate[query]
             total += 1
     return hit / total if total else float("nan")
 
 
 def _reason(error: Exception) -> str:
-    """What FAISS says, without where in its source it says it and which condition it looked at."""
+    """FAISS's message without the position in its source and the condition that failed."""
     last = str(error).strip().rpartition("\n")[2] or type(error).__name__
     return re.sub(r"^.*\.cpp:\d+: (Error: )?('.*' failed: (?=.))?", "", last)

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.linking import TEXT_METHODS, LinkSettings
-from jobs.corpora.embeddings import check_alike, made_by
+from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.store import locations
@@ -109,7 +109,7 @@ def open_link_tables(
     vectors: dict[str, TableSource] = {}
     if pictures is not None and kb.vectors is not None:
         vectors = {"pictures": open_table(pictures, "embeddings"), "texts": open_table(kb.vectors, "embeddings")}
-        check_alike((pictures, made_by(vectors["pictures"])), (kb.vectors, made_by(vectors["texts"])))
+        check_same_space((pictures, space_of(vectors["pictures"])), (kb.vectors, space_of(vectors["texts"])))
     uris = {"queries": images, "kb": kb.images}
     return LinkTables(
         settings.method, tables, vectors, {name: open_table(uri, "images") for name, uri in uris.items() if uri}

@@ -79,7 +79,7 @@ def test_another_commit_is_not_there(hub_cache: Path) -> None:
     "given", ["webli@", "webli@ec35f94", "webli@main", f"webli@{COMMIT.upper()}", f"elsewhere@{COMMIT}"]
 )
 def test_what_cannot_be_pinned(hub_cache: Path, given: str) -> None:
-    with pytest.raises(ValueError, match=rf"^pretrained={given}: a commit is 40 hexadecimal digits"):
+    with pytest.raises(ValueError, match=rf"^pretrained={given}: .*40 hexadecimal digits"):
         encoder_facts(NAME, pretrained=given)
 
 

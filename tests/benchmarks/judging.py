@@ -199,7 +199,6 @@ def floor(shape: Shape) -> Result:
     """
     import torch
 
-    from actors.onednn import linear
     from actors.vlm.token_trees import shared_length
 
     loaded = load(shape)
@@ -231,7 +230,7 @@ def floor(shape: Shape) -> Result:
         for each in products:
             rows, columns = by_size[each]
             if len(rows) == 1:
-                linear(rows[0], columns[0])
+                torch.nn.functional.linear(rows[0], columns[0])
             else:
                 torch.bmm(rows, columns.mT)
 

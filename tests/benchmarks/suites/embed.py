@@ -2,7 +2,7 @@
 
 `forward` is the model alone on tensors that are ready: what is above it is what the way there costs, and 1 - forward /
 remine is the share of the time in which the model is idle. It multiplies as remine does (`actors/onednn.py`);
-`forward-torch` as torch does where nobody tells it. Loading the model is in no figure.
+`forward-torch` as torch does by default. No figure includes loading the model.
 """
 
 import hashlib
@@ -220,7 +220,7 @@ def _forward(workdir: Path, size: Size, dtype: str, *, sped_up: bool = True) -> 
     model, *_ = open_clip.create_model_and_transforms(_model(workdir))
     model = model.eval().to(getattr(torch, dtype))
     if sped_up:
-        onednn.speed_up(model)
+        onednn.enable()
     batch = torch.zeros(BATCH, 3, 256, 256, dtype=getattr(torch, dtype))
     clock = Clock()
     with torch.inference_mode():

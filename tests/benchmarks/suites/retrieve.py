@@ -56,6 +56,7 @@ def _remine(workdir: Path, size: Size, *, coarse: bool | None) -> Result:
 def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int]], Clock]:
     """Search the file once with the project's reader and search; the rows found by query, and what that took."""
     from actors.search.queries import Queries
+    from actors.search.settings import SearchSettings
     from actors.searcher import Search
     from jobs.corpora.embeddings import VectorsConfig, find_corpus
     from jobs.corpora.vectors import UnitVectors, VectorLayout
@@ -63,13 +64,13 @@ def scanned(workdir: Path, *, coarse: bool | None = None) -> tuple[list[list[int
 
     declared = EmbedderConfig(name="declared", checkpoint="ViT-B-16-SigLIP-i18n-256", pretrained="webli")
     corpus = find_corpus(VectorsConfig(layout="npy", path=str(workdir / CORPUS), embedder=declared))
-    queries = Queries(np.load(workdir / ASKED), device="cpu", coarse=coarse)
+    queries = Queries(np.load(workdir / ASKED), SearchSettings(k=K, device="cpu"), coarse=coarse)
     clock, base = Clock(), 0
     best: list[list[tuple[float, int]]] = [[] for _ in range(len(queries))]
     for unit in corpus.units:
         with clock:
             opened = UnitVectors(unit, VectorLayout(table=False))
-            search = Search(queries, k=K, ids=_numbers, threads=THREADS)
+            search = Search(queries, ids=_numbers, threads=THREADS)
             for block in opened.blocks(search.block_rows):
                 search.add(block.vectors, block.places)
             hits = search.finish()

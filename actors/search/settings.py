@@ -1,0 +1,27 @@
+"""What a search looks for, and where it computes."""
+
+from dataclasses import dataclass
+
+INNER_PRODUCT, COSINE = "inner_product", "cosine"
+SCORES = (INNER_PRODUCT, COSINE)
+
+
+@dataclass
+class SearchSettings:
+    """The neighbours that a search finds.
+
+    Not frozen: OmegaConf makes the keys of frozen dataclasses read-only, and `jobs.retrieve` extends this one.
+
+    Raises:
+        ValueError: k below 1, or an unknown score.
+    """
+
+    k: int = 10  # neighbours of each query
+    score: str = INNER_PRODUCT  # inner_product, or cosine: the vectors' lengths divided out
+    device: str = "auto"  # cuda if there is one, else cpu
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k={self.k}: must be at least 1")
+        if self.score not in SCORES:
+            raise ValueError(f"score={self.score}: allowed are {', '.join(SCORES)}")

@@ -1,0 +1,63 @@
+"""`retrieve faiss.out=`: write an approximate index of the corpus and print how much of the exact result it finds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from jobs.corpora.embeddings import Corpus
+from jobs.corpora.vectors import VectorLayout
+from jobs.errors import InputError
+from jobs.retrieval.queries import read_queries
+from jobs.runtime.console import say
+from jobs.runtime.exclusions import Barred
+from jobs.store import locations
+from jobs.store.reading import TableSource
+
+
+@dataclass
+class FaissConfig:
+    """An approximate index for FAISS, for fast searches elsewhere; needs remine[ann]."""
+
+    out: str | None = None  # folder to write: corpus.faiss and ids.parquet; null: no index
+    factory: str = "IVF1024,SQfp16"  # a string of faiss.index_factory
+    nprobe: int = 16  # lists that a query searches, of an IVF index
+
+
+def check_export(cfg: FaissConfig, corpus: Corpus, tables: Mapping[str, str]) -> None:
+    """Refuse an index that cannot be built, before the search starts; `tables` are key -> place of the run's tables.
+
+    Raises:
+        InputError: FAISS is not installed, the folder is inside a table, or FAISS refuses the factory or nprobe.
+    """
+    if find_spec("faiss") is None:
+        raise InputError(f"faiss.out={cfg.out}: needs faiss-cpu; pip install 'remine[ann]'")
+    folder = locations.absolute(cfg.out or "")
+    for key, table in tables.items():
+        # Other files inside a table would make it unreadable.
+        if f"{folder}/".startswith(f"{locations.absolute(table)}/"):
+            raise InputError(f"faiss.out={cfg.out}: is inside {key}={table}; give the index a folder of its own")
+    from jobs.retrieval import faiss_index
+
+    faiss_index.check(cfg.factory, cfg.nprobe, dim=corpus.space.dim, rows=corpus.rows)
+
+
+def export(
+    cfg: FaissConfig,
+    corpus: Corpus,
+    layout: VectorLayout,
+    *,
+    queries: Sequence[TableSource],
+    exact: TableSource,
+    cosine: bool,
+    k: int,
+    barred: Barred,
+) -> None:
+    """Write the index and print its recall@k against the table `exact`."""
+    from jobs.retrieval import faiss_index
+
+    folder = locations.absolute(cfg.out or "")
+    index, ids = faiss_index.build(corpus, layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, barred=barred)
+    faiss_index.write(index, ids, folder)
+    units = [read_queries(footer.object.uri, barred) for source in queries for footer in source.footers]
+    recall = faiss_index.recall(index, ids, units, exact, k=k)
+    say(f"  index {folder}: {cfg.factory}, {index.ntotal:,} vectors, recall@{k} {recall:.4f}")

@@ -1,0 +1,95 @@
+"""The queries of a search: tables of embeddings, what of them can be searched for, and why the rest cannot."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import Status
+from jobs.corpora.embeddings import VectorsConfig, open_tables
+from jobs.corpora.vectors import matrix_of
+from jobs.errors import InputError
+from jobs.runtime import exclusions
+from jobs.runtime.exclusions import Barred
+from jobs.store.counts import Counts
+from jobs.store.reading import TableSource, open_table, read_unit, tables_in
+
+NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
+MOST_COMPARED = 5_000_000  # queries whose ids are compared before the search; for more, jobs.verify does it afterwards
+
+
+class QueryUnit(NamedTuple):
+    """One object of the queries' table: the ids to search for, in its order, and why other rows are not searched."""
+
+    ids: pa.StringArray
+    absent: Counter[str]  # status or reason -> rows
+    excluded: dict[str, int]  # marks of the list of exclusions -> rows that they matched
+
+    @property
+    def rows(self) -> int:
+        """Rows of the object, searched or not."""
+        return len(self.ids) + self.absent.total()
+
+    def account(self, counts: Counts, k: int, neighbors: int) -> None:
+        """Count the unit in `counts`, with the number of its neighbours.
+
+        k are asked for each query; fewer exist where the corpus is smaller or a query has no vector.
+        """
+        exclusions.count(counts, self.excluded)
+        for reason, n in self.absent.items():
+            counts.filtered[f"query_{reason}"] += n * k
+        if missing := len(self.ids) * k - neighbors:
+            counts.filtered["fewer_than_k"] += missing
+        counts.rows_in = self.rows * k + counts.rejected.total()
+
+
+def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
+    """Open the tables of embeddings that `pattern` names.
+
+    Raises:
+        InputError: no such table; tables of different encoders; a table of texts, with the command that embeds them.
+    """
+    first = open_table(tables_in(pattern)[0], "embeddings", "texts")
+    if first.name == "texts":
+        embedder = corpus.embedder.name if corpus.embedder else "…"
+        raise InputError(
+            f"queries={pattern}: a table of texts; embed them first, with the encoder of the corpus: "
+            f"python -m jobs.embed input={pattern} embedder={embedder} out=…"
+        )
+    return open_tables(pattern)
+
+
+def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
+    """Check that no two queries have the same item_id, which would mix their neighbours.
+
+    Raises:
+        InputError: some have; it names the first.
+    """
+    if sum(source.rows for source in sources) > MOST_COMPARED:
+        return
+    batches = (batch for source in sources for batch in source.batches(["item_id", "status"]))
+    searched = (batch.filter(pc.equal(batch["status"], Status.OK.value))["item_id"] for batch in batches)
+    counts = pc.value_counts(pa.chunked_array([chunk for ids in searched for chunk in ids.chunks], pa.string()))
+    if duplicates := counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist():
+        more = f" (and {len(duplicates) - 1:,} others)" if len(duplicates) > 1 else ""
+        raise InputError(
+            f"queries={pattern}: duplicate item_id {duplicates[0]}{more}; each query needs an id of its own"
+        )
+
+
+def read_queries(uri: str, barred: Barred) -> tuple[QueryUnit, np.ndarray]:
+    """Read one object of a table `embeddings`: what to search for, and its vectors [n, dim] float16."""
+    rows = read_unit(uri, columns=["item_id", "embedding", "status"])
+    rows = exclusions.withhold(rows, item="item_id", barred=barred)
+    reasons = np.array(rows["status"].to_pylist(), object)
+    chunks = [matrix_of(chunk) for chunk in rows["embedding"].chunks]
+    vectors = np.concatenate(chunks) if chunks else np.zeros((0, rows.schema.field("embedding").type.list_size))
+    ok = reasons == Status.OK.value
+    reasons[ok & ~np.isfinite(vectors).all(axis=1)] = NOT_FINITE
+    reasons[ok & ~vectors.any(axis=1)] = ZERO
+    ok = reasons == Status.OK.value
+    ids = pa.array(rows["item_id"].filter(pa.array(ok, pa.bool_())).to_pylist(), pa.string())
+    return QueryUnit(ids, Counter(reasons[~ok].tolist()), barred.take_matched()), vectors[ok]

@@ -1,0 +1,55 @@
+"""The two ways through a search: the corpus streams past the queries, or the queries past the corpus."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from jobs.corpora.embeddings import Corpus
+from jobs.retrieval.merge import merge
+from jobs.retrieval.neighbor_rows import Calibration
+from jobs.retrieval.queries import read_queries
+from jobs.runtime import exclusions
+from jobs.runtime.resources import Resources
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table
+from jobs.store.run import TableRun, open_run
+from jobs.workers.search import ScanUnit, SearchQueries, SearchTask
+
+PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
+
+
+class SearchInputs(NamedTuple):
+    """Both sides of a search, and how a probability follows from a score."""
+
+    queries: Sequence[TableSource]
+    corpus: Corpus
+    calibration: Calibration | None
+
+
+def scan_corpus(
+    run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources, overwrite: bool
+) -> None:
+    """Stream the corpus past the queries, then merge the best of its units into the units of `run`."""
+    from jobs.runtime import stages
+
+    out = locations.join(run.target.out, PARTIAL)
+    plan = replace(run.plan, out=out, units=inputs.corpus.units)
+    partial = open_run(plan, resume=True, overwrite=overwrite, retry=[])
+    objects = [footer.object.uri for source in inputs.queries for footer in source.footers]
+    stage = stages.Stage("search", ScanUnit, {"task": task, "queries": objects})
+    total = sum(todo.unit.rows or 0 for todo in partial.todo)
+    stages.process(partial, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
+    partial.finish()
+    barred = exclusions.kept(task.excluded)
+    units = [(todo, read_queries(todo.unit.inputs[0].uri, barred)[0]) for todo in run.todo]
+    merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
+
+
+def stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources) -> None:
+    """Stream the units of `run`, which are the queries', past the corpus."""
+    from jobs.runtime import stages
+
+    resident = {"corpus": inputs.corpus.units, "first": run.units[0].name, "calibration": inputs.calibration}
+    stage = stages.Stage("search", SearchQueries, {"task": task, **resident})
+    total = sum(todo.unit.rows or 0 for todo in run.todo)
+    stages.process(run, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
