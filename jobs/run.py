@@ -135,7 +135,7 @@ def _resources_name(resources: Resources) -> str | None:
 def _named_resources() -> dict[str, Resources]:
     """The resources of each file of conf/resources, by its name."""
     composed = {
-        name: config.composed("run", RunConfig, [f"resources={name}"])
+        name: config.compose("run", RunConfig, [f"resources={name}"])
         for name in config_files.options("resources", None)
     }
     return {name: cast(Resources, OmegaConf.to_object(files.resources)) for name, files in composed.items()}
