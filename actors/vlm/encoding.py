@@ -143,7 +143,8 @@ def to_bytes(inputs: dict[str, Any]) -> bytes:
     from safetensors.torch import save
 
     buffer = save({name: tensor.contiguous() for name, tensor in inputs.items()})
-    return len(buffer).to_bytes(LENGTH_BYTES, "little") + pa.compress(buffer, codec="lz4", asbytes=True)
+    frame: bytes = pa.compress(buffer, codec="lz4", asbytes=True)
+    return len(buffer).to_bytes(LENGTH_BYTES, "little") + frame
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
