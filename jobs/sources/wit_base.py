@@ -18,10 +18,10 @@ from jobs.store.run import TableRun
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:
-    """The records' units, streamed through `ParquetPictures`.
+    """Return the records' units, streamed through `ParquetPictures`.
 
     Raises:
-        InputError: a key is missing or does not apply, or the files are not wit_base's.
+        InputError: a key is missing or does not apply, or the files are not those of wit_base.
     """
     path, uri = required_path(cfg), required_input(cfg)
     if cfg.width is not None:

@@ -137,7 +137,7 @@ def scan_file(
 
 
 def scanner() -> str:
-    """Return how this process scans files; the run prints it."""
+    """Return the name of this process's way of scanning files; the run prints it."""
     return "pyarrow"
 
 
@@ -340,8 +340,8 @@ def _leaves(file: pq.ParquetFile) -> dict[tuple[str, ...], str]:
         path = file.schema.column(number).path
         first, *rest = path.split(".")
         if first == FEATURES:
-            if named := [name for name in rest if name in OF_ENTRY]:
-                leaves[first, named[0]] = path
+            if columns := [name for name in rest if name in OF_ENTRY]:
+                leaves[first, columns[0]] = path
         elif not rest:
             leaves[first,] = path
     return leaves
