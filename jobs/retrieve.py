@@ -16,8 +16,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.search.queries import COSINE
-from actors.search.settings import SearchSettings
+from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
