@@ -23,7 +23,7 @@ from jobs.store.reading import TableSource
 COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
 SHEET, PAGE = "choose.csv", "index.html"
 THUMBNAIL_SIDE = 200  # pixels
-TEMPLATES = Path(__file__).parents[1] / "page"
+TEMPLATES = Path(__file__).parent
 
 
 def check_not_completed(out: str) -> None:
