@@ -153,14 +153,13 @@ def text_generator(
     model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
     """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
-    ends = model.generation_config.eos_token_id
-    ends = [ends] if isinstance(ends, int) else list(ends or ())
-    end = chat.tokenizer.eos_token_id
-    ends = sorted({*ends, *([end] if end is not None else [])})
+    end_ids = set(_end_ids(model))
+    if chat.tokenizer.eos_token_id is not None:
+        end_ids.add(chat.tokenizer.eos_token_id)
     return TextGenerator(
         model,
         pad_id=pad_token(chat, model),
-        ends=ends,
+        ends=sorted(end_ids),
         budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
         group_rows=group_rows,
     )
@@ -168,10 +167,14 @@ def text_generator(
 
 def pad_token(chat: ChatEncoder, model: Any) -> int:
     """Return the token id for padding; padding is masked, so any token is suitable."""
-    ends = model.generation_config.eos_token_id
-    end = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
-    pad = chat.tokenizer.pad_token_id
-    return int(end if pad is None else pad)
+    pad_id = chat.tokenizer.pad_token_id
+    return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
+
+
+def _end_ids(model: Any) -> list[int]:
+    """Return the ids of the end tokens in the model's config, in its order."""
+    ids = model.generation_config.eos_token_id
+    return [ids] if isinstance(ids, int) else list(ids or ())
 
 
 def sample_seed(base: int, item: str, sample: int) -> int:

@@ -152,10 +152,10 @@ class RubricRater:
         raise NotImplementedError
 
     def _unanswered(
-        self, item_id: str, pairs: Sequence[tuple[str, Question]], end: dict[str, Any]
+        self, item_id: str, pairs: Sequence[tuple[str, Question]], status: dict[str, Any]
     ) -> list[dict[str, Any]]:
         return [
-            self._key(item_id, target, question, sample=sample) | end
+            self._key(item_id, target, question, sample=sample) | status
             for target, question in pairs
             for sample in range(self.samples)
         ]

@@ -224,8 +224,8 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
 
 
 def test_invalid_prompts_are_refused() -> None:
-    misses = []
-    for change, message in (
+    misses: list[tuple[dict[str, Any], str]] = []
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"order": []}, "'order' is empty"),
         ({"order": ["picture"]}, "at least one part"),
         ({"order": ["other"]}, "'other'"),
@@ -236,7 +236,8 @@ def test_invalid_prompts_are_refused() -> None:
         ({"parts": {"picture": "x", "instruction": "y"}}, "a part is named 'picture'"),
         ({"context": {"fields": ["a"], "cut": ["b"]}}, "context.cut"),
         ({"extra": 1}, "unknown key 'extra'"),
-    ):
+    ]
+    for change, message in cases:
         try:
             Instruction.from_dict(conf("explicit") | change)
             misses.append((change, "accepted"))

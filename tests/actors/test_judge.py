@@ -299,8 +299,8 @@ def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
 
 
 def test_settings_are_validated(small: dict[str, Any]) -> None:
-    misses = []
-    for changes, message in (
+    misses: list[tuple[dict[str, Any], str]] = []
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"layout": "slow"}, "no layout 'slow'"),
         ({"max_context_tokens": 0}, "max_context_tokens=0: "),
         ({"empty_context": "guess"}, "empty_context=guess: "),
@@ -308,7 +308,8 @@ def test_settings_are_validated(small: dict[str, Any]) -> None:
         ({"memory_budget_gb": 0}, "memory_budget_gb=0: "),
         ({"engine": "fast"}, "engine=fast: "),
         ({"rubric": {}}, "rubric"),
-    ):
+    ]
+    for changes, message in cases:
         try:
             ClosedSettings(**{"rubric": small, **changes})
             misses.append((changes, "accepted"))
