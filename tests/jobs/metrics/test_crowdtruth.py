@@ -204,7 +204,7 @@ def test_units_with_one_rating_are_left_out_and_told():
 @pytest.mark.parametrize(
     ("unit", "worker", "vectors", "message"),
     [
-        ([0, 0], [0, 1], [[1, 0], [0, 0]], "without an annotation"),
+        ([0, 0], [0, 1], [[1, 0], [0, 0]], "vectors"),
         ([0, 1], [0, 1], [[1, 0], [1, 0]], "single judgement"),
         ([0, 0], [0], [[1, 0]], "differ"),
     ],
