@@ -11,8 +11,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from actors.ids import content_id
+from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.errors import InputError
-from jobs.import_ratings import ImportRatingsConfig, execute
+from jobs.import_ratings import execute
 from jobs.runtime import cli, exclusions
 from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
