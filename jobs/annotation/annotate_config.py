@@ -74,4 +74,6 @@ def check(cfg: AnnotateConfig) -> None:
     if cfg.size is not None and cfg.size < 1:
         raise InputError(f"size={cfg.size}: must be at least 1, or null for all")
     if bool(cfg.audit) != bool(cfg.auditor):
-        raise InputError("annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them")
+        raise InputError(
+            "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"
+        )

@@ -140,7 +140,7 @@ def _spread(
 def _loads(raters: Sequence[Rater], items: int, wanted: int, *, shared: int, rng: random.Random) -> dict[str, int]:
     """Return how many of the `items` x `wanted` tasks each rater takes: an equal share, or the limit if it is lower."""
     capacity = {r.name: min(items, items if r.limit is None else r.limit - shared) for r in raters}
-    loads = dict.fromkeys(sorted(room), 0)
+    loads = dict.fromkeys(sorted(capacity), 0)
     left, open_ = items * wanted, [name for name in loads if capacity[name] > 0]
     while left:
         share, remainder = divmod(left, len(open_))

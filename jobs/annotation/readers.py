@@ -27,19 +27,19 @@ def importer(
     """
     format_ = cfg.format or format_of(files)
     try:
-        asked = _questionnaire(cfg)
+        questionnaire = _questionnaire(cfg)
         span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
         raise InputError(f"import_ratings: {error}") from error
-    question = _question(cfg, asked)
+    question = _question(cfg, questionnaire)
     private = pseudonyms is not None
     if format_ in ("csv", "parquet"):
-        read = _of_columns(cfg, format_, asked, question, private=private)
+        read = _of_columns(cfg, format_, questionnaire, question, private=private)
     else:
-        read = _of_tool(cfg, format_, asked, span_labels, question, private=private)
+        read = _of_tool(cfg, format_, questionnaire, span_labels, question, private=private)
     settings = ImportSettings(
         table=cfg.table,
-        asked=asked,
+        questionnaire=questionnaire,
         method=cfg.method,
         rater_kind=cfg.rater_kind,
         urls=cfg.items == "url",
@@ -54,24 +54,24 @@ def _questionnaire(cfg: ImportRatingsConfig) -> Questionnaire | None:
     return answers.of_rubric(Rubric.from_dict(cfg.rubric)) if cfg.rubric else None
 
 
-def _question(cfg: ImportRatingsConfig, asked: Questionnaire | None) -> str | None:
+def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> str | None:
     """Return the name of the question that `question=` gives by name or by text."""
-    if not cfg.question or asked is None:
+    if not cfg.question or questionnaire is None:
         return cfg.question or None
-    name = asked.question(cfg.question)
-    if asked.names and name is None:
-        raise InputError(f"question={cfg.question}: rubric {asked.name} has {', '.join(asked.sets)}")
+    name = questionnaire.question(cfg.question)
+    if questionnaire.names and name is None:
+        raise InputError(f"question={cfg.question}: rubric {questionnaire.name} has {', '.join(questionnaire.sets)}")
     return name
 
 
 def _of_columns(
-    cfg: ImportRatingsConfig, format_: str, asked: Questionnaire | None, question: str | None, *, private: bool
+    cfg: ImportRatingsConfig, format_: str, questionnaire: Questionnaire | None, question: str | None, *, private: bool
 ) -> Read:
     """Return the reader of CSV or Parquet."""
     reading = tabular.Reading(
         table=cfg.table,
         columns=cfg.columns,
-        asked=asked,
+        questionnaire=questionnaire,
         question=question,
         rater=cfg.rater,
         encoding=cfg.encoding,
@@ -85,7 +85,7 @@ def _of_columns(
 def _of_tool(
     cfg: ImportRatingsConfig,
     format_: str,
-    asked: Questionnaire | None,
+    questionnaire: Questionnaire | None,
     span_labels: SpanLabels | None,
     question: str | None,
     *,
@@ -100,7 +100,7 @@ def _of_tool(
         raise InputError(f"rater={cfg.rater}: format={format_} names who answered; remove the key, or see rater_from=")
     reading = ToolReading(
         table=cfg.table,
-        asked=asked,
+        questionnaire=questionnaire,
         span_labels=span_labels,
         controls=cfg.columns.questions or {},
         fields={role: name for role, name in plain(cfg.columns).items() if isinstance(name, str)},
