@@ -90,7 +90,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
         if cfg.kb.images is not None:
             others = [address for other, address in shown.get(node, ()) if other != image]
-            # Missing pictures are empty attributes: fields of links must exist, and annotate leaves out links with empty ones.
+            # Missing pictures are empty attributes: the fields of links must exist; links with empty ones are left out.
             attributes |= {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
         items.append(_item(image, node, texts[node]["text_id"], attributes))
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
