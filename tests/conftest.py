@@ -49,6 +49,7 @@ def is_slow(item: pytest.Item) -> bool:
     return uses_ray(item) or name.startswith(SLOW)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a file's tests in one process of xdist, start those with Ray first, and mark the slow ones.
 

@@ -14,13 +14,13 @@ import pytest
 from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
 from jobs.annotation.participants import read_raters
-from jobs.choose import COLUMNS as CHOOSE_COLUMNS
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
 from jobs.corpora import delimited, delimited_batches, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
+from jobs.page.choice_sheet import COLUMNS as CHOOSE_COLUMNS
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
 
