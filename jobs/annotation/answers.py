@@ -17,7 +17,7 @@ ISSUE_ANSWERS = ("no", "yes")
 class Meaning(NamedTuple):
     """The answer that a text names, as its index in the answers; None unless status is ok."""
 
-    index: int | None
+    answer_index: int | None
     status: str
     kind: str | None
     message: str | None

@@ -44,7 +44,7 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str) -> pa.T
     def spread(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(coded.indices)
 
-    chosen = [(s, m.index) for s, m in zip(sets, meanings, strict=True)]
+    chosen = [(s, m.answer_index) for s, m in zip(sets, meanings, strict=True)]
     value = spread([None if i is None else s.values[i] for s, i in chosen], pa.string())
     score = spread([None if i is None else s.scores[i] for s, i in chosen], pa.float64())
     ended = pc.is_valid(raw["status"])

@@ -124,8 +124,8 @@ def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, 
         wide = dict(reading.columns.questions)
         for question in wide:
             if reading.questionnaire and reading.questionnaire.names and question not in reading.questionnaire.sets:
-                questions = ", ".join(reading.questionnaire.sets)
-                raise InputError(f"columns.questions.{question}: rubric {reading.questionnaire.name} has {questions}")
+                allowed = ", ".join(reading.questionnaire.sets)
+                raise InputError(f"columns.questions.{question}: rubric {reading.questionnaire.name} has {allowed}")
         return wide
     if "value" in roles:
         if "question" not in roles and reading.question is None:
