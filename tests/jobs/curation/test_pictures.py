@@ -61,7 +61,7 @@ def test_the_hash_is_that_of_the_first_rendition_by_name(tmp_path: Any, reverse:
 def test_what_is_of_no_use_is_refused(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="none of its 1 pictures belongs to the records"):
         looks(tmp_path / "1", [of("x")])
-    with pytest.raises(InputError, match="no phash in it"):
+    with pytest.raises(InputError, match="no phash"):
         looks(tmp_path / "2", [of("a")])
     assert not looks(tmp_path / "3", [of("a")], hashes=False).hashed.any()
     assert np.array_equal(looks(tmp_path / "4", [], hashes=False).gone, np.zeros(6, bool))

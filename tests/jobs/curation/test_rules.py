@@ -123,7 +123,7 @@ def test_pages_are_looked_at_in_each_method_alone() -> None:
     ]
     decision, fell = decide(rows)
     assert fell == {"2": "one_image_a_page"}
-    assert decision.reached[:, 0].tolist() == [rules.STAYS, rules.NUMBER["one_image_a_page"]]
+    assert decision.reached[:, 0].tolist() == [rules.KEPT, rules.NUMBER["one_image_a_page"]]
 
 
 def test_a_record_is_counted_under_the_rule_that_took_its_last_method() -> None:

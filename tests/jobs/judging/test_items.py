@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.corpora.records import open_records
 from jobs.errors import InputError
 from jobs.judging.items import ItemTables, Reader, open_sources
-from jobs.sources.records import open_records
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
