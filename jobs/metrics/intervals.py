@@ -2,8 +2,8 @@
 
 An interval needs at least `MIN_UNITS` independent units (items, pairs, raters, …). A resampled interval also needs a
 statistic that is defined in at least `MIN_DEFINED` of the resamples and not equal in all of them. Otherwise there is a
-reason instead of an interval. Score intervals of binomial proportions (`proportion`, and Newcombe's of their difference)
-are exempt: they keep their level from one trial on.
+reason instead of an interval. Score intervals of binomial proportions (`proportion`, and Newcombe's of their
+difference) are exempt: they keep their level from one trial on.
 
 The bootstrap draws items. If there are more than `BLOCKS` items, it draws random blocks of items, so that a metric of a
 million items costs as much as one of a thousand. Rows are sorted by their contents before anything is drawn: neither
