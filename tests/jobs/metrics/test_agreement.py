@@ -105,7 +105,7 @@ def test_kappa_by_hand():
     assert found.value == pytest.approx(0.4)
     assert found.n == 10
     assert cohen_kappa(RatingTable.from_matrix([[1, 0], [0, 1]] * 3)).value == pytest.approx(-1)
-    assert cohen_kappa(RatingTable.from_matrix([[1, 1, 1]])).reason.startswith("3 raters")
+    assert str(cohen_kappa(RatingTable.from_matrix([[1, 1, 1]])).reason).startswith("3 raters")
     assert cohen_kappa(RatingTable.from_matrix([[1, 1]] * 4)).value is None
 
 
