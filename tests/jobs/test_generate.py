@@ -324,7 +324,7 @@ def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.
 
 
 def test_probe_refuses_vectors_of_another_encoder(tmp_path: Path) -> None:
-    from tests.jobs.test_link import DIM, write
+    from tests.jobs.handmade import DIM, write
 
     row = {"item_id": "i", "kind": "image", "embedding": [0.5] * DIM, "status": "ok"}
     there = write(tmp_path / "there", "embeddings", [[row]], encoder="another@1", preprocessing="p")
