@@ -19,7 +19,7 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.retrieval import choice_sheet
+from jobs.page import choice_sheet
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say

@@ -22,13 +22,13 @@ from omegaconf import MISSING
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
+from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
-from jobs.workers.link import NEAR, SHORT, UNKNOWN, LinkUnit
 
 CONTAMINATED = ("keep", "skip")
 

@@ -16,8 +16,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.search.queries import COSINE
-from actors.search.settings import SearchSettings
+from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
@@ -26,12 +25,12 @@ from jobs.models.devices import check_device
 from jobs.retrieval.faiss_export import FaissConfig, check_export, export
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
+from jobs.retrieval.search import SearchTask
 from jobs.retrieval.two_ways import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import Common, plain
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
-from jobs.workers.search import SearchTask
 
 SIDES = ("auto", "queries", "corpus")
 

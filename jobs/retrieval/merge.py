@@ -30,7 +30,7 @@ def merge(
 ) -> None:
     """Write the units of `run` from the table `partial`, the best rows of each unit of the corpus.
 
-    The first unit also carries the counts and the rejects of the corpus, as in `jobs.workers.search.SearchQueries`.
+    The first unit also carries the counts and the rejects of the corpus, as in `jobs.retrieval.search.SearchQueries`.
     Memory: a few times queries x k rows, however many units the corpus has.
     """
     ids = pa.concat_arrays([unit.ids for _, unit in units])

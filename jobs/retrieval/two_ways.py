@@ -8,12 +8,12 @@ from jobs.corpora.embeddings import Corpus
 from jobs.retrieval.merge import merge
 from jobs.retrieval.neighbor_rows import Calibration
 from jobs.retrieval.queries import read_queries
+from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
 from jobs.runtime import exclusions
 from jobs.runtime.resources import Resources
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun, open_run
-from jobs.workers.search import ScanUnit, SearchQueries, SearchTask
 
 PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
 

@@ -10,9 +10,9 @@ import pyarrow.fs as pafs
 
 from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
+from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_path
-from jobs.sources.records import RecordsInput, open_records, read_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object

@@ -9,9 +9,9 @@ from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
 from actors.fetching.politeness import user_agent
 from actors.url_fetcher import UrlFetcherSettings
+from jobs.corpora.records import RecordsInput, open_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, SourceConfig, TestingConfig, required_input
-from jobs.sources.records import RecordsInput, open_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.run import TableRun
 from jobs.workers import fetch_urls
@@ -49,7 +49,7 @@ def _fetch(
     cfg: FetchConfig, settings: UrlFetcherSettings, records: RecordsInput, run: TableRun, excluded: str | None
 ) -> None:
     from jobs.runtime import stages
-    from jobs.sources import cluster_limiter
+    from jobs.workers import cluster_limiter
 
     cluster_limiter.start()
     kwargs = {

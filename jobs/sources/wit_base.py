@@ -6,11 +6,11 @@ from functools import partial
 import pyarrow as pa
 
 from actors.parquet_pictures import ParquetPictures
+from jobs.corpora.records import RecordsInput, open_records
 from jobs.corpora.wit import wit_base
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_input, required_path
 from jobs.sources.folder import filesystem_opener
-from jobs.sources.records import RecordsInput, open_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object

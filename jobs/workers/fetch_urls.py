@@ -19,13 +19,13 @@ from actors.fetching.rate_limits import Limiter
 from actors.numbers import whole_number
 from actors.status import Status
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
+from jobs.corpora.records import read_records
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
-from jobs.sources.cluster_limiter import ClusterLimiter
-from jobs.sources.records import read_records
 from jobs.store import locations
 from jobs.store.reading import read_unit
 from jobs.store.writer import UnitTask, UnitWriter
+from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter
 
 READ_ROWS = 16
@@ -47,7 +47,7 @@ class FetchUnit:
     """Fetches the pictures of one unit of records and writes their rows in the records' order.
 
     A worker that is killed has written no row of its unit, and the whole unit is fetched again;
-    `jobs.sources.records.cut` bounds its size.
+    `jobs.corpora.records.cut` bounds its size.
 
     Args:
         settings: how pictures are requested.

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.records import read_records
 from jobs.errors import InputError
-from jobs.sources.records import read_records
 from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.locations import Object

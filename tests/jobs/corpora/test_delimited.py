@@ -20,7 +20,7 @@ from jobs.corpora import delimited, delimited_batches, ratings_file
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, NodeColumns, entries, find_files
 from jobs.corpora.terms import TermsConfig, read_terms
 from jobs.errors import InputError
-from jobs.retrieval.choice_sheet import COLUMNS as CHOOSE_COLUMNS
+from jobs.page.choice_sheet import COLUMNS as CHOOSE_COLUMNS
 from jobs.store.reading import open_table
 from jobs.store.writer import Reject
 
@@ -52,7 +52,7 @@ def import_ratings(uri: str, encoding: str | None) -> Pairs:
     tables = list(tabular.read_csv(uri, reading, rejects.append))
     if rejects:
         delimited.refuse(rejects[0])
-    return [(row["item_id"], row["given"]) for table in tables for row in table.to_pylist()]
+    return [(row["item_id"], row["answer"]) for table in tables for row in table.to_pylist()]
 
 
 def annotate(uri: str, encoding: str | None) -> Pairs:
@@ -151,7 +151,7 @@ def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
     lines = late.count("\n") + 1
     yield "latin-1, late", late.encode() + b"\xe9\n", [f"line {lines}", f"column {last}", "UTF-8"]
     yield "duplicate column", f"{header},{header}\n{row},{row}\n".encode(), ["duplicate column", reader.header[0]]
-    yield "no such column", b"x,y\n1,2\n", ["no column", "there are x, y"]
+    yield "no such column", b"x,y\n1,2\n", ["no column", "x, y"]
     yield "empty", b"", ["empty"]
     yield "empty lines", b"\n \n", ["empty"]
     yield "Parquet", table.getvalue(), ["Parquet", ".parquet"]

@@ -265,7 +265,7 @@ def test_mined_and_fetched_through_ray(tmp_path: Path) -> None:
     kept = [*once.values(), {**missing, "record_id": "none"}]
     _write_records(tmp_path / "records", kept)
     arguments = [f"source.path={tmp_path}/*.parquet", f"out={tmp_path}/images"]
-    with pytest.raises(InputError, match="input= is needed"):
+    with pytest.raises(InputError, match="input="):
         cli.execute("fetch", ["source=wit_base", *arguments])
     cli.execute("fetch", ["source=wit_base", *arguments, f"input={tmp_path}/records"])
     images = {r["source_url"]: r for r in pa.concat_tables(open_table(f"{tmp_path}/images").batches()).to_pylist()}

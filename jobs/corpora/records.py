@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.sources import repeats
+from jobs.corpora import repeats
 from jobs.store import locations
 from jobs.store.compact_list import CompactList
 from jobs.store.reading import TableSource, open_table, reading_rows
