@@ -65,7 +65,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step that ran: its job, what it returned, and its wall-clock seconds."""
+    """A completed step: its job, the job's return value, and its wall-clock seconds."""
 
     job: str
     returned: Any
@@ -87,7 +87,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
     for name, overrides in prepared:
         config.load(name, cli.job(name).schema, overrides)
     if cfg.plan:
-        _show(cfg)
+        _print_commands(cfg)
         return []
     results = []
     for number, (name, overrides) in enumerate(prepared, 1):
@@ -106,10 +106,10 @@ def _step_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
     return {**step.set, **cfg.profile.set.get(step.job, {})}
 
 
-def _show(cfg: RunConfig) -> None:
+def _print_commands(cfg: RunConfig) -> None:
     """Print the steps as commands that can be run one by one."""
     for step in cfg.pipeline.steps:
-        keys = [f"{key}={_typed(value)}" for key, value in (_step_keys(cfg, step) | _run_keys(cfg, step)).items()]
+        keys = [f"{key}={_as_typed(value)}" for key, value in (_step_keys(cfg, step) | _run_keys(cfg, step)).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
 
 
@@ -128,10 +128,10 @@ def _run_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
     return changed
 
 
-def _typed(value: Any) -> str:
+def _as_typed(value: Any) -> str:
     """`value` as a user types it: texts without quotes."""
     if isinstance(value, list):
-        return f"[{','.join(_typed(entry) for entry in value)}]"
+        return f"[{','.join(_as_typed(entry) for entry in value)}]"
     return value if isinstance(value, str) else literal(value)
 
 
