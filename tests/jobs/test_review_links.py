@@ -114,7 +114,7 @@ def test_review_of_links_end_to_end(world: Path) -> None:
 
 
 def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = [picture(number) for number in range(10, 15)]  # bread's, and apple's: one failed, one is no web address
+    own = [picture(number) for number in range(10, 15)]  # bread's, and apple's: one failed, one is not a web address
     own[1] |= {"final_url": "https://upload.example/moved.jpg"}
     rows = [*own, picture(15, status="error"), picture(16, url="file:///secret.jpg"), PICTURES[0]]
     write_table(str(world / "kb_images"), "images", rows)
