@@ -1,4 +1,4 @@
-"""The mapping of columns of CSV and Parquet files: what `columns=` gives, and which columns of a file follow from it."""
+"""The mapping of columns of CSV and Parquet files: the settings `columns=`, and the columns of a file to read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
