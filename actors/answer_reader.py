@@ -1,4 +1,4 @@
-"""Ratings from JSON that models wrote; no model is run."""
+"""Read ratings from models' JSON answers, without running a model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +20,10 @@ class AnswerReader:
     """Parses the JSON answers to a rubric's questions.
 
     Args:
-        rubric: as its YAML file reads (`actors.vlm.rubric`).
+        rubric: the content of its YAML file (`actors.vlm.rubric`).
 
     Raises:
-        ValueError: a rubric that cannot be used, or one about targets: a JSON answer holds one value per question.
+        ValueError: the rubric is invalid or asks about targets; a JSON answer holds one value per question.
     """
 
     INPUTS = schemas.WRITTEN_ANSWERS
@@ -32,24 +32,26 @@ class AnswerReader:
     def __init__(self, *, rubric: Mapping[str, Any]) -> None:
         self.rubric = Rubric.from_dict(rubric)
         if self.rubric.asks_targets:
-            raise ValueError(f"rubric={self.rubric.name}: asks about targets; a JSON answer holds one value a question")
+            raise ValueError(
+                f"rubric={self.rubric.name}: asks about targets; must not, a JSON answer holds one value per question"
+            )
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Parse a batch.
 
         Args:
-            batch: of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `status`, `error_kind`,
+            batch: rows of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `status`, `error_kind`,
                 `error_message`.
 
         Returns:
-            Table `ratings`: responses in the batch's order, one row per question. A row without a certain answer has
-            the text in `raw`.
+            Table `ratings`: responses in the batch's order, one row per question. A row whose answer cannot
+            be determined has the text in `raw`.
         """
         return rating_table([row for response in batch.to_pylist() for row in self._rows(response)])
 
     def _rows(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
         status = Status(response["status"])
-        response_end = {name: response[name] for name in ("status", "error_kind", "error_message")}
+        response_status = {name: response[name] for name in ("status", "error_kind", "error_message")}
         # If the context was cut, all answers are truncated; if the text was cut, only those after the cut.
         is_readable = status is Status.OK or (status is Status.TRUNCATED and response["error_kind"] == ANSWER_CUT)
         parsed: dict[str, ParsedAnswer] = {}
@@ -67,11 +69,11 @@ class AnswerReader:
                 sample=response["sample"],
             )
             result = parsed.get(question.name)
-            end: dict[str, Any] = response_end
+            status_columns: dict[str, Any] = response_status
             if result is not None and result.answer is not None:
-                end = {"value": result.answer.value, "score": result.answer.score, "status": Status.OK.value}
+                status_columns = {"value": result.answer.value, "score": result.answer.score, "status": Status.OK.value}
             elif result is not None and status is Status.OK:
-                end = failed(result.status, ScoringError(result.kind or "", result.message or ""))
-            raw = None if end["status"] == Status.OK else response["text"]
-            rows.append(key | end | {"answers": [answer.value for answer in question.answers], "raw": raw})
+                status_columns = failed(result.status, ScoringError(result.kind or "", result.message or ""))
+            raw = None if status_columns["status"] == Status.OK else response["text"]
+            rows.append(key | status_columns | {"answers": [answer.value for answer in question.answers], "raw": raw})
         return rows

@@ -1,4 +1,4 @@
-"""Free text: a model writes n samples of each prompt that `actors.prompt_preparer` prepared."""
+"""Generate n samples of text for each prompt that `actors.prompt_preparer` prepared."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from actors.vlm.settings import ModelSettings, SamplingSettings
 
 @dataclass(kw_only=True)
 class GeneratorSettings(SamplingSettings):
-    """How texts are drawn, and which of them are refusals."""
+    """Settings of `Generator`: sampling, and the rules that recognise refusals."""
 
     samples: int = 3  # texts per item
-    refusals: dict[str, Any] = field(default_factory=dict)  # the rules that recognise refusals, by language
+    refusals: dict[str, Any] = field(default_factory=dict)  # rules that recognise refusals, by language
 
     def __post_init__(self) -> None:
         RefusalRules(self.refusals)
@@ -31,13 +31,13 @@ class GeneratorSettings(SamplingSettings):
 
 
 class Generator:
-    """Writes n samples of each prepared prompt and marks refusals.
+    """Generates n samples for each prepared prompt and marks refusals.
 
     Args:
         settings: sampling, limits and the rules for refusals.
         model: which model to load.
         prompt: name of the instruction, for column `prompt`.
-        prompt_hash: hash of everything else that a response depends on (instruction, sampling), part of its id.
+        prompt_hash: hash of the instruction and the sampling settings, part of a response's id.
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
@@ -74,7 +74,7 @@ class Generator:
         self._items = 0
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Write the texts of a batch.
+        """Generate the texts of a batch.
 
         Args:
             batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
@@ -101,7 +101,7 @@ class Generator:
             for sample, seed in enumerate(seeds[item["item_id"]]):
                 key = self._key(item["item_id"], sample, seed)
                 if result is None:
-                    rows.append(key | _end_of(item))
+                    rows.append(key | _status_of(item))
                 elif isinstance(result, ScoringError):
                     rows.append(key | failed(Status.ERROR, result))
                 else:
@@ -115,7 +115,7 @@ class Generator:
         return {self.facts.tally: items}
 
     def report_tokens(self, report: Callable[[int], None]) -> None:
-        """Call `report` with the number of tokens drawn, at each step of the texts."""
+        """Call `report` with the number of new tokens at each step of generation."""
         self.engine.on_tokens = report
 
     def _seeds(self, item_id: str) -> list[int]:
@@ -132,46 +132,49 @@ class Generator:
         }
 
     def _response(self, sample: Generated, item: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the text of a sample and how it ended: refused, truncated, unparsed or ok."""
+        """Return the columns of a sample: its text, and its status refused, truncated, unparsed or ok."""
         text = self.chat.decode(sample.tokens)
         refusal = self.rules.find(text, finish_reason=sample.finish_reason)
         row: dict[str, Any] = {"text": text, "finish_reason": sample.finish_reason, "status": Status.OK.value}
         row["refusal_kind"] = refusal.kind if refusal else None
         if refusal and not refusal.answered:
-            return row | failed(Status.REFUSED, ScoringError(refusal.kind, "the model gave no answer"))
+            return row | failed(Status.REFUSED, ScoringError(refusal.kind, "the text is a refusal without an answer"))
         if item["status"] == Status.TRUNCATED:
-            return row | _end_of(item)
+            return row | _status_of(item)
         if sample.finish_reason == "length":
-            reason = ScoringError("answer_cut", f"cut after {len(sample.tokens)} tokens")
+            reason = ScoringError("answer_cut", f"the text reached the limit of {len(sample.tokens)} tokens")
             return row | failed(Status.TRUNCATED, reason)
         if not text:
-            return row | failed(Status.UNPARSED, ScoringError("empty_answer", "the model wrote nothing"))
+            return row | failed(Status.UNPARSED, ScoringError("empty_answer", "the model generated no text"))
         return row
 
 
 def text_generator(
     model: Any, chat: ChatEncoder, *, memory_budget_gb: float | None = None, group_rows: int | None = None
 ) -> TextGenerator:
-    """Return the engine for a loaded model; texts end at the end tokens of the model's config or its tokenizer."""
-    ends = model.generation_config.eos_token_id
-    ends = [ends] if isinstance(ends, int) else list(ends or ())
-    end = chat.tokenizer.eos_token_id
-    ends = sorted({*ends, *([end] if end is not None else [])})
+    """Return the generator of a loaded model; texts end at an end token of the model's config or of its tokenizer."""
+    end_ids = set(_end_ids(model))
+    if chat.tokenizer.eos_token_id is not None:
+        end_ids.add(chat.tokenizer.eos_token_id)
     return TextGenerator(
         model,
         pad_id=pad_token(chat, model),
-        ends=ends,
+        ends=sorted(end_ids),
         budget=None if memory_budget_gb is None else int(memory_budget_gb * 1e9),
         group_rows=group_rows,
     )
 
 
 def pad_token(chat: ChatEncoder, model: Any) -> int:
-    """Return a token for padding; padding is masked, so that any token will do."""
-    ends = model.generation_config.eos_token_id
-    end = ends[0] if isinstance(ends, list) and ends else ends if isinstance(ends, int) else 0
-    pad = chat.tokenizer.pad_token_id
-    return int(end if pad is None else pad)
+    """Return the token id for padding; padding is masked, so any token is suitable."""
+    pad_id = chat.tokenizer.pad_token_id
+    return int(pad_id if pad_id is not None else next(iter(_end_ids(model)), 0))
+
+
+def _end_ids(model: Any) -> list[int]:
+    """Return the ids of the end tokens in the model's config, in its order."""
+    ids = model.generation_config.eos_token_id
+    return [ids] if isinstance(ids, int) else list(ids or ())
 
 
 def sample_seed(base: int, item: str, sample: int) -> int:
@@ -179,5 +182,5 @@ def sample_seed(base: int, item: str, sample: int) -> int:
     return int(content_id("seed", str(base), item, str(sample))[:16], 16) >> 1
 
 
-def _end_of(item: Mapping[str, Any]) -> dict[str, Any]:
+def _status_of(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: item[name] for name in ("status", "error_kind", "error_message")}

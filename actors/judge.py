@@ -1,4 +1,4 @@
-"""Ratings by the likelihood of each allowed answer, with nothing generated: `judge method=closed`."""
+"""Rate items by the likelihood of each allowed answer, without generating text: `judge method=closed`."""
 
 import hashlib
 import math
@@ -19,7 +19,7 @@ from actors.vlm.settings import MemorySettings, ModelSettings
 
 @dataclass(kw_only=True)
 class ClosedSettings(RubricSettings, MemorySettings):
-    """How closed answers are scored."""
+    """Settings of `Judge`."""
 
     engine: str = "auto"  # auto, cascade, batched or naive (docs/judging.md)
     rescore_fraction: float = 0.0  # share of the rows to score twice, which measures rounding
@@ -35,8 +35,8 @@ class ClosedSettings(RubricSettings, MemorySettings):
 class Judge(RubricRater):
     """Scores every allowed answer to every question about an item, against every target.
 
-    Use it where answers must be comparable and no text is needed; `actors.reasoning_judge.ReasoningJudge` lets the
-    model reason first, at many times the cost.
+    Use it to compare answers when no text is needed; `actors.reasoning_judge.ReasoningJudge` lets the model reason
+    first, at many times the cost.
 
     Args:
         settings: rubric, engine and limits.
@@ -45,8 +45,8 @@ class Judge(RubricRater):
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
-        ValueError: a model that cannot be loaded, an engine that it does not have, or answers that its tokens cannot
-            tell apart.
+        ValueError: the model cannot be loaded or does not support the engine, or its tokens do not distinguish the
+            answers.
     """
 
     def __init__(
@@ -83,20 +83,20 @@ class Judge(RubricRater):
         if self.rescore_fraction:
             self._rescore(item, group, results)
         return [
-            self._key(item.item_id, target, question) | answered(question, results[place], item.cut)
-            for place, (target, question) in enumerate(item.pairs)
+            self._key(item.item_id, target, question) | answered(question, results[index], item.cut)
+            for index, (target, question) in enumerate(item.pairs)
         ]
 
     def _rescore(self, item: PreparedItem, group: RequestGroup, results: Mapping[int, Scores | ScoringError]) -> None:
-        """Score a share of the rows a second time, each alone: only rounding differs."""
-        chosen = [
-            place
-            for place, (target, question) in enumerate(item.pairs)
-            if isinstance(results[place], Scores)
+        """Score a share of the rows again, each by itself, and tally the differences, which are due to rounding."""
+        sample = [
+            index
+            for index, (target, question) in enumerate(item.pairs)
+            if isinstance(results[index], Scores)
             and _uniform(item.item_id, target, question.name) < self.rescore_fraction
         ]
-        for place in chosen:  # the whole prompt is then the prefix, so that every matrix product has another shape
-            first, second = results[place], self.scorer.run(group.subset([place]))[place]
+        for index in sample:  # the whole prompt is then the prefix, so that every matrix product has another shape
+            first, second = results[index], self.scorer.run(group.subset([index]))[index]
             self._tally["rescored/rows"] += 1
             if not isinstance(second, Scores) or not isinstance(first, Scores):
                 self._tally["rescored/failed"] += 1
@@ -119,7 +119,7 @@ def _uniform(*key: str) -> float:
 
 
 def _likeliest(scores: Scores) -> int:
-    return max(range(len(scores.probabilities)), key=lambda place: scores.probabilities[place])
+    return max(range(len(scores.probabilities)), key=lambda index: scores.probabilities[index])
 
 
 def _rounded_up(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Ratings from the likelihood of each label (CAIRE, appendix B.1) after prompts of `actors.prompt_preparer`."""
+"""Rate labels by their likelihood after a prompt of `actors.prompt_preparer` (CAIRE, appendix B.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ QUESTION = "relevance"
 
 @dataclass(kw_only=True)
 class LoglikSettings(Settings):
-    """The prompt before the labels, and how their likelihoods are corrected for base rates."""
+    """Settings of `LoglikRater`: the prompt, and the correction of likelihoods for base rates."""
 
-    prompt: dict[str, Any] = field(default_factory=dict)  # what comes before the label
+    prompt: dict[str, Any] = field(default_factory=dict)  # the instruction that precedes the label
     lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
-    thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf caps nothing
+    thresholds: list[float] = field(default_factory=lambda: [NO_THRESHOLD])  # natural logarithms; -inf: no threshold
 
     def __post_init__(self) -> None:
         check_start(Instruction.from_dict(self.prompt))
@@ -51,13 +51,13 @@ class LoglikRater:
     per actor, at the first prompt.
 
     Args:
-        settings: the prompt, whose `start` a label follows after a space, lambdas and thresholds.
+        settings: the prompt (labels follow its `start` after a space), lambdas and thresholds.
         model: which model to load.
-        targets: labels.
+        targets: the labels to score.
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
-        ValueError: the model cannot be loaded, or its tokens do not split between the prompt's start and a label.
+        ValueError: the model cannot be loaded, or its tokenizer merges the end of the prompt's start with a label.
     """
 
     INPUTS = schemas.PREPARED_PROMPTS
@@ -96,21 +96,21 @@ class LoglikRater:
             batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
 
         Returns:
-            Table `ratings`: items in the batch's order; within an item targets, then pairs (column `condition`).
+            Table `ratings`: items in the batch's order; within an item sorted by target, then pair (`condition`).
 
         Raises:
             EngineError: the device failed; no row of this batch is returned.
-            ValueError: the model gives no base rates.
+            ValueError: the base rates cannot be computed.
         """
         rows: list[dict[str, Any]] = []
         for item in batch.to_pylist():
-            end = {name: item[name] for name in ("status", "error_kind", "error_message")}
+            status = {name: item[name] for name in ("status", "error_kind", "error_message")}
             scores: list[float] | ScoringError | None = None
             if item["status"] == Status.OK:
                 scores = self.scorer.score(from_bytes(item["inputs"]), self._completions)
             if isinstance(scores, ScoringError):
-                end, scores = failed(Status.ERROR, scores), None
-            rows += self._rows(item["item_id"], scores, end)
+                status, scores = failed(Status.ERROR, scores), None
+            rows += self._rows(item["item_id"], scores, status)
         self._items += batch.num_rows
         return rating_table(rows)
 
@@ -120,22 +120,22 @@ class LoglikRater:
         return {self.facts.tally: items}
 
     def base_rates(self) -> np.ndarray:
-        """Return the log-likelihood of each label without picture and context, [targets] float64.
+        """Return the log-likelihood of each label without picture and context, shape [targets], float64.
 
         Raises:
-            ValueError: the model gives none.
+            ValueError: the model cannot score the labels.
         """
         if self._base_rates is None:
             pieces = [piece for piece in self.instruction.render({}) if piece is not None]
             inputs = self.chat.encode(pieces or [""], [], start=self._start)
             scores = self.scorer.score(inputs, self._completions)
             if isinstance(scores, ScoringError):
-                raise ValueError(f"no base rates of the labels: {scores.message}")
+                raise ValueError(f"cannot compute the labels' base rates: {scores.message}")
             self._base_rates = np.array(scores)
         return self._base_rates
 
-    def _rows(self, item_id: str, scores: list[float] | None, end: dict[str, Any]) -> list[dict[str, Any]]:
-        rows = [self._key(item_id, target, pair) | end for target in self.targets for pair in self.pairs]
+    def _rows(self, item_id: str, scores: list[float] | None, status: dict[str, Any]) -> list[dict[str, Any]]:
+        rows = [self._key(item_id, target, pair) | status for target in self.targets for pair in self.pairs]
         if scores is None:
             return rows
         base_rates = self.base_rates()
@@ -160,9 +160,9 @@ def check_start(instruction: Instruction) -> None:
     """Check that an instruction begins the model's turn.
 
     Raises:
-        ValueError: it has no `start`, or one that ends in white space.
+        ValueError: it has no `start`, or its `start` ends in white space.
     """
     if not instruction.start.strip():
-        raise ValueError(f"prompt {instruction.name!r} has no start, which a label is to follow")
+        raise ValueError(f"prompt={instruction.name}: has no start; set it to the words that the label completes")
     if instruction.start != instruction.start.rstrip():
-        raise ValueError(f"prompt {instruction.name!r}: start ends in white space; the label follows after a space")
+        raise ValueError(f"prompt={instruction.name}: start ends in white space; remove it, a space precedes the label")

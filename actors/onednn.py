@@ -35,10 +35,11 @@ def enable() -> bool:
 
 def _is_faster() -> bool:
     """Whether this CPU has AVX-512 that MKL does not use, and this torch has the setting (2.9 and later)."""
+    backends: Any = torch.backends
     return (
-        hasattr(torch.backends.mkldnn, "matmul")
-        and torch.backends.mkl.is_available()
-        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        hasattr(backends.mkldnn, "matmul")
+        and backends.mkl.is_available()
+        and backends.cpu.get_cpu_capability() == "AVX512"
         and not _is_intel()
     )
 

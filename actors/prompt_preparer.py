@@ -1,4 +1,4 @@
-"""Prompts of an instruction about items, as a model's inputs; needs CPUs and no weights."""
+"""Prepare the prompts of an instruction about items as a model's inputs, on CPUs and without weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import count_pictures, withheld
+from actors.items import count_pictures, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
@@ -26,16 +26,16 @@ class PromptPreparer:
     Args:
         settings: limits of the context.
         model: whose processor to use.
-        instruction: the prompt, as `actors.vlm.instructions` reads it.
-        questions: for instructions that ask a rubric's questions.
-        answer_tokens: positions to reserve for what follows the prompt; at most a quarter of the model's.
+        instruction: the content of its YAML file (`actors.vlm.instructions`).
+        questions: the rubric's questions, for an instruction that asks them.
+        answer_tokens: positions to reserve for the text after the prompt; at most a quarter of the model's.
 
     Raises:
-        ValueError: an unusable instruction, or a model without processor, or without pictures where the instruction
-            shows one.
+        ValueError: the instruction is invalid, the model has no processor, or the instruction shows pictures and the
+            model does not accept them.
     """
 
-    INPUTS = schemas.ITEMS  # and the instruction's context fields, strings
+    INPUTS = schemas.ITEMS  # also the instruction's context fields (strings)
     OUTPUTS = schemas.PREPARED_PROMPTS
 
     def __init__(
@@ -58,8 +58,8 @@ class PromptPreparer:
         self.chat = ChatEncoder(processor, bounds=model.bounds, config=config)
         if self.instruction.shows_picture and not self.chat.sees_pictures:
             raise ValueError(
-                f"model {model.checkpoint!r} takes no pictures and prompt {self.instruction.name!r} shows one; "
-                "name a vision-language model, or a prompt whose order has no `picture`"
+                f"model.checkpoint={model.checkpoint}: does not accept pictures, and prompt {self.instruction.name!r} "
+                "shows one; use a vision-language model, or a prompt whose order has no `picture`"
             )
         words = {"questions": list(questions)}
         self._words = {name: value for name, value in words.items() if name in self.instruction.words}
@@ -86,12 +86,12 @@ class PromptPreparer:
 
     def take_tally(self) -> dict[str, int]:
         """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
-        taken, self._tally = dict(self._tally), Counter()
-        return taken
+        tally, self._tally = dict(self._tally), Counter()
+        return tally
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
         pictures = None if self.instruction.shows_picture else 0
-        if reason := withheld(item, pictures=pictures, said_in=self.required_fields):
+        if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
             return failed(*reason)
         try:
             return self._prepared(item)
@@ -101,7 +101,7 @@ class PromptPreparer:
             return failed(Status.ERROR, errors.reason(error))
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the prompt's inputs, the context cut until prompt and answer fit the model's positions."""
+        """Return the prompt's inputs, with the context truncated until prompt and answer fit the model's positions."""
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
 
         def encode(texts: dict[str, str]) -> tuple[dict[str, Any], int]:
@@ -118,5 +118,5 @@ class PromptPreparer:
             by=self.chat,
         )
         count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
-        end = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
-        return end | {"inputs": to_bytes(inputs)}
+        status = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
+        return status | {"inputs": to_bytes(inputs)}

@@ -1,10 +1,10 @@
-"""Ratings after written reasoning: `judge method=reasoned`.
+"""Rate items by the likelihood of each allowed answer after written reasoning: `judge method=reasoned`.
 
-The model first writes its reasoning, which becomes the beginning of its turn; the allowed answers are then scored
-after it, so that the whole distribution is kept and no text is parsed.
+The model first writes its reasoning, which becomes the beginning of its turn. The allowed answers are then scored after
+it: the result has the whole distribution, and no text is parsed.
 
-CAIRE's prompt asks for step-by-step reasoning as well (section 5.2, figure 8), but its answer is read from the score
-tokens alone (section 3.2), without any written reasoning; here it is written.
+CAIRE's prompt also asks for step-by-step reasoning (section 5.2, figure 8), but CAIRE reads the answer from the
+likelihoods of the score tokens alone (section 3.2) and generates no reasoning; this stage does.
 """
 
 import re
@@ -26,30 +26,30 @@ from actors.vlm.settings import ModelSettings, SamplingSettings
 from actors.vlm.token_trees import common
 
 METHOD = "generate_then_score"
-# Comes last: a rubric may ask for the bare answer before it.
+# Appended to the prompt: the rubric may ask for the bare answer before it.
 REASONING_INSTRUCTION = (
     "Before you answer, think it through step by step in a few sentences. "
     "Then write a last line with `Final answer:` and, behind it, nothing but your answer."
 )
 ANSWER_LINE = "Final answer:"  # the answer's code follows after a space
-CLOSING_TOKENS = 32  # for that line, and for reasoning that is tokenised into more tokens than were drawn
+CLOSING_TOKENS = 32  # for that line, and in case the reasoning's text has more tokens than were generated
 _FINAL = re.compile(r"\**final\s+(?:answer|score)\b.*", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(kw_only=True)
 class ReasoningSettings(RubricSettings, SamplingSettings):
-    """Which questions are asked, and how the reasoning before each answer is drawn."""
+    """Settings of `ReasoningJudge`: the questions, and the sampling of the reasoning before each answer."""
 
     @property
     def reserved_tokens(self) -> int:
-        """Return the positions that the longest reasoning and its answer need."""
+        """Return the number of positions that the longest reasoning and its answer need."""
         return self.max_tokens + CLOSING_TOKENS
 
 
 class ReasoningJudge(RubricRater):
-    """Has the model reason in writing about every question, then scores every allowed answer after it.
+    """Lets the model write its reasoning about every question, then scores every allowed answer after it.
 
-    Slower than `actors.judge.Judge` by orders of magnitude; the reasoning is kept in column `comment`.
+    Slower than `actors.judge.Judge` by orders of magnitude; the column `comment` has the reasoning.
 
     Args:
         settings: rubric, sampling and limits.
@@ -58,7 +58,7 @@ class ReasoningJudge(RubricRater):
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
-        ValueError: a model that cannot be loaded, or that does not write each answer as one token of its own.
+        ValueError: the model cannot be loaded, or an answer is not a single token of its tokenizer.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ReasoningJudge(RubricRater):
             self.scorer.check_codes(question.codes)
 
     def report_tokens(self, report: Callable[[int], None]) -> None:
-        """Call `report` with the number of tokens drawn, at each step of the reasoning."""
+        """Call `report` with the number of new tokens at each step of generation."""
         self.engine.on_tokens = report
 
     def _method(self, question: Question) -> str:
@@ -90,17 +90,17 @@ class ReasoningJudge(RubricRater):
 
     def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
         reasonings = self._reasonings(item)
-        asked = [
-            (number, sample, begun_turn(text))
+        requests = [
+            (number, sample, turn_start(text))
             for number, texts in enumerate(reasonings)
             if not isinstance(texts, ScoringError)
             for sample, text in enumerate(texts)
         ]
-        suffixes = [self._continued(item.suffixes[number], begun) for number, _, begun in asked]
-        answers = [self.scorer.answers(item.pairs[number][1].codes, start=begun) for number, _, begun in asked]
+        suffixes = [self._with_turn(item.suffixes[number], start) for number, _, start in requests]
+        answers = [self.scorer.answers(item.pairs[number][1].codes, start=start) for number, _, start in requests]
         group = RequestGroup.of_suffixes(item.inputs, suffixes, answers, shared=item.shared)
-        results = self.scorer.run(group) if asked else {}
-        places = {(number, sample): place for place, (number, sample, _) in enumerate(asked)}
+        results = self.scorer.run(group) if requests else {}
+        indices = {(number, sample): index for index, (number, sample, _) in enumerate(requests)}
         rows = []
         for number, ((target, question), texts) in enumerate(zip(item.pairs, reasonings, strict=True)):
             for sample in range(self.samples):
@@ -108,9 +108,9 @@ class ReasoningJudge(RubricRater):
                 if isinstance(texts, ScoringError):
                     rows.append(key | failed(Status.ERROR, texts))
                     continue
-                answer = answered(question, results[places[number, sample]], item.cut)
+                answer = answered(question, results[indices[number, sample]], item.cut)
                 rows.append(key | answer | {"comment": texts[sample]})
-        self._tally[self.facts.tally] += len(places)
+        self._tally[self.facts.tally] += len(requests)
         return rows
 
     def _reasonings(self, item: PreparedItem) -> list[list[str] | ScoringError]:
@@ -128,25 +128,27 @@ class ReasoningJudge(RubricRater):
         ]
 
     def _reasoning(self, sample: Generated) -> str:
-        # Without the answer that the model gave itself: the scored one takes its place.
+        # Without the answer that the model generated, which the scored answer replaces.
         return self.chat.as_data(_FINAL.sub("", self.chat.decode(sample.tokens)).strip())
 
-    def _continued(self, suffix: list[int], begun: str) -> list[int]:
-        """Return the tokens of a prompt's suffix followed by the model's begun turn.
+    def _with_turn(self, suffix: list[int], start: str) -> list[int]:
+        """Return the tokens of a prompt's suffix followed by the start of the model's turn.
 
         Raises:
-            ValueError: the tokenizer joins the turn's opening with text that the suffix does not hold.
+            ValueError: the tokenizer merges the opening of the turn with text outside the suffix.
         """
         chat = self.scorer.chat
         opening = chat.ids(chat.start)
-        opened = chat.ids(chat.start + chat.lead + begun)
-        kept = common(opening, opened)  # fewer than all tokens of `opening` if its end and the text are joined
-        joined = opening[kept:]
-        if joined and suffix[-len(joined) :] != joined:
-            raise ValueError("the model's tokenizer joins its turn's opening with the reasoning in an unknown way")
-        return [*suffix[: len(suffix) - len(joined)], *opened[kept:]]
+        turn = chat.ids(chat.start + chat.lead + start)
+        kept = common(opening, turn)  # fewer than all tokens of `opening` if its end is merged with the text
+        merged = opening[kept:]
+        if merged and suffix[-len(merged) :] != merged:
+            raise ValueError(
+                "the model's tokenizer merges the opening of its turn with the reasoning in an unsupported way"
+            )
+        return [*suffix[: len(suffix) - len(merged)], *turn[kept:]]
 
 
-def begun_turn(reasoning: str) -> str:
+def turn_start(reasoning: str) -> str:
     """Return the model's turn up to its answer."""
     return f"{reasoning}\n\n{ANSWER_LINE}" if reasoning else ANSWER_LINE

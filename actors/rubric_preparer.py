@@ -1,4 +1,4 @@
-"""Prompts of a rubric about items, as the tensors and tokens that a model takes; needs CPUs and no weights."""
+"""Prepare the prompts of a rubric about items as tensors and tokens, on CPUs and without weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import TARGETS, count_pictures, withheld
+from actors.items import TARGETS, count_pictures, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
-from actors.rubric_rater import RubricSettings, judged_targets, own_targets
+from actors.rubric_rater import RubricSettings, default_targets, item_targets
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
@@ -24,7 +24,7 @@ from actors.vlm.settings import ModelSettings
 
 
 class PreparedPrompts(NamedTuple):
-    """The tokens of all prompts about one item, and the length of the longest with its longest answer."""
+    """The tokens of all prompts about one item, and the number of tokens of the longest prompt with its answer."""
 
     tokens: PromptTokens
     longest: int
@@ -33,21 +33,21 @@ class PreparedPrompts(NamedTuple):
 class RubricPreparer:
     """Decodes an item's picture and tokenises its prompts, the first stage of `judge`.
 
-    All prompts about an item share their pictures and their first tokens, which are returned once.
+    All prompts about an item share their pictures and their first tokens, which the result has only once.
 
     Args:
         settings: rubric, layout and limits of the context.
         model: whose processor to use.
         targets: labels for items without their own; the rubric's if None.
-        instruction: text after each question, after which the model writes freely. The rubric's own beginning of the
-            model's turn is then left out.
-        answer_tokens: positions to reserve for what the model writes; at most a quarter of the model's.
+        instruction: text after each question, after which the model writes freely. The beginning of the model's turn
+            that the rubric defines is then omitted.
+        answer_tokens: positions to reserve for the generated text; at most a quarter of the model's.
 
     Raises:
-        ValueError: a model without processor or chat template, or whose tokens cannot tell the answers apart.
+        ValueError: the model has no processor or no chat template, or its tokens do not distinguish the answers.
     """
 
-    INPUTS = schemas.ITEMS  # and the rubric's context fields, strings; `targets`, if the items have their own
+    INPUTS = schemas.ITEMS  # also the rubric's context fields (strings), and optionally `targets`
     OUTPUTS = schemas.PREPARED_QUESTIONS
 
     def __init__(
@@ -62,7 +62,7 @@ class RubricPreparer:
         from transformers import AutoConfig
 
         self.rubric = Rubric.from_dict(settings.rubric)
-        self.targets = judged_targets(self.rubric, targets)
+        self.targets = default_targets(self.rubric, targets)
         self.builder = PromptBuilder(self.rubric, layout=settings.layout)
         self.instruction = instruction
         self.required_fields = self.rubric.context_fields if settings.empty_context == "skip" else ()
@@ -82,27 +82,27 @@ class RubricPreparer:
 
         Args:
             batch: `item_id`; `pictures: list<large_binary>`, encoded, may hold nulls; `status` of the pictures; the
-                rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's own.
+                rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's labels.
 
         Returns:
             One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok or truncated.
         """
-        wanted = {*schemas.ITEMS.names, TARGETS, *self.rubric.context_fields}
-        items = batch.select([name for name in batch.column_names if name in wanted])
+        columns = {*schemas.ITEMS.names, TARGETS, *self.rubric.context_fields}
+        items = batch.select([name for name in batch.column_names if name in columns])
         rows = []
         for number in range(items.num_rows):  # one by one: only one item's picture is in memory at a time
             (item,) = items.slice(number, 1).to_pylist()
-            rows.append({"item_id": item["item_id"], TARGETS: own_targets(self.rubric, item), **self._row(item)})
+            rows.append({"item_id": item["item_id"], TARGETS: item_targets(self.rubric, item), **self._row(item)})
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
         """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
-        taken, self._tally = dict(self._tally), Counter()
-        return taken
+        tally, self._tally = dict(self._tally), Counter()
+        return tally
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
         pictures = 1 if self.chat.sees_pictures else 0
-        if reason := withheld(item, pictures=pictures, said_in=self.required_fields):
+        if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
             return failed(*reason)
         try:
             return self._prepared(item)
@@ -112,11 +112,11 @@ class RubricPreparer:
             return failed(Status.ERROR, errors.reason(error))
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the prompts' tokens, the context cut until the longest prompt fits the model's positions."""
+        """Return the prompts' tokens; the context is truncated until the longest prompt fits the model's positions."""
         picture = decode_rgb(item["pictures"][0]) if self.chat.sees_pictures else None
-        targets = own_targets(self.rubric, item) or self.targets
+        targets = item_targets(self.rubric, item) or self.targets
         if not targets:
-            return failed(Status.SKIPPED, ScoringError("no_target", "the item has no target, and none is given"))
+            return failed(Status.SKIPPED, ScoringError("no_target", "neither the item nor targets= names a target"))
 
         def tokenise(texts: dict[str, str]) -> tuple[PreparedPrompts, int]:
             prompts = self._tokenised(texts, targets, picture)
@@ -132,22 +132,22 @@ class RubricPreparer:
         )
         inputs, shared, suffixes = prompts.tokens
         count_pictures(self._tally, int(picture is not None), self.chat.picture_tokens(inputs))
-        end = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
-        return end | {"inputs": to_bytes(inputs), "shared": shared, "suffixes": suffixes}
+        status = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
+        return status | {"inputs": to_bytes(inputs), "shared": shared, "suffixes": suffixes}
 
     def _tokenised(self, texts: dict[str, str], targets: Sequence[str], picture: Any) -> PreparedPrompts:
-        asked = self.builder.prompts(texts, targets=targets)
-        prompts = [each.prompt for each in asked]
+        questions = self.builder.prompts(texts, targets=targets)
+        prompts = [entry.prompt for entry in questions]
         if self.instruction:
             prompts = [Prompt(p.before, p.after, f"{p.suffix}\n\n{self.instruction}") for p in prompts]
         tokens = self.chat.tokens(prompts, picture)
         lengths = [
-            len(suffix) + self._answer_tokens[each.question.name]
-            for each, suffix in zip(asked, tokens.suffixes, strict=True)
+            len(suffix) + self._answer_tokens[entry.question.name]
+            for entry, suffix in zip(questions, tokens.suffixes, strict=True)
         ]
         return PreparedPrompts(tokens, tokens.shared + max(lengths))
 
     def _longest_answer(self, question: Question) -> int:
-        """Return the tokens of the question's longest answer without its last, which the model is not shown."""
+        """Return the number of tokens of the longest answer that the model reads: all but the last."""
         codes = self.chat.answers(question.codes, start=self.rubric.answer_start)
         return len(codes.bridge) + max(map(len, codes.sequences)) - 1

@@ -1,4 +1,4 @@
-"""Base of the two stages that rate prepared items by a rubric: `actors.judge` and `actors.reasoning_judge`."""
+"""Base class of the stages that rate prepared items with a rubric: `actors.judge` and `actors.reasoning_judge`."""
 
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 
 @dataclass(kw_only=True)
 class RubricSettings(ContextSettings):
-    """Which questions are asked, and in which order the parts of their prompts come."""
+    """The questions, and the order of the parts in their prompts."""
 
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     layout: str | None = None  # one of the rubric's orders of parts; null: its default
@@ -37,12 +37,12 @@ class PreparedItem:
     """The prompts about one item as tokens, as `actors.rubric_preparer` returns them.
 
     Attributes:
-        item_id: of the item.
-        pairs: (target, question) of each prompt: targets outside, questions inside.
+        item_id: the item's id.
+        pairs: (target, question) of each prompt, sorted by target, then question.
         inputs: the processor's tensors for the first prompt, pictures included.
         shared: number of tokens at the beginning of `inputs` that all prompts share.
         suffixes: token ids of each prompt after the shared ones.
-        cut: how the context was cut; None if it is whole.
+        cut: how the context was truncated; None if it is complete.
     """
 
     item_id: str
@@ -59,7 +59,7 @@ class PreparedItem:
 
 
 class RubricRater:
-    """Loads a model and maps prepared items to ratings; a subclass decides how an item is rated (`_ratings`).
+    """Loads a model and maps prepared items to ratings; a subclass rates one item (`_ratings`).
 
     Args:
         settings: rubric, layout and limits.
@@ -68,7 +68,7 @@ class RubricRater:
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
-        ValueError: the model cannot be loaded, or targets are given for a rubric that asks about none.
+        ValueError: the model cannot be loaded, or `targets` are given for a rubric that asks about none.
     """
 
     INPUTS = schemas.PREPARED_QUESTIONS
@@ -88,7 +88,7 @@ class RubricRater:
 
         self.rubric = Rubric.from_dict(settings.rubric)
         self.layout = self.rubric.resolve_layout(settings.layout)
-        self.targets = judged_targets(self.rubric, targets)
+        self.targets = default_targets(self.rubric, targets)
         if threads is not None:
             torch.set_num_threads(threads)
         self.model, self.processor = load_vlm(
@@ -96,7 +96,7 @@ class RubricRater:
         )
         self.facts: RaterFacts = model_facts(self.model, model=model.checkpoint, revision=model.revision)
         self._tally: Counter[str] = Counter()
-        self._last_end: float | None = None  # when the last batch was done, by time.perf_counter
+        self._last_end: float | None = None  # time.perf_counter at the end of the last batch
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.
@@ -122,8 +122,8 @@ class RubricRater:
 
     def take_tally(self) -> dict[str, int]:
         """Return the counts since the last call, `group/key` -> n: rows by model facts, tokens, milliseconds."""
-        taken, self._tally = dict(self._tally), Counter()
-        return taken
+        tally, self._tally = dict(self._tally), Counter()
+        return tally
 
     def _rows(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         targets = row[TARGETS] or self.targets
@@ -152,10 +152,10 @@ class RubricRater:
         raise NotImplementedError
 
     def _unanswered(
-        self, item_id: str, pairs: Sequence[tuple[str, Question]], end: dict[str, Any]
+        self, item_id: str, pairs: Sequence[tuple[str, Question]], status: dict[str, Any]
     ) -> list[dict[str, Any]]:
         return [
-            self._key(item_id, target, question, sample=sample) | end
+            self._key(item_id, target, question, sample=sample) | status
             for target, question in pairs
             for sample in range(self.samples)
         ]
@@ -177,10 +177,11 @@ class RubricRater:
         )
 
 
-def judged_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
+def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, ...]:
     """Return the labels for items without their own: `targets` if given, else the rubric's.
 
-    One empty label for a rubric that asks about no target. Empty if there are none: such items get no rows.
+    A rubric that asks about no target has one empty label. Without any label the result is empty, and such items have
+    no rows.
 
     Raises:
         ValueError: `targets` are given for a rubric that asks about none.
@@ -190,6 +191,6 @@ def judged_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str, 
     return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
 
 
-def own_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:
-    """Return the labels of the item itself, for a rubric that asks about targets; else none."""
+def item_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:
+    """Return the labels of the item itself; empty if it has none or the rubric asks about no target."""
     return list(item.get(TARGETS) or ()) if rubric.asks_targets else []

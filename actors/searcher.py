@@ -255,7 +255,7 @@ def _find_reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.nd
     import torch
 
     whole = scores.shape[1] // _TILE
-    tiles = scores[:, : whole * _TILE].unflatten(1, (whole, _TILE))
+    tiles = scores[:, : whole * _TILE].view(len(scores), whole, _TILE)
     query, tile = (
         torch.nonzero(tiles.amax(dim=2) >= limit[:, None], as_tuple=True) if whole else (limit[:0].long(),) * 2
     )

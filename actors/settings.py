@@ -24,7 +24,7 @@ class Settings:
 
     @classmethod
     def part_of(cls: type[Part], config: Part) -> Part:
-        """Return the values of this class's keys in `config`, an instance of a subclass."""
+        """Return an instance of this class with the values of `config`, an instance of a subclass."""
         return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
 
@@ -32,7 +32,7 @@ def check_positive(**values: float | None) -> None:
     """Check that numbers are above 0; None, which stands for a computed value, passes.
 
     Raises:
-        ValueError: the first number of 0 or less, by its key.
+        ValueError: a number is 0 or less; the message names its key.
     """
     for key, value in values.items():
         if value is not None and not value > 0:

@@ -1,4 +1,4 @@
-"""Make tasks for people: an assignment plan -> table `assignments`, and files for Label Studio or Prodigy.
+"""Assign items to raters -> table `assignments`, and tasks for Label Studio or Prodigy.
 
     python -m jobs.annotate input=R/images records=R/records rubric=century_labels tool=label_studio \\
         raters=raters.csv per_item=3 out=R/tasks
@@ -7,10 +7,10 @@
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
         span_labels=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
 
-Writes OUT/assignments (who sees what, in which order) and OUT/label_studio or OUT/prodigy: the form, and a file of
-tasks per rater, in that rater's own random order. What people answered is read by
-`python -m jobs.import_ratings`. Pictures are blurred until asked for, may be reported and skipped
-(`welfare=`). The same seed gives the same plan.
+Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio or OUT/prodigy: the form, and
+one file of tasks per rater, in a random order. `python -m jobs.import_ratings` reads the answers. Pictures are blurred
+until the rater shows them; raters can report a picture and skip any task (`welfare=`). The same seed gives the same
+plan.
 """
 
 import json
@@ -63,7 +63,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
-    if cfg.overwrite:  # a file of an earlier plan must not be annotated by mistake
+    if cfg.overwrite:  # nobody must annotate files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":
         _write_pictures(sources, chosen, locations.join(out, shown_items.PICTURE_FOLDER))
@@ -87,28 +87,22 @@ def _questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
-        raise InputError("target=group: group= is needed, and a rubric that asks about a target")
+        raise InputError("target=group: needs group=, and a rubric that asks about a target")
     if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
-        raise InputError(f"rubric={rubric.name}: asks about targets and names none; give it targets, or target=group")
+        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; give it targets, or target=group")
     return rubric, span_labels
 
 
 def _sources(cfg: AnnotateConfig) -> ShownTables:
     main = open_table(cfg.input, "images", "items")
-    named = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
-    tables: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in named.items()}
+    uris = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
+    tables: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in uris.items()}
     if main.name == "images":
         tables["images"] = main
     return ShownTables(main, **tables)
 
 
 def _form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:
-    for span_kind in span_labels.kinds if span_labels else ():
-        if span_kind.text not in item.texts:
-            roles = ", ".join(item.texts) or "none"
-            raise InputError(
-                f"span_labels: {span_kind.name} are marked in a text of role {span_kind.text!r}; the items have {roles}"
-            )
     try:
         return forms.form(
             rubric,
@@ -129,7 +123,7 @@ def _plan(
     rubric: str,
     excluded: Mapping[str, str],
 ) -> TablePlan:
-    """Return the run of `assignments`; its identity is the plan and everything that people see."""
+    """Return the run of `assignments`; its identity is the plan and all that people see."""
     config = plain(cfg)
     shown = {
         key: config[key]

@@ -98,14 +98,14 @@ def check(cfg: CurateConfig) -> None:
 
 
 def open_tables(cfg: CurateConfig) -> CurationTables:
-    """Open the tables of records, images and ratings; raises InputError as `open_table` and `open_ratings` do."""
+    """Open the tables of records, images and ratings; raise InputError if one cannot be read."""
     records = open_table(cfg.input, "records")
     images = open_table(cfg.images, "images") if cfg.images is not None else None
     return CurationTables(records, images, sorted(open_ratings(cfg.ratings), key=lambda source: source.uri))
 
 
 def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, excluded: Exclusions) -> dict[str, Any]:
-    """Return the settings and inputs on which the output depends, without those of rules that are not applied."""
+    """Return the settings and inputs on which the output depends, except those of rules that are not applied."""
     entries: dict[str, Any] = {
         "input": tables.records.identity,
         "rules": list(selection.decision.applied),

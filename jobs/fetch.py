@@ -1,4 +1,4 @@
-"""Get pictures -> table `images`.
+"""Fetch pictures -> table `images`.
 
     python -m jobs.fetch source=urls source.contact=ADDRESS input=R/records width=300 out=R/images
     python -m jobs.fetch source=folder source.path=DIR out=R/images
@@ -64,7 +64,7 @@ def check(cfg: FetchConfig) -> None:
     """Check the keys that all sources share; `plan` of each source checks the others.
 
     Raises:
-        InputError: the message names the key and what is allowed.
+        InputError: a value is not allowed; the message names the key.
     """
     if cfg.verify_only and (cfg.source.name != "urls" or cfg.width is not None):
         raise InputError("verify_only=true: requires source=urls and no width=")

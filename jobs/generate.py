@@ -1,4 +1,4 @@
-"""Have a model write about pictures or texts, n samples each -> table `responses`.
+"""Generate n samples of text about each picture or item with a model -> table `responses`.
 
     python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses
 
@@ -51,13 +51,13 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    asked = _asked(cfg, instruction, questions)
+    dependencies = _dependencies(cfg, instruction, questions)
     rows = sources.items.rows
     texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    plan = _plan(cfg, instruction, asked, sources, excluded)
+    plan = _plan(cfg, instruction, dependencies, sources, excluded)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
     if run is None:
@@ -69,7 +69,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
         run,
         name="generate",
         read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=_stages(cfg, instruction, questions, asked),
+        stages=_stages(cfg, instruction, questions, dependencies),
         resources=cfg.resources,
     )
     manifest = lifecycle.end("generate", run, excluded)
@@ -79,8 +79,8 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords]) -> dict[str, Any]:
-    """Return what a text depends on besides model, item and sample number."""
+def _dependencies(cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords]) -> dict[str, Any]:
+    """Return the settings on which a text depends, besides model, item and sample number."""
     return {
         "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
         "questions": content_id(json.dumps(questions, sort_keys=True)) if questions else None,
@@ -91,14 +91,18 @@ def _asked(cfg: GenerateConfig, instruction: Instruction, questions: list[Questi
 
 
 def _plan(
-    cfg: GenerateConfig, instruction: Instruction, asked: dict[str, Any], sources: ItemTables, excluded: Exclusions
+    cfg: GenerateConfig,
+    instruction: Instruction,
+    dependencies: dict[str, Any],
+    sources: ItemTables,
+    excluded: Exclusions,
 ) -> TablePlan:
     return TablePlan(
         out=cfg.out,
         table="responses",
         identity={
             "model": cfg.model.identity,
-            **asked,
+            **dependencies,
             "samples": cfg.samples,
             "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
             **sources.identity,
@@ -113,9 +117,8 @@ def _plan(
 
 
 def _stages(
-    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], asked: dict[str, Any]
+    cfg: GenerateConfig, instruction: Instruction, questions: list[QuestionWords], dependencies: dict[str, Any]
 ) -> list[Stage]:
-
     model = ModelSettings.part_of(cfg.model)
     prepare = {
         "settings": ContextSettings.part_of(cfg),
@@ -128,14 +131,14 @@ def _stages(
         "settings": GeneratorSettings.part_of(cfg),
         "model": model,
         "prompt": instruction.name,
-        "prompt_hash": content_id(json.dumps(asked | cfg.model.pixels, sort_keys=True)),
+        "prompt_hash": content_id(json.dumps(dependencies | cfg.model.pixels, sort_keys=True)),
         "threads": cfg.resources.judge.threads,
     }
     return [Stage("decode", PromptPreparer, prepare), Stage("judge", Generator, write, rows_out=cfg.samples)]
 
 
 def show_refusals(run: TableRun) -> None:
-    """Count the refusals of a finished run: print their rates, and keep rates and items in `_run/refusals.json`."""
+    """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
     rates = refusal_rates(open_table(run.target.out, "responses"))
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
@@ -147,19 +150,21 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
     """Return the instruction and the rubric's questions that it asks, after validating all other keys.
 
     Raises:
-        InputError: a key has a value that cannot be used.
+        InputError: the value of a key is not allowed.
     """
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         if TARGET_WORD in instruction.words:
             raise ValueError(f"prompt={instruction.name}: uses a label; use it with python -m jobs.loglik")
         if QUESTIONS_WORD in instruction.words and not cfg.rubric:
-            raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; name the rubric with rubric=")
+            raise ValueError(f"prompt={instruction.name}: asks a rubric's questions; set rubric=")
         questions: list[QuestionWords] = []
         if QUESTIONS_WORD in instruction.words:
             rubric = Rubric.from_dict(cfg.rubric)
             if rubric.asks_targets:
-                raise ValueError(f"rubric={rubric.name}: asks about targets, which one JSON answer cannot hold")
+                raise ValueError(
+                    f"rubric={rubric.name}: asks about targets, and a JSON answer has no targets; use another rubric"
+                )
             questions = asked_questions(rubric)
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:

@@ -5,8 +5,8 @@
         'models=[qwen2.5-vl-7b,pangea-7b]' out=R/ratings
     python -m jobs.judge input=R/images method=reasoned samples=3 model=qwen2.5-vl-7b out=R/ratings/reasoned
 
-method=closed scores the likelihood of each allowed answer; nothing is generated. method=reasoned first lets the model
-reason in writing, which takes much longer, and scores the answers after it. Each rating has the whole distribution over
+method=closed scores the likelihood of each allowed answer and generates no text. method=reasoned first lets the model
+write its reasoning, which takes much longer, and then scores the answers. Each rating has the whole distribution over
 the answers and the probability of everything else. There is one row per item, target, question and sample.
 """
 
@@ -30,15 +30,15 @@ from jobs.store import locations
 class JudgeConfig(MethodConfig):
     """Keys of `judge`."""
 
-    models: list[str] = field(default_factory=list)  # several of conf/model, one after another, each into out/NAME
+    models: list[str] = field(default_factory=list)  # several of conf/model, run one after another, each into out/NAME
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
 
     Raises:
-        InputError: a key has a value that cannot be used; nothing was written.
-        RunError: the run failed. With several models it names those that failed, after all have run.
+        InputError: the value of a key is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
     if not cfg.models:
         return _judge(cfg)
@@ -46,16 +46,16 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
 
 
 def _per_model(cfg: JudgeConfig) -> list[JudgeConfig]:
-    """Return one configuration per model of `models=`, each with a table of its own.
+    """Return one configuration per model of `models=`, each with a separate table.
 
     Raises:
-        InputError: an unknown or duplicate model, or another key whose value cannot be used.
+        InputError: an unknown or duplicate model, or the value of another key is not allowed.
     """
     required = ["input=i", "out=o"]
     models = [config.load("judge", JudgeConfig, [f"model={name}", *required]).model for name in cfg.models]
     names = [model.name for model in models]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"judge: models={','.join(cfg.models)}: duplicate {duplicate}; name each model once")
+        raise InputError(f"models={','.join(cfg.models)}: duplicate {duplicate}; name each model once")
     configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
     if not cfg.plan:
         for one in configs:  # fail fast: check all models before running the first
@@ -64,7 +64,7 @@ def _per_model(cfg: JudgeConfig) -> list[JudgeConfig]:
 
 
 def _judge_each(configs: Sequence[JudgeConfig]) -> dict[str, Any] | None:
-    """Run one model after another; a failure does not keep the next ones from running."""
+    """Run one model after another; after a failure the next model still runs."""
     manifest, failures = None, {}
     for cfg in configs:
         try:
@@ -83,7 +83,7 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     job = rubric_job.open_job(cfg, rubric_job.check(cfg))
     items = job.sources.items
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    note = f"asks {cfg.model.name} for {job.ratings.asked:,} {cfg.method} answers about {items.rows:,} {items.name}"
+    note = f"asks {cfg.model.name} for {job.ratings.total:,} {cfg.method} answers about {items.rows:,} {items.name}"
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)

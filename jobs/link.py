@@ -6,7 +6,7 @@
     python -m jobs.link method=lemma neighbors=R/near_lemmas kb.path=R/kb out=R/links/lemma
 
 CAIRE's methods (sections 3.1, A.3, A.4). The vision methods take the nodes of the nearest pictures of the knowledge
-base (neighbors: pictures searched in the knowledge base's pictures, k=20) and rank them by lemma, by gloss or by the
+base (neighbors: the queries' pictures searched in its pictures, k=20) and rank them by lemma, by gloss or by the
 number of these pictures that have them. The other methods search all texts of the knowledge base (neighbors: pictures
 searched in the embedded R/kb/lemmas, glosses or articles, with k well above the number of nodes wanted, because a node
 has several). jobs.evaluate computes how often the right node is among the first.
@@ -22,13 +22,13 @@ from omegaconf import MISSING
 from actors.linking import TEXT_METHODS, VECTOR_METHODS, LinkSettings
 from jobs.errors import InputError, RunError
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkedKbConfig, open_link_tables
+from jobs.retrieval.link_unit import NEAR, SHORT, UNKNOWN, LinkUnit
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
 from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
-from jobs.workers.link import NEAR, SHORT, UNKNOWN, LinkUnit
 
 CONTAMINATED = ("keep", "skip")
 
@@ -46,7 +46,7 @@ class LinkConfig(Common):
     lemma_aggregation: str = (
         "max"  # score of a node with several lemmas or glosses: max, mean or first (vision methods)
     )
-    language: str = "en"  # of the lemma shown for a node whose score is not that of a lemma
+    language: str = "en"  # language of the lemma shown for a node whose score is not that of a lemma
     contaminated: str = "keep"  # skip: no links for a query that is a picture of the knowledge base
     images: str | None = None  # the queries' pictures, together with kb.images
 
@@ -128,7 +128,7 @@ def checked(cfg: LinkConfig) -> LinkSettings:
 
 
 def _check_links(cfg: LinkConfig, neighbors: TableSource, manifest: Mapping[str, Any]) -> None:
-    """Raise RunError if there were queries and no link came of any: the tables do not belong together."""
+    """Raise RunError if there are queries and none of them has a link: the tables do not belong together."""
     counts = manifest["counts"]
     if not neighbors.rows or counts["rows_out"] or any(counts["filtered"].values()):
         return

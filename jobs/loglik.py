@@ -1,11 +1,11 @@
-"""Rate labels by how likely a model is to name them, corrected for base rates -> table `ratings`.
+"""Rate labels by their likelihood under a model, corrected for base rates -> table `ratings`.
 
     python -m jobs.loglik input=R/images records=R/records model=qwen2.5-vl-7b \\
         'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
-relevant. Every pair of `lambdas` and `thresholds` is stored as a `condition`. With `reference=` (ratings by people, for
-example) the job prints Pearson's correlation of each pair and keeps it in `_run/sweep.json`.
+relevant. Every pair of `lambdas` and `thresholds` is stored as a `condition`. With `reference=` (for example, people's
+ratings) the job prints the Pearson correlation of each pair with the reference and stores it in `_run/sweep.json`.
 """
 
 import sys
@@ -102,7 +102,6 @@ def _plan(
 
 
 def _stages(cfg: LoglikConfig, targets: list[str]) -> list[Stage]:
-
     model = ModelSettings.part_of(cfg.model)
     prepare = {
         "settings": ContextSettings.part_of(cfg),
@@ -124,15 +123,15 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
     """Return the instruction and the labels, after validating all other keys.
 
     Raises:
-        InputError: a key has a value that cannot be used.
+        InputError: the value of a key is not allowed.
     """
     from actors.zero_shot_rater import check_targets
 
     targets = list(read_targets(cfg.targets) or ())
     try:
         instruction = Instruction.from_dict(cfg.prompt)
-        if used := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
-            raise ValueError(f"prompt={instruction.name}: uses {sorted(used)[0]!r}; here the label follows its start")
+        if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
+            raise ValueError(f"prompt={instruction.name}: must not use {min(words)!r}; the label follows its start")
         check_targets(targets)
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:

@@ -29,7 +29,7 @@ from jobs.workers.mine import CORPORA, MineUnit
 
 HEADER_THREADS = 16
 LETTERS_SHOWN = 20
-SUSPECT = 0.5  # print a term of whose hits a larger share is inside longer words
+SUSPECT = 0.5  # share of a term's hits inside longer words above which it is printed
 
 
 @dataclass
@@ -104,18 +104,18 @@ def execute(cfg: MineConfig) -> dict[str, Any] | None:
 
 
 def suspects(tallies: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Return the terms found mostly inside longer words (pain in Spain), with the number of these hits."""
+    """Return the terms that match mostly inside longer words (pain in Spain), with the number of these hits."""
     hits = tallies.get("term", {})
     return {term: n for term, n in tallies.get("inside_word", {}).items() if n > SUSPECT * hits.get(term, 0)}
 
 
 def _check_names(files: Iterable[Object]) -> None:
-    """Raise InputError if two files have the same name: record ids contain it, so that a moved corpus keeps them."""
+    """Raise InputError if two files have the same name, from which record ids are computed (a corpus may be moved)."""
     uris: dict[str, str] = {}
     for file in files:
-        other = uris.setdefault(PurePosixPath(file.uri).name, file.uri)
-        if other != file.uri:
-            raise InputError(f"corpus.path: {other} and {file.uri} have the same name; record ids would collide")
+        first = uris.setdefault(PurePosixPath(file.uri).name, file.uri)
+        if first != file.uri:
+            raise InputError(f"corpus.path: {first} and {file.uri} have the same name; record ids would collide")
 
 
 JOB = cli.Job("mine", MineConfig, execute)

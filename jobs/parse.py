@@ -1,9 +1,10 @@
-"""Read models' JSON answers to a rubric's questions as ratings -> table `ratings`.
+"""Parse models' JSON answers to a rubric's questions -> table `ratings`.
 
     python -m jobs.parse input=R/responses/json rubric=century_labels out=R/ratings/json
 
-`input` is a table of responses that `python -m jobs.generate prompt=rubric_json rubric=…` wrote. Taken is what is
-certain (actors/vlm/parsing.py); anything else is unparsed or out of range, with the text kept and without a value.
+`input` is a table of responses that `python -m jobs.generate prompt=rubric_json rubric=…` wrote. Only unambiguous
+answers become values (actors/vlm/parsing.py); all others have the status `unparsed` or `out_of_range`, and keep their
+text.
 """
 
 import sys
@@ -31,7 +32,7 @@ class ParseConfig(Common):
     """Keys of `parse`."""
 
     input: str = MISSING  # a table of responses
-    rubric: dict[str, Any] = field(default_factory=dict)  # whose questions were asked
+    rubric: dict[str, Any] = field(default_factory=dict)  # the rubric whose questions the responses answer
 
 
 def execute(cfg: ParseConfig) -> dict[str, Any] | None:
@@ -68,17 +69,19 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
     stages.stream(
         run,
         name="parse",
-        read=stages.Read(written, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        read=stages.Read(
+            read_responses, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)
+        ),
         stages=[stages.Stage("decode", AnswerReader, {"rubric": cfg.rubric}, rows_out=per_response)],
         resources=cfg.resources,
     )
     manifest = lifecycle.end("parse", run, excluded)
-    kept_raters.keep(run, kept_raters.read([responses]))  # those who wrote the answers
+    kept_raters.keep(run, kept_raters.read([responses]))  # the models that wrote the answers
     return manifest
 
 
-def written(task: UnitTask) -> pa.Table:
-    """A unit's responses as the reader takes them."""
+def read_responses(task: UnitTask) -> pa.Table:
+    """Return the responses of a unit, with the columns that `AnswerReader` needs."""
     return read_unit(task.unit.inputs[0].uri, columns=COLUMNS)
 
 

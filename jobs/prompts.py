@@ -1,10 +1,10 @@
-"""Fill a template with every combination of values -> table `texts`, to be embedded and searched for.
+"""Fill a template with every combination of values -> table `texts`, the queries of a search.
 
     python -m jobs.prompts out=R/prompts  # CAIRE's 20 concepts in 10 countries
     python -m jobs.prompts template='a photo of {thing}' axes='{thing: [bread, rice]}' out=R/prompts
 
-An axis is a list of values, or a text file with one value per line. The column `source` of a text has its values as
-JSON. Next steps: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
+An axis is a list of values, or a text file with one value per line. The column `source` has a text's values as JSON.
+Next steps: jobs.embed input=R/prompts, jobs.retrieve queries=… k=8, jobs.choose.
 """
 
 import itertools
@@ -27,17 +27,17 @@ from jobs.store import locations
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
-MOST = 1_000_000  # prompts; more indicate a mistake in the axes
+MAX_PROMPTS = 1_000_000  # more indicate a mistake in the axes
 
 
 @dataclass
 class PromptsConfig:
     """Keys of `prompts`."""
 
-    out: str = MISSING  # the table of texts to be written
-    template: str = MISSING  # text with names of axes in braces
+    out: str = MISSING  # the table of texts to write
+    template: str = MISSING  # text with the names of axes in braces
     axes: dict[str, Any] = field(default_factory=dict)  # axis -> list of values, or a .txt file
-    default_axes: dict[str, Any] = field(default_factory=dict)  # axes that the template names and axes= leaves out
+    default_axes: dict[str, Any] = field(default_factory=dict)  # values of axes that the template names and axes= omits
     language: str = "en"  # BCP 47 tag of the texts
 
 
@@ -54,9 +54,9 @@ def execute(cfg: PromptsConfig) -> dict[str, Any]:
 
 
 def _axes(cfg: PromptsConfig) -> dict[str, Any]:
-    """Return axis -> its setting: first those of default_axes that the template names, then those of axes."""
-    named = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
-    defaults = {name: setting for name, setting in cfg.default_axes.items() if name in named}
+    """Return axis -> its setting: the entries of default_axes that the template names, then those of axes."""
+    names = {name for _, name, _, _ in _fields(cfg.template) if name is not None}
+    defaults = {name: setting for name, setting in cfg.default_axes.items() if name in names}
     return defaults | dict(cfg.axes)
 
 
@@ -71,6 +71,11 @@ def _fields(template: str) -> list[tuple[str, str | None, str | None, str | None
 def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> list[dict[str, Any]]:
     """Return rows of the table `texts`; the last axis varies fastest.
 
+    Args:
+        template: text with the names of axes in braces.
+        axes: axis -> its values.
+        language: BCP 47 tag of the texts.
+
     Raises:
         InputError: template and axes have different names, or there are more than a million combinations.
     """
@@ -78,31 +83,33 @@ def prompts(template: str, axes: Mapping[str, Sequence[str]], language: str) -> 
     fields = {name: bool(layout or conversion) for _, name, layout, conversion in pieces if name is not None}
     if formatted := next((name for name, is_formatted in fields.items() if is_formatted), None):
         raise InputError(f"template={template!r}: write {{{formatted}}} without format or conversion")
-    named = set(fields)
-    if missing := sorted(named - set(axes)):
+    names = set(fields)
+    if missing := sorted(names - set(axes)):
         raise InputError(
-            f"template={template!r}: no axis {missing[0]!r}; there are {', '.join(sorted(axes)) or 'none'}"
+            f"template={template!r}: no axis {missing[0]!r}; the axes are {', '.join(sorted(axes)) or 'none'}"
         )
-    if unused := sorted(set(axes) - named):
+    if unused := sorted(set(axes) - names):
         raise InputError(
             f"axes.{unused[0]}: the template does not use it; remove it, or add {{{unused[0]}}} to the template"
         )
     size = 1
     for values in axes.values():
         size *= len(values)
-    if not axes or size > MOST:
-        raise InputError(f"axes: {size:,} prompts; must be 1 to {MOST:,}" if axes else "axes={}: must have an axis")
+    if not axes or size > MAX_PROMPTS:
+        raise InputError(
+            f"axes: {size:,} prompts; must be 1 to {MAX_PROMPTS:,}" if axes else "axes={}: must have an axis"
+        )
     rows = []
     for combination in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, combination, strict=True))
-        text = "".join(literal + (chosen[name] if name is not None else "") for literal, name, _, _ in pieces)
+        values_by_axis = dict(zip(axes, combination, strict=True))
+        text = "".join(literal + (values_by_axis[name] if name is not None else "") for literal, name, _, _ in pieces)
         rows.append(
             {
                 "text_id": content_id("prompt", language, text),
                 "role": "prompt",
                 "language": language,
                 "date": None,
-                "source": json.dumps(chosen, ensure_ascii=False, separators=(",", ":")),
+                "source": json.dumps(values_by_axis, ensure_ascii=False, separators=(",", ":")),
                 "revision": None,
                 "text": text,
             }
@@ -116,13 +123,15 @@ def _values(name: str, setting: Any) -> list[str]:
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise InputError(f"axes.{name}={setting}: must be a list of values, or a .txt file with one value per line")
     # YAML parses words such as false or null as values of other types.
-    if odd := [value for value in entries if isinstance(value, bool) or not isinstance(value, str | int | float)]:
-        raise InputError(f"axes.{name}: {odd[0]!r} is not a text; put it in quotes")
+    if other_types := [
+        value for value in entries if isinstance(value, bool) or not isinstance(value, str | int | float)
+    ]:
+        raise InputError(f"axes.{name}: {other_types[0]!r} is not a text; put it in quotes")
     values = [str(value).strip() for value in entries if str(value).strip()]
     if not values:
         raise InputError(f"axes.{name}={setting}: has no values")
-    if repeated := next((value for value in values if values.count(value) > 1), None):
-        raise InputError(f"axes.{name}: duplicate {repeated!r}")
+    if duplicate := next((value for value in values if values.count(value) > 1), None):
+        raise InputError(f"axes.{name}: duplicate {duplicate!r}; name each value once")
     return values
 
 

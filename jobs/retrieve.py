@@ -3,9 +3,9 @@
     python -m jobs.retrieve queries=R/prompts corpus=embeddings corpus.path=R/embeddings k=8 out=R/neighbors
     python -m jobs.retrieve queries=R/prompts corpus=datacomp corpus.path='s3://b/datacomp/*' k=8 out=R/neighbors
 
-The smaller side stays in the workers' memory, the other is streamed. If the corpus is streamed, the best of each of its
-work units become a shard of `out`/_partial, from which a killed run resumes; merging them needs memory for queries x k
-rows, whatever the size of the corpus. Scores are computed in float64 from the stored vectors; ties are broken by
+The smaller side stays in the workers' memory, the other is streamed. If the corpus is streamed, the best rows of each
+of its work units become a shard of `out`/_partial, from which a killed run resumes; merging needs memory for queries
+x k rows, whatever the size of the corpus. Scores are computed in float64 from the stored vectors; ties are broken by
 item_id. `out`/_rejects lists the rows of the corpus that cannot be scored, whichever side stays in memory.
 """
 
@@ -16,8 +16,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from actors.search.queries import COSINE
-from actors.search.settings import SearchSettings
+from actors.search.settings import COSINE, SearchSettings
 from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
@@ -26,12 +25,12 @@ from jobs.models.devices import check_device
 from jobs.retrieval.faiss_export import FaissConfig, check_export, export
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
+from jobs.retrieval.search import SearchTask
 from jobs.retrieval.two_ways import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import Common, plain
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan
-from jobs.workers.search import SearchTask
 
 SIDES = ("auto", "queries", "corpus")
 
@@ -42,8 +41,8 @@ class RetrieveConfig(SearchSettings, Common):
 
     queries: str = MISSING  # a table of embeddings, or a glob of several
     corpus: VectorsConfig = field(default_factory=VectorsConfig)
-    logit_scale: float | None = None  # SigLIP's, as stored (before exp); null: as in the queries' table
-    logit_bias: float | None = None  # SigLIP's; null: as in the queries' table
+    logit_scale: float | None = None  # SigLIP's scale as stored (before exp); null: from the queries' table
+    logit_bias: float | None = None  # SigLIP's bias; null: from the queries' table
     resident: str = "auto"  # queries or corpus: the side kept in memory; auto: the smaller one
     faiss: FaissConfig = field(default_factory=FaissConfig)
 
@@ -135,7 +134,7 @@ def _plan(
 
 
 def _balance(out: str, manifest: dict[str, Any], corpus: Corpus) -> None:
-    """Print what became of the corpus's rows.
+    """Print how many rows of the corpus were searched, and why others were not.
 
     Raises:
         RunError: not every row is accounted for.

@@ -8,13 +8,14 @@ A pipeline (`conf/pipeline/`) lists the jobs and connects the output of one to t
 that are complete do nothing.
 """
 
+import functools
 import shlex
 import sys
 import time
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from jobs.errors import InputError
 from jobs.runtime import cli, config, config_files
@@ -84,10 +85,9 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
         raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
-    for name, overrides in prepared:
-        config.load(name, cli.job(name).schema, overrides)
+    loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     if cfg.plan:
-        _print_commands(cfg)
+        _print_commands(cfg, loaded)
         return []
     results = []
     for number, (name, overrides) in enumerate(prepared, 1):
@@ -106,26 +106,39 @@ def _step_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
     return {**step.set, **cfg.profile.set.get(step.job, {})}
 
 
-def _print_commands(cfg: RunConfig) -> None:
-    """Print the steps as commands that can be run one by one."""
-    for step in cfg.pipeline.steps:
-        keys = [f"{key}={_as_typed(value)}" for key, value in (_step_keys(cfg, step) | _run_keys(cfg, step)).items()]
+def _print_commands(cfg: RunConfig, loaded: list[Any]) -> None:
+    """Print the steps, whose configurations are `loaded`, as commands that can be run one by one."""
+    for step, config_of_step in zip(cfg.pipeline.steps, loaded, strict=True):
+        changed = _run_keys(cfg, step, config_of_step)
+        keys = [f"{key}={_as_typed(value)}" for key, value in (_step_keys(cfg, step) | changed).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
 
 
-def _run_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
+def _run_keys(cfg: RunConfig, step: Step, config_of_step: Any) -> dict[str, Any]:
     """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
-    schema = cli.job(step.job).schema
     step_overrides = [f"{key}={literal(value)}" for key, value in _step_keys(cfg, step).items()]
-    without_run = _leaves(asdict(config.load(step.job, schema, step_overrides)))
-    with_run = _leaves(asdict(config.load(step.job, schema, _overrides(cfg, step))))
+    without_run = _leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
+    with_run = _leaves(asdict(config_of_step))
     changed = {key: value for key, value in with_run.items() if value != without_run[key]}
-    if any(key.startswith("resources.") for key in changed):
-        for name in config_files.options("resources", None):
-            if config.load(step.job, schema, [*step_overrides, f"resources={name}"]).resources == cfg.resources:
-                changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
-                return changed | {"resources": name}
+    if any(key.startswith("resources.") for key in changed) and (name := _resources_name(cfg.resources)):
+        changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
+        return changed | {"resources": name}
     return changed
+
+
+def _resources_name(resources: Resources) -> str | None:
+    """The file of conf/resources that has these resources; None: no file has."""
+    return next((name for name, of_file in _named_resources().items() if of_file == resources), None)
+
+
+@functools.cache
+def _named_resources() -> dict[str, Resources]:
+    """The resources of each file of conf/resources, by its name."""
+    composed = {
+        name: config.compose("run", RunConfig, [f"resources={name}"])
+        for name in config_files.options("resources", None)
+    }
+    return {name: cast(Resources, OmegaConf.to_object(files.resources)) for name, files in composed.items()}
 
 
 def _as_typed(value: Any) -> str:

@@ -39,13 +39,13 @@ class ZeroShotConfig(Common):
 
     input: str = MISSING  # a table of embeddings, or of images
     embedder: EmbedderConfig = MISSING
-    template: str = "culture_relevance"  # sentences: a file of conf/zero_shot_template, or a .yaml file of yours
+    template: str = "culture_relevance"  # the sentences: a file of conf/zero_shot_template, or your own .yaml file
     targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/target_lists
 
 
 @dataclass(frozen=True)
 class _Sentences:
-    """What the encoder compares pictures with; `data` is the content of the template's file."""
+    """The sentences with which pictures are compared; `data` is the content of the template's file."""
 
     template: "ZeroShotTemplate"
     data: Mapping[str, Any]
@@ -105,7 +105,7 @@ def _plan(
 ) -> TablePlan:
     template = sentences.template
     levels = [(level.value, level.phrase, level.score) for level in template.levels]
-    kept = kept_rubric.of_levels(template.name, template.question, template.sentence, levels, sentences.data)
+    rubric = kept_rubric.of_levels(template.name, template.question, template.sentence, levels, sentences.data)
     return TablePlan(
         out=cfg.out,
         table="ratings",
@@ -120,10 +120,10 @@ def _plan(
         },
         units=source.units(),
         config=plain(cfg),
-        metadata={**kept.metadata, "rater": facts.encoder},
+        metadata={**rubric.metadata, "rater": facts.encoder},
         derived=True,
         models={cfg.embedder.name: facts.encoder},
-        files=kept.files,
+        files=rubric.files,
     )
 
 

@@ -7,7 +7,7 @@ CLIP has only a scale, and no probability of a single pair.
 import json
 import struct
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from actors.encoders.facts import LOCAL_DIR, find_source, hub_files
 from actors.encoders.transformers_encoders import HubEncoder, is_hub_encoder
@@ -93,7 +93,7 @@ def _from_hub(repository: str, revision: str | None) -> LogitScalars | None:
                 return read_scalars(stream)
     if constants.HF_HUB_OFFLINE:
         return None
-    hub = HfFileSystem()
+    hub: Any = HfFileSystem()
     for name in _WEIGHTS:
         if hub.exists(f"{repository}/{name}", revision=revision):
             with hub.open(f"{repository}/{name}", revision=revision) as stream:

@@ -61,7 +61,8 @@ class HubEncoder:
             raise ValueError(f"{model}: takes pictures of any shape (NaFlex); choose a model with a fixed size")
         if self.config.model_type not in _DIM:
             raise ValueError(f"{model}: is a {self.config.model_type}; allowed are {', '.join(_DIM)}")
-        self.processor: Any = AutoImageProcessor.from_pretrained(self.name, **self._options)
+        loader: Any = AutoImageProcessor
+        self.processor = loader.from_pretrained(self.name, **self._options)
         self.dim = _DIM[self.config.model_type](self.config)
 
     @property

@@ -1,6 +1,6 @@
 """Limits per host: concurrent connections, bytes per second, and the pauses that the host demands.
 
-`LeaseTable` holds the state. One serves a whole Ray cluster (jobs.sources.cluster_limiter); `LocalLimiter` has one for
+`LeaseTable` holds the state. One serves a whole Ray cluster (jobs.workers.cluster_limiter); `LocalLimiter` has one for
 a single process.
 """
 

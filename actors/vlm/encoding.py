@@ -1,7 +1,7 @@
 """Chats as a model's inputs, and as bytes that travel between stages.
 
 Decoding, resizing and tokenising need neither weights nor a device: a pool of CPU actors does them and passes the
-inputs of each prompt on as one safetensors buffer.
+inputs of each prompt on as one compressed safetensors buffer.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from actors.vlm.families import PER_TOKEN
 from actors.vlm.loading import TextProcessor, completed
 from actors.vlm.picture_size import PixelBounds
 
+LENGTH_BYTES = 8
 LARGEST_TRIED = 2**24  # pixels; more than any model's own bound
 
 
@@ -133,17 +134,26 @@ def tokens_of_sizes(
 
 
 def to_bytes(inputs: dict[str, Any]) -> bytes:
-    """Return inputs as one safetensors buffer."""
+    """Return inputs as one buffer: the length of the safetensors buffer (8 bytes) and its LZ4 frame.
+
+    Pixels repeat few values, and Qwen's frames twice: LZ4 makes them 5 to 10 times smaller in less time than a picture
+    takes to resize, so that a unit of photographs fits into Ray's object store.
+    """
+    import pyarrow as pa
     from safetensors.torch import save
 
-    return save({name: tensor.contiguous() for name, tensor in inputs.items()})
+    buffer = save({name: tensor.contiguous() for name, tensor in inputs.items()})
+    frame: bytes = pa.compress(buffer, codec="lz4", asbytes=True)
+    return len(buffer).to_bytes(LENGTH_BYTES, "little") + frame
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
     """Return inputs from the buffer of `to_bytes`."""
+    import pyarrow as pa
     from safetensors.torch import load
 
-    return load(data)
+    length = int.from_bytes(data[:LENGTH_BYTES], "little")
+    return load(pa.decompress(memoryview(data)[LENGTH_BYTES:], length, codec="lz4", asbytes=True))
 
 
 def collate(batch: Sequence[dict[str, Any]], *, pad_id: int) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Readers of what there is to mine: WIT, embedding sets, pictures, knowledge bases, and a corpus of our own."""
+"""Readers of corpora (WIT, sets of embeddings, knowledge bases, TRIC) and of the files that people hand in."""

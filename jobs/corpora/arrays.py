@@ -24,7 +24,7 @@ from jobs.store import locations
 
 _FLOATS = ("<f2", "<f4", "<f8")
 _HEADER_READ = 1 << 16
-_READ_AHEAD = 3  # ranges of a mapped file that the kernel reads: the current one and the next two
+_READ_AHEAD = 3  # ranges of a mapped file that the kernel reads ahead: the current one and the next two
 _LOCAL_FILE_HEADER = 30  # bytes before the name in a zip's entry
 # Raised by zipfile and NumPy for a broken archive or header; RuntimeError for a password or an unknown compression.
 _UNREADABLE = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, pa.ArrowException)
@@ -57,7 +57,7 @@ def find_matrix(uri: str, *, array: str | None = None) -> Matrix:
         try:
             if uri.endswith(".npz"):
                 return _in_archive(uri, stream, array)
-            return _at(uri, stream, 0, stream.size(), None)
+            return _uncompressed(uri, stream, 0, stream.size(), None)
         except InputError:
             raise
         except _UNREADABLE as error:
@@ -81,10 +81,10 @@ def _in_archive(uri: str, stream: Any, array: str | None) -> Matrix:
         stream.seek(start + _LOCAL_FILE_HEADER - 4)
         name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
         start += _LOCAL_FILE_HEADER + name + extra
-        return _at(uri, stream, start, start + entry.file_size, array)
+        return _uncompressed(uri, stream, start, start + entry.file_size, array)
 
 
-def _at(uri: str, stream: Any, start: int, end: int, member: str | None) -> Matrix:
+def _uncompressed(uri: str, stream: Any, start: int, end: int, member: str | None) -> Matrix:
     stream.seek(start)
     head = io.BytesIO(stream.read(min(_HEADER_READ, end - start)))
     matrix = _header(uri, head, member)
@@ -108,7 +108,7 @@ def _header(uri: str, stream: Any, member: str | None) -> Matrix:
     return Matrix(shape[0], shape[1], dtype.str, member)
 
 
-Ranges = Sequence[tuple[int, int]]  # first row and the row after the last, ascending
+Ranges = Sequence[tuple[int, int]]  # first row and the row after the last of each range, ascending
 
 
 @contextmanager
@@ -137,7 +137,9 @@ def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
         whole = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ, offset=aligned)
     advised = 0
     for number, (first, last) in enumerate(ranges):
-        while advised < min(number + _READ_AHEAD, len(ranges)):  # read while the caller works on this one
+        while advised < min(
+            number + _READ_AHEAD, len(ranges)
+        ):  # the kernel reads while the caller works on the current range
             start, stop = (matrix.offset + row * matrix.row_bytes - aligned for row in ranges[advised])
             start = start // mmap.PAGESIZE * mmap.PAGESIZE
             whole.madvise(mmap.MADV_WILLNEED, start, stop - start)
@@ -148,9 +150,9 @@ def _mapped(uri: str, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
 
 def _fetched(uri: str, stream: Any, matrix: Matrix, first: int, last: int) -> np.ndarray:
     assert matrix.offset is not None
-    wanted = (last - first) * matrix.row_bytes
-    data = stream.read_at(wanted, matrix.offset + first * matrix.row_bytes)
-    return _rows(uri, data, matrix, wanted)
+    size = (last - first) * matrix.row_bytes
+    data = stream.read_at(size, matrix.offset + first * matrix.row_bytes)
+    return _rows(uri, data, matrix, size)
 
 
 @contextmanager
@@ -166,19 +168,19 @@ def _decompressed(uri: str, matrix: Matrix) -> Iterator[Any]:
 
 
 def _streamed(uri: str, stream: Any, matrix: Matrix, ranges: Ranges) -> Iterator[np.ndarray]:
-    at = 0
+    row = 0
     for first, last in ranges:
-        wanted = (last - first) * matrix.row_bytes
+        size = (last - first) * matrix.row_bytes
         try:
-            stream.seek((first - at) * matrix.row_bytes, io.SEEK_CUR)
-            data = stream.read(wanted)
+            stream.seek((first - row) * matrix.row_bytes, io.SEEK_CUR)
+            data = stream.read(size)
         except _UNREADABLE as error:
-            raise InputError(f"{uri}: cannot be read after row {at:,} ({first_line(error)})") from error
-        yield _rows(uri, data, matrix, wanted)
-        at = last
+            raise InputError(f"{uri}: cannot be read after row {row:,} ({first_line(error)})") from error
+        yield _rows(uri, data, matrix, size)
+        row = last
 
 
-def _rows(uri: str, data: bytes, matrix: Matrix, wanted: int) -> np.ndarray:
-    if len(data) < wanted:
+def _rows(uri: str, data: bytes, matrix: Matrix, size: int) -> np.ndarray:
+    if len(data) < size:
         raise InputError(f"{uri}: is shorter than its header says")
     return np.frombuffer(data, matrix.dtype).reshape(-1, matrix.dim)

@@ -52,4 +52,4 @@ class Corpus(Protocol):
         """
 
     def scanner(self) -> str:
-        """Return how this process scans files, which the run prints."""
+        """Return the name of this process's way of scanning files; the run prints it."""

@@ -1,13 +1,13 @@
-"""Read delimited text (CSV, TSV) as people's programs write it: the one reader of all files that people hand in.
+"""Read delimited text (CSV, TSV) as spreadsheets and other programs write it; reads all files that people hand in.
 
-`read_dialect` finds out how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32,
-or the one that is named), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names
-of its columns. Then `rows` reads row by row and passes what is not a row to a callback; `records` raises at the first
-such row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All agree on what a row is:
+`read_dialect` detects how a file is written: its encoding (UTF-8 with or without a byte-order mark, UTF-16, UTF-32,
+or the configured one), its delimiter (comma, semicolon, tab, bar, or the one of Excel's line `sep=;`) and the names
+of its columns. Then `rows` reads row by row and passes faulty rows to a callback; `records` raises at the first
+faulty row, as does `jobs.corpora.delimited_batches`, which reads large files with Arrow. All accept the same rows:
 
-- it has as many fields as the header, without NUL characters or bytes outside the file's encoding;
+- a row has as many fields as the header, without NUL characters or bytes outside the file's encoding;
 - fields in quotes may contain delimiters and line breaks;
-- lines without text are skipped, also those of delimiters alone, which spreadsheets write.
+- lines without text are skipped, even if they have delimiters, as spreadsheets write them.
 """
 
 import codecs
@@ -23,8 +23,8 @@ from jobs.store import locations
 from jobs.store.writer import RAW_KEPT, Reject, Rejects
 
 DELIMITERS = ",;\t|"
-HEAD_BYTES = 1 << 18  # read to find out encoding and delimiter
-MAX_FIELD = 1 << 24  # characters; a longer field is a quote that is never closed
+HEAD_BYTES = 1 << 18  # read to detect encoding and delimiter
+MAX_FIELD = 1 << 24  # characters; a longer field must be a quote that is never closed
 _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -98,14 +98,14 @@ def read_dialect(
     return Dialect(encoding, delimiter, tuple(name.strip() for name in header), bool(excel) + blank_lines)
 
 
-def _decode(uri: str, head: bytes, named: str | None, key: str) -> tuple[str, str]:
+def _decode(uri: str, head: bytes, configured: str | None, key: str) -> tuple[str, str]:
     """Return the encoding and the text of `head`."""
-    encoding = marked_encoding(head) or named or "utf-8"
+    encoding = marked_encoding(head) or configured or "utf-8"
     try:
-        decoder = codecs.getincrementaldecoder(encoding)("replace" if named else "strict")
+        decoder = codecs.getincrementaldecoder(encoding)("replace" if configured else "strict")
         text = decoder.decode(head, final=len(head) < HEAD_BYTES)
     except LookupError as error:
-        raise InputError(f"{key}={named}: not an encoding; for instance utf-8, cp1252 or utf-16 are") from error
+        raise InputError(f"{key}={configured}: unknown encoding; use for instance utf-8, cp1252 or utf-16") from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; {_advice(key, 'cp1252')}"
@@ -118,7 +118,7 @@ def _advice(key: str, example: str) -> str:
 
 
 def _sniff(text: str, *, tabs_first: bool) -> str:
-    """Return the delimiter that divides most of the first rows into as many fields as the header, and into the most."""
+    """Return the delimiter with which most of the first rows have the header's width; at a tie, the widest."""
     if tabs_first and "\t" in text.splitlines()[0]:
         return "\t"
 
@@ -133,10 +133,10 @@ def _sniff(text: str, *, tabs_first: bool) -> str:
 
 def require_columns(uri: str, header: Sequence[str], names: Iterable[str], *, hint: str = "") -> None:
     """Raise InputError unless `header` has each of `names` exactly once; `hint` says how to choose other columns."""
-    wanted = list(dict.fromkeys(names))
-    if missing := [name for name in wanted if name not in header]:
+    required = list(dict.fromkeys(names))
+    if missing := [name for name in required if name not in header]:
         raise InputError(f"{uri}: no column {', '.join(missing)}; there are {', '.join(header) or 'none'}{hint}")
-    if duplicates := [name for name in wanted if header.count(name) > 1]:
+    if duplicates := [name for name in required if header.count(name) > 1]:
         raise InputError(f"{uri}: duplicate column {', '.join(duplicates)} in the header; rename one of the two")
 
 
@@ -148,9 +148,9 @@ def records(uri: str, dialect: Dialect, columns: Iterable[str]) -> Iterator[tupl
     """
     names = list(dict.fromkeys(columns))
     require_columns(uri, dialect.header, names)
-    places = {name: dialect.header.index(name) for name in names}
+    indices = {name: dialect.header.index(name) for name in names}
     for line, row in rows(uri, dialect, reject=refuse):
-        yield line, {name: row[place] for name, place in places.items()}
+        yield line, {name: row[index] for name, index in indices.items()}
 
 
 def refuse(reject: Reject) -> None:
@@ -163,8 +163,8 @@ def rows(
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield each row after the header as the line in which it begins (the file's first is 1) and its fields, untrimmed.
 
-    A row that cannot be read is passed to `reject`; with `private`, without its text. The first `skip` rows are not
-    looked at; they count as `csv.reader` counts them, without empty lines but with lines of delimiters alone.
+    A row that cannot be read is passed to `reject`; with `private`, without its text. The first `skip` rows are
+    skipped; they are counted as `csv.reader` does, without empty lines but with lines of delimiters alone.
 
     Raises:
         InputError: a field of more than `MAX_FIELD` characters, or UTF-16 or UTF-32 that ends within a character.
@@ -194,12 +194,12 @@ def rows(
                 if fault is None:
                     yield line, row
                     continue
-                kept = "" if private else dialect.delimiter.join(row)[:RAW_KEPT]
-                reject(Reject(uri, line, *fault, kept.encode("utf-8", "replace").decode()))
+                raw = "" if private else dialect.delimiter.join(row)[:RAW_KEPT]
+                reject(Reject(uri, line, *fault, raw.encode("utf-8", "replace").decode()))
 
 
 class _Lines:
-    """The lines of a text; `ended` once a reader has asked for one after the last: it was still within quotes."""
+    """The lines of a text; `ended` if a reader asked for a line after the last, which it only does inside quotes."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text, self.ended = text, False
@@ -219,22 +219,25 @@ def _fault(row: Sequence[str], joined: str, dialect: Dialect, *, lines: int, unc
             f"{len(row)} fields{over} where the header has {len(dialect.header)}; "
             f"put a field that contains {dialect.delimiter!r} in quotes"
         )
-    if not joined.isascii() and (place := _first(row, _OUTSIDE_ENCODING)) is not None:
+    if not joined.isascii() and (index := _first_match(row, _OUTSIDE_ENCODING)) is not None:
         message = (
-            f"column {_column(dialect, place)}: bytes that are not {dialect.encoding.removesuffix('-sig').upper()}"
+            f"column {_column(dialect, index)}: bytes that are not {dialect.encoding.removesuffix('-sig').upper()}"
         )
         return "bad_encoding", message
     if "\0" in joined:
-        return "nul_character", f"column {_column(dialect, _first(row, _NUL) or 0)}: a NUL character; is this text?"
+        return (
+            "nul_character",
+            f"column {_column(dialect, _first_match(row, _NUL) or 0)}: a NUL character; is this text?",
+        )
     return None
 
 
-def _first(row: Sequence[str], pattern: re.Pattern[str]) -> int | None:
-    return next((place for place, cell in enumerate(row) if pattern.search(cell)), None)
+def _first_match(row: Sequence[str], pattern: re.Pattern[str]) -> int | None:
+    return next((index for index, cell in enumerate(row) if pattern.search(cell)), None)
 
 
-def _column(dialect: Dialect, place: int) -> str:
-    return dialect.header[place] if place < len(dialect.header) else str(place + 1)
+def _column(dialect: Dialect, index: int) -> str:
+    return dialect.header[index] if index < len(dialect.header) else str(index + 1)
 
 
 @contextmanager

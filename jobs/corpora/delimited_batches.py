@@ -1,7 +1,7 @@
 """Read large delimited files as Arrow tables: the rows of `jobs.corpora.delimited.rows`, several times faster.
 
-Arrow reads. Where it cannot, `delimited.rows` reads on from the row that was reached: both accept the same rows and
-raise the same errors.
+Arrow reads the file. Where it fails, `delimited.rows` continues after the last row that Arrow read. Both accept the
+same rows and raise the same errors.
 """
 
 import codecs
@@ -19,25 +19,21 @@ from jobs.corpora.delimited import Dialect
 from jobs.store import locations
 
 BLOCK_BYTES = 1 << 24  # of text; Arrow refuses a row that does not fit in it
-ROWS_AT_A_TIME = 20_000  # where Python reads
-
-
-class NulError(ValueError):
-    """The text holds a NUL character, which Arrow would accept."""
+ROWS_AT_A_TIME = 20_000  # rows per table where Python reads
 
 
 def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """Yield the rows of `uri` as tables of strings: `columns` in their order, or all. Empty fields are null.
 
-    Fields are not trimmed. If `columns` is None, a name that two columns share is there twice.
+    Fields are not trimmed. If `columns` is None, a duplicate name in the header is a duplicate name in the tables.
 
     Raises:
         InputError: a column that is missing or duplicate, or a row that cannot be read, with its line.
     """
     if columns is not None:
         delimited.require_columns(uri, dialect.header, columns)
-    header, wanted = dialect.header, dialect.header if columns is None else list(dict.fromkeys(columns))
-    places = list(range(len(header))) if columns is None else [header.index(name) for name in wanted]
+    header, names = dialect.header, dialect.header if columns is None else list(dict.fromkeys(columns))
+    indices = list(range(len(header))) if columns is None else [header.index(name) for name in names]
     reached, last_field = 0, ""
     fs, path = locations.filesystem(uri)
     try:
@@ -45,14 +41,14 @@ def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = Non
             for batch in batches:
                 reached += batch.num_rows
                 last_field = (batch.column(len(header) - 1)[-1].as_py() or "") if batch.num_rows else last_field
-                kept = _with_text(pa.Table.from_batches([batch]))
-                yield pa.table([kept.column(place) for place in places], names=wanted)
+                rows_of_text = _with_text(pa.Table.from_batches([batch]))
+                yield pa.table([rows_of_text.column(index) for index in indices], names=names)
     except (pa.ArrowInvalid, UnicodeDecodeError, _NulError):
         rows = delimited.rows(uri, dialect, reject=delimited.refuse, skip=reached)
-        while held := list(islice(rows, ROWS_AT_A_TIME)):
-            fields = list(zip(*(row for _, row in held), strict=True))
-            texts = [pa.array((text or None for text in fields[place]), pa.string()) for place in places]
-            yield pa.table(texts, names=wanted)
+        while chunk := list(islice(rows, ROWS_AT_A_TIME)):
+            fields = list(zip(*(row for _, row in chunk), strict=True))
+            texts = [pa.array((text or None for text in fields[index]), pa.string()) for index in indices]
+            yield pa.table(texts, names=names)
     else:
         if last_field.endswith("\n"):  # perhaps a quote that is never closed, with the line break of `_utf8` in it
             for _ in delimited.rows(uri, dialect, reject=delimited.refuse, skip=reached - 1):
@@ -60,8 +56,8 @@ def text_batches(uri: str, dialect: Dialect, columns: Sequence[str] | None = Non
 
 
 def _reader(stream: pa.NativeFile, dialect: Dialect) -> pa_csv.CSVStreamingReader:
-    """Return a reader of columns that are named by number and hold text, so that 007 and TRUE stay what they are."""
-    numbers = [str(place) for place in range(len(dialect.header))]
+    """Return a reader of columns that are named by number and hold text, so that 007 and TRUE are not converted."""
+    numbers = [str(index) for index in range(len(dialect.header))]
     return pa_csv.open_csv(
         pa.TransformInputStream(stream, _utf8(dialect)),
         read_options=pa_csv.ReadOptions(
@@ -78,7 +74,7 @@ def _reader(stream: pa.NativeFile, dialect: Dialect) -> pa_csv.CSVStreamingReade
 
 
 def _utf8(dialect: Dialect) -> Callable[[pa.Buffer], pa.Buffer | bytes]:
-    """Return what makes blocks of the file UTF-8, with a line break after the last, and raises at a NUL character."""
+    """Return a function that converts blocks to UTF-8, ends the last with a line break, and raises at a NUL."""
     utf8 = dialect.encoding == "utf-8-sig"
     decoder = None if utf8 else codecs.getincrementaldecoder(dialect.encoding)("strict")
     ended = False
@@ -109,8 +105,8 @@ def _with_text(rows: pa.Table) -> pa.Table:
     """Return `rows` without those that have no text in any column."""
     blank: Any = None
     for column in rows.columns:
-        here = pc.fill_null(pc.utf8_is_space(column), True)
-        blank = here if blank is None else pc.and_(blank, here)
+        is_blank = pc.fill_null(pc.utf8_is_space(column), True)
+        blank = is_blank if blank is None else pc.and_(blank, is_blank)
         if not pc.any(blank).as_py():
             return rows
     return rows if blank is None else rows.filter(pc.invert(blank))

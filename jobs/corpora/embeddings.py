@@ -39,13 +39,13 @@ class VectorsConfig:
     """A set of vectors; `conf/corpus/` has one file per layout."""
 
     name: str = "embeddings"
-    layout: str = "table"  # how it lies on disk, by the file that corpus= names
+    layout: str = "table"  # how the files are laid out; the option of corpus= sets it
     path: str = MISSING  # a table or a glob of tables; files or a folder for the other layouts
-    array: str | None = None  # which vectors: a member of the .npz files (l14_img), or img_emb or text_emb
+    array: str | None = None  # the array of vectors: a member of the .npz files (l14_img), or img_emb or text_emb
     id: str | None = None  # column of the .parquet files that is the item_id; null: a hash of the vector
-    embedder: EmbedderConfig | None = None  # encoder of the vectors; a table names its own
+    embedder: EmbedderConfig | None = None  # encoder of the vectors; null: a table names it
     where: str | None = None  # condition on columns, such as "language = en and width >= 300" (jobs.corpora.where)
-    unit_mb: int = 256  # of vectors in a work unit, which is searched again after a crash
+    unit_mb: int = 256  # MB of vectors per work unit; a crash repeats the search of at most one unit per worker
 
 
 class Corpus(NamedTuple):
@@ -60,7 +60,7 @@ class Corpus(NamedTuple):
 class Part(NamedTuple):
     """Rows `first` to `last` (exclusive) of a file of vectors.
 
-    `vectors` and `meta` are the places of the files among the unit's inputs; meta is -1 without a Parquet file.
+    `vectors` and `meta` are the indices of the files among the unit's inputs; `meta` is -1 without a Parquet file.
     """
 
     vectors: int
@@ -74,7 +74,7 @@ class _File(NamedTuple):
     meta: Object | None
     rows: int
     row_bytes: int
-    whole: bool  # whether it can only be read from start to end
+    whole: bool  # whether the file can only be read from start to end
 
 
 def parts_of(unit: Unit) -> list[Part]:
@@ -112,7 +112,7 @@ def find_corpus(cfg: VectorsConfig) -> Corpus:
 
 
 def _check_keys(cfg: VectorsConfig) -> None:
-    """Refuse keys that the layout does not use: whoever sets one expects an effect."""
+    """Raise InputError for an invalid value, or a key that would have no effect on this layout."""
     if cfg.layout not in LAYOUTS:
         raise InputError(f"corpus.layout={cfg.layout}: allowed are {', '.join(LAYOUTS)}")
     if cfg.unit_mb < 1:
@@ -157,7 +157,7 @@ def _declared_space(cfg: VectorsConfig) -> VectorSpace:
 
 
 def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
-    """Each file of vectors with its Parquet file (None for layout npy), in the order of their URIs."""
+    """Yield each file of vectors with its Parquet file (None for layout npy), in the order of their URIs."""
     files = locations.find(cfg.path)
     if cfg.layout == "npy":
         arrays = CompactList(o for o in files if o.uri.endswith(".npy"))
@@ -179,15 +179,15 @@ def _pairs(cfg: VectorsConfig) -> Iterator[tuple[Object, Object | None]]:
     uris = HashSet(o.uri for o in files)
     for vectors in arrays:
         meta = partner(vectors.uri)
-        if (place := uris.index(meta)) is None:
-            raise InputError(f"corpus.path={cfg.path}: {vectors.uri} is there without its partner {meta}")
-        yield vectors, files[place]
+        if (index := uris.index(meta)) is None:
+            raise InputError(f"corpus.path={cfg.path}: {vectors.uri} needs {meta}, which is missing")
+        yield vectors, files[index]
 
 
 def _check_no_vectors_missing(
     cfg: VectorsConfig, arrays: Sequence[Object], files: Iterable[Object], partner: Callable[[str], str]
 ) -> None:
-    """Refuse metadata without vectors: a file that was not copied would go unnoticed."""
+    """Raise InputError for metadata without vectors: perhaps a file was not copied."""
     folders = {partner(o.uri).rsplit("/", 1)[0] for o in arrays}
     partners = HashSet(partner(o.uri) for o in arrays)
     name = re.compile(r".*\.parquet" if cfg.layout == "datacomp" else r"metadata_\d+\.parquet")
@@ -226,7 +226,7 @@ def _checked_file(cfg: VectorsConfig, space: VectorSpace, vectors: Object, meta:
 
 
 def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
-    """Refuse a Parquet file without the column of ids, or without a column of the condition."""
+    """Raise InputError if a Parquet file lacks the column of ids or a column of the condition."""
     if cfg.id is not None:
         if cfg.id not in schema.names:
             raise InputError(f"corpus.id={cfg.id}: no such column in {uri}; it has {', '.join(schema.names)}")
@@ -248,7 +248,7 @@ def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> C
         "array": cfg.array,
         "id": cfg.id,
         "where": cfg.where,
-        "unit_mb": cfg.unit_mb,  # other units: a refused run then names this key, not only the content
+        "unit_mb": cfg.unit_mb,  # changes the units; here so that the refusal names this key, not only the content
         "encoder": space.encoder,
         "preprocessing": space.preprocessing,
         "content": content_id(*(f"{u.name} {u.version}" for u in units)),
@@ -258,32 +258,32 @@ def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> C
 
 def _units(files: Iterable[_File], at_most: int) -> Iterator[Unit]:
     """Cut large files and pack small ones into units of at most `at_most` bytes of vectors."""
-    held: list[tuple[_File, int, int]] = []
+    slices: list[tuple[_File, int, int]] = []
     size = 0
     for file in files:
         step = file.rows if file.whole else max(1, at_most // file.row_bytes)
         for first in range(0, file.rows, max(1, step)):
             last = min(first + step, file.rows)
-            if held and size + (last - first) * file.row_bytes > at_most:
-                yield _unit(held)
-                held, size = [], 0
-            held.append((file, first, last))
+            if slices and size + (last - first) * file.row_bytes > at_most:
+                yield _unit(slices)
+                slices, size = [], 0
+            slices.append((file, first, last))
             size += (last - first) * file.row_bytes
-    if held:
-        yield _unit(held)
+    if slices:
+        yield _unit(slices)
 
 
-def _unit(held: Sequence[tuple[_File, int, int]]) -> Unit:
+def _unit(slices: Sequence[tuple[_File, int, int]]) -> Unit:
     inputs: dict[str, tuple[int, Object]] = {}
     parts = []
-    for file, first, last in held:
-        places = [
-            -1 if one is None else inputs.setdefault(one.uri, (len(inputs), one))[0]
-            for one in (file.vectors, file.meta)
+    for file, first, last in slices:
+        indices = [
+            -1 if stored is None else inputs.setdefault(stored.uri, (len(inputs), stored))[0]
+            for stored in (file.vectors, file.meta)
         ]
-        parts.append([*places, first, last])
-    cut = any(first or last < file.rows for file, first, last in held)
+        parts.append([*indices, first, last])
+    cut = any(first or last < file.rows for file, first, last in slices)
     piece = json.dumps([part[2:] for part in parts]) if cut else WHOLE
-    objects = tuple(one for _, one in inputs.values())
+    objects = tuple(stored for _, stored in inputs.values())
     name = content_id(*(f"{o.uri} {o.size} {o.etag}" for o in objects), piece)
-    return Unit(name, objects, piece, sum(last - first for _, first, last in held), {"parts": parts})
+    return Unit(name, objects, piece, sum(last - first for _, first, last in slices), {"parts": parts})

@@ -1,6 +1,6 @@
 """Readers of knowledge bases: rows that name an entity (a node) with its lemmas, glosses, articles or pictures.
 
-Exports in the manner of WordNet and BabelNet are tables with one or several rows per node; the configuration names the
+Exports of WordNet and BabelNet are tables with one or several rows per node; the configuration names the
 columns. A row becomes a `NodeEntry`; entries become rows of the tables that `jobs.kb` writes.
 """
 
@@ -25,7 +25,7 @@ from jobs.store import locations
 from jobs.store.locations import Object
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
-ROWS = 20_000  # held as Python objects
+ROWS = 20_000  # rows in memory as Python objects
 BLOCK = 8 << 20  # bytes of JSON lines
 
 
@@ -48,12 +48,12 @@ class KnowledgeBaseConfig:
     name: str = MISSING
     path: str = MISSING  # a file, a folder or a glob of .parquet, .csv, .tsv or .jsonl files
     encoding: str | None = None  # of .csv and .tsv files; null: by their byte-order mark, else UTF-8
-    language: str = ""  # BCP 47 tag of rows without a language of their own
+    language: str = ""  # BCP 47 tag of rows without a language
     columns: NodeColumns = field(default_factory=NodeColumns)
     separator: str | None = None  # splits a lemmas or images field of a text file into several
     window_words: int = 40  # words per window of an article, each embedded alone: SigLIP's text tower reads 64 tokens
     overlap_words: int = 10  # words that a window shares with the previous one
-    windows: int | None = None  # at most so many windows of an article; null: all
+    windows: int | None = None  # maximum number of windows per article; null: all
 
 
 class NodeEntry(NamedTuple):
@@ -91,11 +91,13 @@ def find_files(config: KnowledgeBaseConfig) -> list[Object]:
     files = [o for o in locations.find(config.path) if o.uri.lower().endswith(SUFFIXES)]
     if not files:
         raise InputError(f"knowledge_base.path={config.path}: has no {', '.join(SUFFIXES)} file")
-    named = _named(config.columns)
+    required = _source_columns(config.columns)
     for file in files:
         header = column_names(file.uri, config.encoding)
         if header is not None:
-            delimited.require_columns(file.uri, header, named.values(), hint=" (choose with knowledge_base.columns.…=)")
+            delimited.require_columns(
+                file.uri, header, required.values(), hint=" (choose with knowledge_base.columns.…=)"
+            )
     return files
 
 
@@ -150,16 +152,16 @@ def text_id(role: str, node: str, language: str, text: str) -> str:
     return content_id(role, node, language, text)
 
 
-def _named(columns: NodeColumns) -> dict[str, str]:
-    """Return field -> column, of the fields that the source has."""
+def _source_columns(columns: NodeColumns) -> dict[str, str]:
+    """Return field -> column of the fields that the source has."""
     return {field.name: name for field in fields(columns) if (name := getattr(columns, field.name))}
 
 
 def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[str, Any]]]:
-    names = _named(config.columns)
-    wanted = list(dict.fromkeys(names.values()))
+    names = _source_columns(config.columns)
+    columns = list(dict.fromkeys(names.values()))
     if uri.lower().endswith((".csv", ".tsv")):
-        for table in text_batches(uri, _dialect(uri, config.encoding), wanted):
+        for table in text_batches(uri, _dialect(uri, config.encoding), columns):
             for batch in table.to_batches(ROWS):
                 yield [_renamed(row, names) for row in batch.to_pylist()]
         return
@@ -169,7 +171,7 @@ def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[st
             for lines in _lines(stream):
                 yield (_renamed(json.loads(line, parse_int=json_integer), names) for line in lines if line.strip())
             return
-        for batch in pq.ParquetFile(stream).iter_batches(ROWS, columns=wanted):
+        for batch in pq.ParquetFile(stream).iter_batches(ROWS, columns=columns):
             yield [_renamed(row, names) for row in batch.to_pylist()]
 
 
@@ -198,7 +200,9 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
         # An object (such as lemmas by language) would be read as a list of its keys.
         texts = value if isinstance(value, list | tuple) and key in ("lemmas", "images") else [value]
         if types := [type(text).__name__ for text in texts if isinstance(text, dict | list | tuple | bytes)]:
-            return BadRow(row, f"column {_named(config.columns)[key]} has a {types[0]} instead of text", "no_text")
+            return BadRow(
+                row, f"column {_source_columns(config.columns)[key]} has a {types[0]} instead of text", "no_text"
+            )
     return NodeEntry(
         str(node).strip(),
         str(values.get("language") or config.language),

@@ -16,7 +16,7 @@ from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import open_table
 
-COLUMNS = ("term", "terms", "phrase", "page_title")  # usual names of a column of phrases
+COLUMNS = ("term", "terms", "phrase", "page_title")  # names that a column of phrases usually has
 KINDS = (".csv", ".tsv", ".txt", ".parquet")
 
 
@@ -27,9 +27,7 @@ class TermsConfig:
     path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
     encoding: str | None = None  # of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
-    source: str | None = (
-        None  # to which hits are credited; null: the column source of the table or file, else the file's name
-    )
+    source: str | None = None  # the source to which hits are credited; null: the column `source`, else the file's name
 
 
 @dataclass
@@ -132,8 +130,8 @@ def _read_parquet(config: TermsConfig, uri: str) -> tuple[list[str | None], list
             raise InputError(f"{uri}: not a readable Parquet file") from error
     column = _phrase_column(uri, table.column_names, config.column)
     phrases = table[column].to_pylist()
-    if wrong := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):
-        raise InputError(f"{uri}: column {column} has {type(wrong).__name__}, not text")
+    if not_text := next((phrase for phrase in phrases if not isinstance(phrase, str | None)), None):
+        raise InputError(f"{uri}: column {column} has {type(not_text).__name__}, not text")
     return phrases, table["source"].to_pylist() if "source" in table.column_names else [None] * len(phrases)
 
 
@@ -143,7 +141,7 @@ def _text(uri: str, encoding: str | None) -> str:
     try:
         return data.decode(encoding)
     except LookupError as error:
-        raise InputError(f"terms.encoding={encoding}: not an encoding; for instance utf-8 or cp1252 are") from error
+        raise InputError(f"terms.encoding={encoding}: unknown encoding; use for instance utf-8 or cp1252") from error
     except UnicodeDecodeError as error:
         raise InputError(
             f"{uri}: byte {error.start} is not {encoding.removesuffix('-sig').upper()}; save it as UTF-8, "
@@ -151,12 +149,12 @@ def _text(uri: str, encoding: str | None) -> str:
         ) from error
 
 
-def _phrase_column(uri: str, header: Sequence[str], named: str | None) -> str:
-    """Return the column of phrases: `named`, else the first of `COLUMNS` that the file has, in any case.
+def _phrase_column(uri: str, header: Sequence[str], configured: str | None) -> str:
+    """Return the column of phrases: `configured`, else the first of `COLUMNS` that the file has, in any case.
 
-    A single column of another name is not taken for it: the first phrase of a list without a header would be lost.
+    A single column of another name is refused: it may be a list without a header, whose first phrase would be lost.
     """
-    column = named or next((c for name in COLUMNS for c in header if c.lower() == name), None)
+    column = configured or next((c for name in COLUMNS for c in header if c.lower() == name), None)
     hint = " (choose one with terms.column=; a list without a header is a .txt file)"
     if column is None:
         raise InputError(f"{uri}: no column {' or '.join(COLUMNS)}; there are {', '.join(header)}{hint}")

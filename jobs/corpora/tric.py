@@ -13,7 +13,7 @@ from statistics import mean, median, stdev
 from jobs.errors import InputError
 from jobs.store import locations
 
-TEMPLATES = ("none", "year", "decade")  # how the date enters
+TEMPLATES = ("none", "year", "decade")  # how a caption mentions the date
 ANSWERS = 100  # captions per line of the challenge's output, as many as its header has columns
 # Table II of the paper: submitter, and its model if the paper names one, MRR on test-A and on test-B.
 PUBLISHED = (
@@ -63,8 +63,8 @@ def read_split(folder: str) -> Split:
         expected = tuple(row[0] for _, row in _rows(folder, "expected.tsv", 1))
         if len(expected) != len(pictures):
             raise InputError(f"{folder}/expected.tsv: {len(expected)} lines for {len(pictures)} pictures")
-        if strange := next((index for index in expected if index not in captions), None):
-            raise InputError(f"{folder}/expected.tsv: no caption has the index {strange}")
+        if unknown := next((index for index in expected if index not in captions), None):
+            raise InputError(f"{folder}/expected.tsv: no caption has the index {unknown}")
     return Split(tuple(pictures), tuple(dates), captions, expected)
 
 
@@ -83,8 +83,8 @@ def describe(split: Split) -> list[tuple[str, float, float, float | None]]:
     words = [len(text.split()) for text in split.captions.values()]
     characters = [len(text) for text in split.captions.values()]
     years = [day.year for day in split.dates]
-    named = (("year", years), ("words per caption", words), ("characters per caption", characters))
-    return [(name, mean(v), float(median(v)), stdev(v) if len(v) > 1 else None) for name, v in named]
+    columns = (("year", years), ("words per caption", words), ("characters per caption", characters))
+    return [(name, mean(v), float(median(v)), stdev(v) if len(v) > 1 else None) for name, v in columns]
 
 
 def answer_lines(ranked: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Which encoder and preprocessing made vectors: only vectors of the same space can be compared."""
+"""The encoder and preprocessing of vectors: only vectors of the same space can be compared."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,10 +32,10 @@ def space_of(source: "TableSource") -> VectorSpace:
 
 
 def check_same_space(one: tuple[str, VectorSpace], other: tuple[str, VectorSpace]) -> None:
-    """Refuse to compare vectors of different spaces; each side is a name for the message, and its space.
+    """Check that two sets of vectors can be compared; each is a name for the message, and a space.
 
     Raises:
-        InputError: they differ; it names both sides.
+        InputError: the spaces differ; the message names both sides.
     """
     (name, space), (other_name, other_space) = one, other
     for field, value, other_value in zip(space._fields, space, other_space, strict=True):

@@ -45,7 +45,7 @@ def layout_of(cfg: VectorsConfig) -> VectorLayout:
 
 
 class VectorBlock(NamedTuple):
-    """Vectors [n, dim] and their places among the unit's rows [n] int64, ascending."""
+    """Vectors [n, dim], and the numbers [n] int64 of their rows in the unit, ascending."""
 
     vectors: np.ndarray
     places: np.ndarray
@@ -54,8 +54,8 @@ class VectorBlock(NamedTuple):
 class UnitVectors:
     """The vectors of one unit; its rows are numbered from 0 through all its parts.
 
-    After `blocks` is exhausted, `counts` has each row of the unit once: as `searched`, or under the reason why not
-    (`where`, `excluded`, or its status).
+    After `blocks` is exhausted, `counts` has each row of the unit once: as `searched`, or under the reason why it is
+    not searched (`where`, `excluded`, or its status).
     """
 
     def __init__(self, unit: Unit, layout: VectorLayout, *, barred: "Barred | None" = None) -> None:
@@ -67,7 +67,7 @@ class UnitVectors:
         self.counts: Counter[str] = Counter()
 
     def blocks(self, rows: int) -> Iterator[VectorBlock]:
-        """Yield the rows to search, at most `rows` at a time; the next block is read while the caller works on one."""
+        """Yield the rows to search, at most `rows` at a time; reads the next block while the caller works on one."""
         for part, start in zip(self._parts, self._starts.tolist(), strict=False):
             wanted = self._wanted(part)
             read = self._from_table if self._layout.table else self._from_array
@@ -84,7 +84,7 @@ class UnitVectors:
                 yield VectorBlock(kept, places - part.first + start)
 
     def source(self, place: int) -> tuple[str, int]:
-        """Return the file and the row in it of a place in the unit."""
+        """Return the file of a row of the unit, and the row's number in that file."""
         number = int(np.searchsorted(self._starts, place, "right")) - 1
         part = self._parts[number]
         return self._unit.inputs[part.vectors].uri, part.first + place - int(self._starts[number])
@@ -102,7 +102,7 @@ class UnitVectors:
 
     def _part_ids(self, part: Part, rows: np.ndarray) -> list[str]:
         column = "item_id" if self._layout.table else self._layout.id
-        distinct, back = np.unique(rows, return_inverse=True)
+        distinct, inverse = np.unique(rows, return_inverse=True)
         if column is None or part.meta < 0:
             ids = self._hashes(part, distinct)
         else:
@@ -110,16 +110,16 @@ class UnitVectors:
             if unnamed := [n for n, name in enumerate(ids) if name is None]:
                 for n, vector_hash in zip(unnamed, self._hashes(part, distinct[unnamed]), strict=True):
                     ids[n] = vector_hash
-        return [str(ids[n]) for n in back.tolist()]
+        return [str(ids[n]) for n in inverse.tolist()]
 
     def _hashes(self, part: Part, rows: np.ndarray) -> list[str | None]:
-        """Ids of rows without a name: hashes of their vectors."""
+        """Return hashes of vectors, which are the ids of rows without a name."""
         uri = self._unit.inputs[part.vectors].uri
         with blocks_of(uri, find_matrix(uri, array=self._layout.array), [(r, r + 1) for r in rows.tolist()]) as vectors:
             return [hashlib.sha256(vector.tobytes()).hexdigest()[:32] for vector in vectors]
 
     def _wanted(self, part: Part) -> np.ndarray | None:
-        """Which rows of the part are searched, [rows] bool; None: all, as there is no condition."""
+        """Return which rows of the part are searched, bool [rows]; None without a condition: all."""
         layout = self._layout
         ids = "item_id" if layout.table else layout.id
         conditional = layout.table or layout.where is not None or (self._barred is not None and ids is not None)
@@ -137,7 +137,7 @@ class UnitVectors:
         return np.concatenate(masks) if masks else np.zeros(0, bool)
 
     def _mask(self, rows: pa.Table, where: Where | None, ids: str | None) -> np.ndarray:
-        """Which of these rows are searched; the others are counted under the first condition that they fail."""
+        """Return bool [rows], which of them are searched; count the others under the first condition they fail."""
         keep = np.ones(rows.num_rows, bool)
         if self._layout.table:
             for entry in pc.value_counts(rows["status"]).to_pylist():
@@ -186,13 +186,13 @@ def matrix_of(vectors: pa.FixedSizeListArray) -> np.ndarray:
 
 
 def _as_bool(mask: Any) -> np.ndarray:
-    """An Arrow mask as bool [n]; null becomes False."""
+    """Return an Arrow mask as bool [n]; null becomes False."""
     return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False), bool)
 
 
 @contextmanager
 def _parquet(uri: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; an InputError that names it replaces errors while it is read."""
+    """Open a Parquet file; errors while it is read become InputError with its name."""
     fs, path = locations.filesystem(uri)
     try:
         with (
@@ -220,7 +220,7 @@ def _groups(
 
 
 def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]:
-    """Values of a column as strings, for ascending row numbers."""
+    """Return the values of a column as strings, for ascending row numbers."""
     strings: list[str | None] = []
     with _parquet(uri) as file:
         start = 0
@@ -238,7 +238,7 @@ def _rows_of_column(uri: str, column: str, rows: np.ndarray) -> list[str | None]
 
 
 def _read_ahead(source: Iterable[T]) -> Iterator[T]:
-    """Yield from `source`, whose next element a thread computes while the caller works on one."""
+    """Yield from `source`; a thread computes the next element while the caller works on the current one."""
     iterator = iter(source)
     end = object()
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""`where=…`: a condition on columns, parsed into an Arrow expression; no part of it is evaluated as code.
+"""`where=…`: a condition on columns, parsed into an Arrow expression; no part of the text is evaluated as code.
 
     language = en and width >= 300
     not (licence in (cc0, 'cc-by 4.0') or author is null)
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 )
 _COMPARE = {"=": "==", "==": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _RESERVED = ("and", "or", "not", "in", "is", "null")
-_DEEPEST = 50
+MAX_DEPTH = 50
 
 
 class Where(NamedTuple):
@@ -43,8 +43,8 @@ def parse_where(text: str, schema: pa.Schema) -> Where:
     parser = _Parser(text, schema)
     try:
         expression = parser.any_of(0)
-        if parser.here is not None:
-            raise InputError(f"expected `and` or `or` at {parser.here[1]!r}")
+        if parser.next_token is not None:
+            raise InputError(f"expected `and` or `or` at {parser.next_token[1]!r}")
         ds.dataset(schema.empty_table()).to_table(columns={"passed": expression})
     except InputError as error:
         raise InputError(f"where={text!r}: {error}") from None
@@ -59,19 +59,19 @@ class _Parser:
         self._at, self._schema, self.columns = 0, schema, list[str]()
 
     @property
-    def here(self) -> tuple[str, str] | None:
-        """Kind and text of the next token."""
+    def next_token(self) -> tuple[str, str] | None:
+        """The kind and text of the next token; None at the end."""
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _take(self) -> tuple[str, str]:
-        if self.here is None:
+        if self.next_token is None:
             raise InputError("unexpected end")
         self._at += 1
         return self._tokens[self._at - 1]
 
     def _next_is(self, *words: str) -> bool:
         """Consume the next token if it is one of these words or signs."""
-        if self.here is None or self.here[0] == "quoted" or self.here[1].lower() not in words:
+        if self.next_token is None or self.next_token[0] == "quoted" or self.next_token[1].lower() not in words:
             return False
         self._at += 1
         return True
@@ -88,16 +88,16 @@ class _Parser:
         return expression
 
     def _all_of(self, depth: int) -> pc.Expression:
-        expression = self._one(depth)
+        expression = self._negation(depth)
         while self._next_is("and"):
-            expression = expression & self._one(depth)
+            expression = expression & self._negation(depth)
         return expression
 
-    def _one(self, depth: int) -> pc.Expression:
-        if depth > _DEEPEST:
-            raise InputError(f"more than {_DEEPEST} nested brackets or negations")
+    def _negation(self, depth: int) -> pc.Expression:
+        if depth > MAX_DEPTH:
+            raise InputError(f"more than {MAX_DEPTH} nested brackets or negations")
         if self._next_is("not"):
-            return ~self._one(depth + 1)
+            return ~self._negation(depth + 1)
         if self._next_is("("):
             expression = self.any_of(depth + 1)
             self._expect(")")

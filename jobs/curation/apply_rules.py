@@ -1,4 +1,4 @@
-"""Apply all rules, one after another, to the tables of one run."""
+"""Applies the rules, one after another, to the tables of one run."""
 
 import hashlib
 import json
@@ -99,11 +99,11 @@ def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> S
 def near_duplicates(selection: Selection, facts: PictureFacts, records: TableSource, settings: CurationRules) -> None:
     """Find groups of near-duplicates; with `drop`, drop all but one of each as `near_duplicate`.
 
-    Of two near-duplicates the one is kept that would be kept of two records of one image: first method in precedence,
-    then smallest (page_title, page_url, record_id); see `near.choose_keepers`.
+    Of two near-duplicates the same one is kept as of two records of one image: the first method in `precedence`, then
+    the smallest (page_title, page_url, record_id); see `near.choose_keepers`.
 
     Raises:
-        InputError: there are so many pairs that the distance does not discriminate.
+        InputError: there are more than `near.MAX_PAIRS` pairs.
     """
     rows, decision = selection.rows, selection.decision
     remaining = decision.remaining()
@@ -121,18 +121,18 @@ def near_duplicates(selection: Selection, facts: PictureFacts, records: TableSou
     method = np.argsort(rules.order_by_precedence(rows.methods, settings.precedence))[decision.credit[at]]
     rank = np.empty(len(at), np.int64)
     rank[np.lexsort((ranks(records, at), method))] = np.arange(len(at))
-    best = np.full(len(values), len(at), np.int64)  # rank of a hash: that of its best picture
+    best = np.full(len(values), len(at), np.int64)  # rank of each hash: the rank of its best picture
     np.minimum.at(best, code, rank)
     by_rank = at[np.argsort(rank)]
     keepers = near.choose_keepers(pairs, best)
 
-    kept = by_rank[best[keepers.keeper[code]]]
-    is_near = kept != at
+    keeper = by_rank[best[keepers.keeper[code]]]
+    is_near = keeper != at
     distances = keepers.distance[code[is_near]]
-    selection.near = _near_lines(records, at[is_near], kept[is_near], distances)
+    selection.near = _near_lines(records, at[is_near], keeper[is_near], distances)
     spread = ", ".join(f"{n:,} at {d}" for d, n in sorted(Counter(distances.tolist()).items()))
     action = "dropped" if settings.near_duplicates == "drop" else "kept; near_duplicates=drop drops them"
-    groups, n_near = len(np.unique(kept[is_near])), int(is_near.sum())
+    groups, n_near = len(np.unique(keeper[is_near])), int(is_near.sum())
     result = f"{n_near:,} picture{'s' * (n_near != 1)} near one of {groups:,} that are kept" if n_near else "none"
     selection.notes.append(
         f"near-duplicates within {settings.near_distance} bits: {result}"
@@ -159,7 +159,7 @@ def down_sample(selection: Selection, records: TableSource, settings: CurationRu
     """Reduce the selection to `size` records by a random draw among the records of one method.
 
     The paper aims at 1,500 pictures as a number that is practical for evaluating systems, and removes the surplus from
-    the knowledge graph's records: theirs is the large set, the others serve coverage and completeness.
+    the knowledge graph's records: that set is the large one, and the others serve coverage and completeness.
 
     Raises:
         InputError: the other methods alone have more than `size` records.

@@ -17,8 +17,8 @@ SELECTIONS = ("all", "starter")
 class CurationRules:
     """Which rules are applied, and their limits."""
 
-    thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (those there), all
-    precedence: list[str] = field(  # the method to which an image of several methods is credited; unnamed ones follow
+    thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (Wikimedia's), all
+    precedence: list[str] = field(  # of an image's methods the first is credited; others follow by name
         default_factory=lambda: [KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL]
     )
     near_duplicates: str = "keep"  # keep, report (list them next to the manifest) or drop; needs images=
@@ -27,7 +27,7 @@ class CurationRules:
     downsample_from: str = KNOWLEDGE_GRAPH  # the method whose records are removed to reach size=
     select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
     starter: StarterConfig = field(default_factory=StarterConfig)
-    seed: int = 0  # of both draws: down-sampling, and the starter set's choice within a sub-region
+    seed: int = 0  # of both random draws: down-sampling, and the starter set within a sub-region
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; no table is read."""

@@ -14,9 +14,9 @@ from math import comb
 import numpy as np
 
 BITS = 64
-DISTANCE = 4  # bits within which two pictures are near-duplicates, unless a key sets another number
+DISTANCE = 4  # bits within which two pictures are near-duplicates, by default
 MAX_DISTANCE = 10  # a million hashes: 9 s of CPU at 6 bits, 25 s at 8; beyond 10 the bands save little
-MAX_PAIRS = 20_000_000  # held at 9 B each; more mean that the distance does not discriminate
+MAX_PAIRS = 20_000_000  # 9 B each in memory; with more, the distance does not discriminate
 MAX_BAND = 22  # bits: a table of 2**22 starts is 32 MB
 PAIRS_AT_A_TIME = 1 << 20
 LOOKUP = 3.0  # cost of a look-up in comparisons, measured on one core
@@ -151,8 +151,8 @@ def _candidates(
             (query,) = np.nonzero((part >> changed[-1]) & 1 == 0)  # look up from the smaller of the two
             other = part[query] ^ mask
             count = starts[other + 1] - starts[other]
-            some = count > 0
-            yield from _expand(query[some], starts[other[some]], count[some])
+            has_partner = count > 0
+            yield from _expand(query[has_partner], starts[other[has_partner]], count[has_partner])
 
 
 def _expand(query: np.ndarray, first: np.ndarray, count: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -162,19 +162,19 @@ def _expand(query: np.ndarray, first: np.ndarray, count: np.ndarray) -> Iterator
     while begin < len(query):
         done = ends[begin - 1] if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, done + PAIRS_AT_A_TIME, "right")))
-        some = count[begin:end]
-        total = int(some.sum())
+        counts = count[begin:end]
+        total = int(counts.sum())
         if total:
-            inside = np.arange(total) - np.repeat(np.cumsum(some) - some, some)
-            yield np.repeat(query[begin:end], some), np.repeat(first[begin:end], some) + inside
+            inside = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+            yield np.repeat(query[begin:end], counts), np.repeat(first[begin:end], counts) + inside
         begin = end
 
 
 def choose_keepers(pairs: Pairs, rank: np.ndarray) -> Keepers:
     """Choose the pictures to keep: in the order of `rank` (int64 [n], distinct), each unless a near one is kept.
 
-    So no two kept pictures are near each other, and each of the others is near a kept one: its keeper is the nearest,
-    of equally near ones that of the better rank. A chain of similarities does not remove a picture that is near to
+    So no two kept pictures are near each other, and each dropped picture is near a kept one: its keeper is the nearest,
+    at a tie the one with the better rank. A chain of similarities does not remove a picture that is near
     none of the kept ones.
     """
     n = len(rank)

@@ -34,8 +34,8 @@ class PictureFacts:
 def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> PictureFacts:
     """Read a table of images in one pass; holds 11 B per picture, 12 with `hashes`.
 
-    A picture is gone if a rendition of it is `missing` (the source answered 404 or 410) and none is ok; any other
-    status does not tell whether it exists. If a picture has several renditions, the perceptual hash is that of the
+    A picture is gone if a rendition of it is `missing` (the source answered 404 or 410) and none is ok; other
+    statuses leave open whether it exists. If a picture has several renditions, the perceptual hash is that of the
     first by name, the original before `w300`.
 
     Raises:
@@ -46,25 +46,25 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Pic
         raise InputError(f"images={source.uri}: no column {absent[0]}")
     missing, fine = np.zeros(len(pictures), bool), np.zeros(len(pictures), bool)
     first = FirstHashes(len(pictures))
-    others = 0
+    n_others = 0
     for batch in source.batches(columns):
         picture = pictures.find(batch["image_id"])
         of_records = picture >= 0
-        others += int((~of_records).sum())
+        n_others += int((~of_records).sum())
         rows, picture = batch.filter(pa.array(of_records)), picture[of_records]
         missing[picture[_is(rows, Status.MISSING)]] = True
         good = _is(rows, Status.OK)
         fine[picture[good]] = True
         if hashes:
             first.add(rows.filter(pa.array(good)), picture[good])
-    if len(pictures) and source.rows and others == source.rows:
+    if len(pictures) and source.rows and n_others == source.rows:
         raise InputError(f"images={source.uri}: none of its {source.rows:,} pictures belongs to the records")
     hashed = first.rendition >= 0
     if hashes and fine.any() and not hashed.any():
-        raise InputError(f"images={source.uri}: no phash in it, which near-duplicates need")
+        raise InputError(f"images={source.uri}: no phash in any row; near_duplicates= needs them")
     gone = missing & ~fine
     counts = {"there": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
-    return PictureFacts(gone, hashed, first.phash, {**counts, "of_others": others})
+    return PictureFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})
 
 
 def _is(rows: pa.Table, status: Status) -> np.ndarray:

@@ -13,7 +13,7 @@ from jobs.store import locations
 from jobs.store.reading import TableSource, reading_rows
 from jobs.store.units import Unit
 
-ROWS_AT_A_TIME = 1000  # selected rows held before they are written: a few MB of article text
+ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
 
 
 def pieces(parent: TableSource, selection: Selection, unit_rows: int) -> Iterator[Unit]:
@@ -53,19 +53,19 @@ class ParentRows:
     def selected(self, uri: str, first: int, is_selected: np.ndarray) -> Iterator[pa.Table]:
         """Yield the selected rows from row `first` on (`is_selected`: bool [rows]); skips row groups without any."""
         file = self._open(uri)
-        held: list[pa.Table] = []
+        buffer: list[pa.Table] = []
         begin = 0
         for group in range(file.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows
             low, high = max(begin, first), min(end, first + len(is_selected))
             if low < high and (mask := is_selected[low - first : high - first]).any():
-                held.append(self._read(group).slice(low - begin, high - low).filter(pa.array(mask)))
-            if sum(rows.num_rows for rows in held) >= ROWS_AT_A_TIME:
-                yield pa.concat_tables(held)
-                held = []
+                buffer.append(self._read(group).slice(low - begin, high - low).filter(pa.array(mask)))
+            if sum(rows.num_rows for rows in buffer) >= ROWS_AT_A_TIME:
+                yield pa.concat_tables(buffer)
+                buffer = []
             begin = end
-        if held:
-            yield pa.concat_tables(held)
+        if buffer:
+            yield pa.concat_tables(buffer)
 
     def close(self) -> None:
         """Close the open file, if any."""

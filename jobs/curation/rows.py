@@ -106,9 +106,9 @@ def read_rows(source: "TableSource", *, thumbnails: str, barred: "Barred | None"
 class Categories:
     """Numbers for the few distinct words of a column, in order of first appearance."""
 
-    def __init__(self, column: str, most: int) -> None:
+    def __init__(self, column: str, maximum: int) -> None:
         self.names: list[str] = []
-        self._column, self._most = column, most
+        self._column, self._maximum = column, maximum
         self._number: dict[str, int] = {}
 
     def codes(self, words: pa.ChunkedArray) -> np.ndarray:
@@ -123,8 +123,8 @@ class Categories:
 
     def _code(self, word: str) -> int:
         if word not in self._number:
-            if len(self.names) == self._most:
-                raise InputError(f"more than {self._most} values of {self._column} (the last one: {word!r})")
+            if len(self.names) == self._maximum:
+                raise InputError(f"more than {self._maximum} values of {self._column} (the last is {word!r})")
             self._number[word] = len(self.names)
             self.names.append(word)
         return self._number[word]
@@ -136,10 +136,10 @@ def _memberships(lists: pa.ChunkedArray, methods: Categories, first: int) -> np.
     flat = pa.chunked_array([column.flatten()], pa.string())
     parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    (bare,) = np.nonzero(lengths == 0)
-    named = methods.codes(flat)
-    none = methods.codes(pa.chunked_array([[""] * len(bare)], pa.string()))
-    return np.array([np.concatenate([parents, bare]) + first, np.concatenate([named, none])], np.int64)
+    (without,) = np.nonzero(lengths == 0)
+    codes = methods.codes(flat)
+    unsaid = methods.codes(pa.chunked_array([[""] * len(without)], pa.string()))
+    return np.array([np.concatenate([parents, without]) + first, np.concatenate([codes, unsaid])], np.int64)
 
 
 def _flags(batch: pa.Table, thumbnails: str) -> np.ndarray:

@@ -31,7 +31,7 @@ RULES = (  # the names under which dropped rows are counted; Century, appendix E
 )
 NUMBER = {rule: number for number, rule in enumerate(RULES, 1)}  # 0: no rule dropped the record
 ALONE = RULES[:5]  # applied to each method alone
-STAYS = 255
+KEPT = 255
 NO_METHOD = 255
 
 
@@ -42,7 +42,7 @@ class Decision:
     Attributes:
         rule: uint8 [rows], number of the rule that dropped the row, 0 if it is kept.
         reached: uint8 [methods, rows], 0 if the row does not belong to the method, else the number of the rule that
-            dropped it for the method, STAYS if the method keeps it.
+            dropped it for the method, KEPT if the method keeps it.
         credit: uint8 [rows], the credited method once duplicates are resolved, NO_METHOD before.
         applied: the rules that were applied, in order.
     """
@@ -70,7 +70,7 @@ def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails
     reached = np.zeros((len(rows.methods), len(rows)), np.uint8)
     for number, member in enumerate(rows.member):
         of_method = reached[number]
-        of_method[member] = STAYS
+        of_method[member] = KEPT
         failing = {  # assigned from the last rule to the first, so that the first one counts
             "thumbnail_form": ~rows.thumbnail if thumbnails else None,
             "https": ~rows.https,
@@ -82,7 +82,7 @@ def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails
             if fails is not None:
                 of_method[member & fails] = NUMBER[name]
     furthest = reached.max(axis=0, initial=0)
-    rule = np.where(furthest == STAYS, 0, furthest).astype(np.uint8)
+    rule = np.where(furthest == KEPT, 0, furthest).astype(np.uint8)
     optional = {"picture_exists": gone is not None, "thumbnail_form": thumbnails}
     credit = np.full(len(rows), NO_METHOD, np.uint8)
     return Decision(rule, reached, credit, tuple(name for name in ALONE if optional.get(name, True)))
@@ -108,7 +108,7 @@ def resolve_duplicates(
     remaining = decision.remaining()
     order = order_by_precedence(rows.methods, precedence)
     for method in reversed(order):
-        decision.credit[remaining[decision.reached[method, remaining] == STAYS]] = method
+        decision.credit[remaining[decision.reached[method, remaining] == KEPT]] = method
     precedence_rank = np.argsort(order)
     _, group, count = np.unique(rows.url[remaining], return_inverse=True, return_counts=True)
     duplicates = remaining[count[group] > 1]
@@ -122,5 +122,5 @@ def resolve_duplicates(
 
 def order_by_precedence(methods: Sequence[str], precedence: Sequence[str]) -> list[int]:
     """Return indices of `methods` in order of `precedence`; methods it does not name follow in alphabetical order."""
-    named = {name: number for number, name in enumerate(precedence)}
-    return sorted(range(len(methods)), key=lambda m: (named.get(methods[m], len(named)), methods[m]))
+    position = {name: number for number, name in enumerate(precedence)}
+    return sorted(range(len(methods)), key=lambda m: (position.get(methods[m], len(position)), methods[m]))

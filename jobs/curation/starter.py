@@ -1,8 +1,8 @@
 """The starter set (Century, section 5.1): pictures that are sensitive on average, few of each sub-region.
 
 "All images with a mean rating of 'sensitive' > 3.0 across human and automated evaluation, with each geographical
-sub-region downsampled to no more than six images." The keys of `StarterConfig` cover what the
-sentence leaves open.
+sub-region downsampled to no more than six images." The keys of `StarterConfig` decide what
+this sentence leaves open.
 """
 
 import math
@@ -34,17 +34,17 @@ COLUMNS = ["item_id", "rubric", "question", "rater", "method", "status", "value"
 class StarterConfig:
     """How the starter set is selected."""
 
-    rubric: str | None = "century_labels"  # whose ratings count; null: any rubric's
-    question: str = "sensitive"  # whose scores decide
-    above: float = 3.0  # the mean must be greater
+    rubric: str | None = "century_labels"  # rubric whose ratings count; null: any
+    question: str = "sensitive"  # question whose scores decide
+    above: float = 3.0  # the mean score must be greater
     mean: str = "pooled"  # pooled: of all ratings; of_means: of the people's mean and the models' mean
-    region_question: str = "sub_region"  # whose label is the picture's sub-region
-    # Whose label counts: a rater's name, people, models or everyone; of several the first that gives one.
+    region_question: str = "sub_region"  # question whose label is the picture's sub-region
+    # Whose labels count: a rater's name, people, models or everyone; of several entries the first that gives a label.
     region_by: list[str] = field(default_factory=lambda: [EVERYONE])
-    region_majority: str = "half"  # half: a label that more than half of them chose; most: the most frequent, no tie
-    unsure: str = "abstain"  # abstain: not counted; region: a region like others; drop: drop pictures labelled unsure
-    unlabelled: str = "drop"  # pictures without a label: drop, or region: a region of their own
-    per_region: int = 6  # most pictures of a sub-region
+    region_majority: str = "half"  # half: the label of more than half of them; most: the most frequent, none at a tie
+    unsure: str = "abstain"  # abstain: not counted; region: counts as a region; drop: drops pictures labelled unsure
+    unlabelled: str = "drop"  # pictures without a label: drop, or region: they form a region
+    per_region: int = 6  # maximum number of pictures per sub-region
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed."""
@@ -265,11 +265,11 @@ def majority_label(votes: np.ndarray, majority: str) -> np.ndarray:
     if not votes.shape[1]:
         return np.full(len(votes), -1, np.int64)
     best = votes.argmax(axis=1)
-    most = votes.max(axis=1)
+    maximum = votes.max(axis=1)
     if majority == "half":
-        clear = 2 * most > votes.sum(axis=1)
+        clear = 2 * maximum > votes.sum(axis=1)
     else:
-        clear = (most > 0) & ((votes == most[:, None]).sum(axis=1) == 1)
+        clear = (maximum > 0) & ((votes == maximum[:, None]).sum(axis=1) == 1)
     return np.where(clear, best, -1)
 
 

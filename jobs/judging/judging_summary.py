@@ -1,4 +1,4 @@
-"""Lines that `judge` prints when it ends."""
+"""Print the summary of a run of `judge`."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from jobs.runtime.console import say
 
 
 def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print tokens, the device's share of the time, and the differences between rows that were scored twice.
+    """Print the tokens, the share of time on the device, and the differences between rows scored twice.
 
     Args:
         tallies: counts by group and key, from the run's manifest.
@@ -16,10 +16,10 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         whole = tokens["of whole prompts"]
         factor = whole / tokens["passed"]
         say(f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)")
-    spent = tallies.get("milliseconds", {})
-    if spent.get("all"):
-        share = spent.get("device", 0) / spent["all"]
-        say(f"  device busy {share:.0%} of {spent['all'] / 1000:,.1f} s since the first batch")
+    milliseconds = tallies.get("milliseconds", {})
+    if milliseconds.get("all"):
+        share = milliseconds.get("device", 0) / milliseconds["all"]
+        say(f"  device busy {share:.0%} of {milliseconds['all'] / 1000:,.1f} s since the first batch")
     if rescored := tallies.get("rescored"):
         largest = max(map(float, tallies.get("rescored difference", {"0": 1})))
         failed = f", {rescored['failed']:,} failed" if rescored.get("failed") else ""

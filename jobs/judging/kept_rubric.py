@@ -1,16 +1,16 @@
 """The rubric of a table of ratings, kept next to its rows: `_run/rubric.json`, its hash in every footer.
 
-Reports read question texts, labels and scales from here and never from today's `conf/`, which may have changed since.
-The file reads
+Reports read question texts, labels and scales from this file and never from `conf/`, which may have changed meanwhile.
+Its content:
 
-    {"kind": "rubric",            rubric, answers (of jobs.import_ratings answers=), zero_shot_template, or prompt
-                                  (of jobs.loglik)
+    {"kind": "rubric",            rubric, answers (jobs.import_ratings answers=), zero_shot_template, or prompt
+                                  (jobs.loglik)
      "name": "century_labels",    column `rubric` of the ratings
      "sha256": "…",               see `KeptRubric.sha256`
      "questions": [{"name": …, "text": …, "note": …, "scale": "ordinal", "answers": [{"value", "label", "score"}]}],
-     "data": {…}}                 the whole rubric, template or prompt as its YAML file reads
+     "data": {…}}                 the whole rubric, template or prompt, as parsed from its YAML file
 
-A question named `*` stands for every question. `continuous` is the scale of numbers without a lowest and a highest.
+A question named `*` applies to every question. The scale `continuous` is that of unbounded numbers.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ from jobs.store.reading import TableSource
 from jobs.store.run_files import read_json
 
 FILE = "rubric.json"  # in _run/
-NAME, HASH = "rubric", "rubric_sha256"  # in a table's metadata, after `remine.`
-ANY = "*"  # the name of a question that stands for every question
+NAME, HASH = "rubric", "rubric_sha256"  # keys in a table's metadata, after the prefix `remine.`
+ANY = "*"  # the name of a question that applies to every question
 ORDINAL, NOMINAL, CONTINUOUS = "ordinal", "nominal", "continuous"
 
 
 @dataclass(frozen=True)
 class KeptQuestion:
-    """A question and its allowed answers in their order; `scale` is ordinal, nominal or continuous."""
+    """A question and its allowed answers, in order; `scale` is ordinal, nominal or continuous."""
 
     name: str
     text: str
@@ -44,14 +44,14 @@ class KeptQuestion:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The lowest and the highest score; None for categories and for numbers without bounds."""
+        """Return the lowest and the highest score; None for categories and unbounded numbers."""
         scores = [answer.score for answer in self.answers if answer.score is not None]
         return (min(scores), max(scores)) if scores else None
 
 
 @dataclass(frozen=True)
 class KeptRubric:
-    """What a table of ratings keeps of the rubric it was made with."""
+    """What a table of ratings keeps of the rubric that its raters answered."""
 
     kind: str
     name: str
@@ -60,13 +60,13 @@ class KeptRubric:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 (64 hexadecimal digits) of what the ratings mean.
+        """Return the SHA-256 (64 hexadecimal digits) of everything that determines what a rating means.
 
-        That is the name, and of every question its name, text, note, scale and answers with value, label, score and
-        order. It leaves out what changes how a question is put but not what an answer says: the parts and layouts of
-        prompts, the context fields, the people's variant (guidance, options, examples), the targets, the version, the
-        source and the order of the questions. People and models asked by one rubric therefore have one hash, and so
-        have two layouts; prompts are told apart by each table's own identity.
+        That is the rubric's name and, of every question, its name, text, note, scale and answers with value, label,
+        score and order. Excluded is what changes how a question is asked but not what an answer means: the parts
+        and layouts of prompts, the context fields, the variant for people (guidance, options, examples), the targets,
+        the version, the source and the order of the questions. Ratings by people and by models with one rubric
+        therefore have one hash, and so have two layouts; the identity of each table distinguishes their prompts.
         """
         meaning = {"name": self.name, "questions": [asdict(q) for q in sorted(self.questions, key=lambda q: q.name)]}
         canonical = json.dumps(meaning, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -74,30 +74,30 @@ class KeptRubric:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the table's metadata and footers say of it."""
+        """Return the entries for the metadata of the table and of its footers."""
         return {NAME: self.name, HASH: self.sha256}
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What is stored in the table's `_run/`."""
-        held: dict[str, Any] = {"kind": self.kind, "name": self.name, "sha256": self.sha256, "data": dict(self.data)}
-        held["questions"] = [asdict(question) for question in self.questions]
-        return {FILE: json.dumps(held, sort_keys=True, ensure_ascii=False, indent=1).encode()}
+        """Return the files to store in the table's `_run/`, by name."""
+        content: dict[str, Any] = {"kind": self.kind, "name": self.name, "sha256": self.sha256, "data": dict(self.data)}
+        content["questions"] = [asdict(question) for question in self.questions]
+        return {FILE: json.dumps(content, sort_keys=True, ensure_ascii=False, indent=1).encode()}
 
     def question(self, name: str) -> KeptQuestion | None:
-        """The question of that name, or the one that stands for every question."""
+        """Return the question of that name, or the one that applies to every question."""
         by_name = {question.name: question for question in self.questions}
         return by_name.get(name, by_name.get(ANY))
 
 
 def of_rubric(rubric: Rubric, data: Mapping[str, Any]) -> KeptRubric:
-    """A rubric of `conf/rubric` or of a user's file; `data` is that file's content."""
+    """Return what to keep of a rubric from `conf/rubric` or a user's file; `data` is that file's content."""
     questions = (KeptQuestion(q.name, q.text, q.note, q.scale, q.answers) for q in rubric.questions)
     return KeptRubric("rubric", rubric.name, tuple(questions), data)
 
 
 def of_answers(name: str, values: Sequence[str], *, ordinal: bool) -> KeptRubric:
-    """Allowed answers without a rubric, the same for every question (`jobs.import_ratings answers=`)."""
+    """Return what to keep of answers without a rubric, the same for every question (`jobs.import_ratings answers=`)."""
     answers = tuple(Answer(value, value, float(value) if ordinal else None) for value in values)
     return KeptRubric("answers", name, (KeptQuestion(ANY, "", "", ORDINAL if ordinal else NOMINAL, answers),))
 
@@ -105,39 +105,42 @@ def of_answers(name: str, values: Sequence[str], *, ordinal: bool) -> KeptRubric
 def of_levels(
     name: str, question: str, text: str, levels: Iterable[tuple[str, str, float]], data: Mapping[str, Any]
 ) -> KeptRubric:
-    """A template of `zero_shot`: its sentence is the question's text, its levels (value, phrase, score) the answers."""
+    """Return what to keep of a template of `zero_shot`.
+
+    Its sentence becomes the question's text, its levels (value, phrase, score) become the answers.
+    """
     answers = tuple(Answer(value, phrase, score) for value, phrase, score in levels)
     return KeptRubric("zero_shot_template", name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
 
 
 def of_prompt(instruction: Instruction, question: str, data: Mapping[str, Any]) -> KeptRubric:
-    """A prompt behind which labels are scored: log-likelihoods, a scale without a lowest and a highest score."""
+    """Return what to keep of a prompt that `loglik` completes with labels; its scale is continuous."""
     text = "\n\n".join(instruction.parts[name].strip() for name in instruction.order if name in instruction.parts)
-    asked = KeptQuestion(question, f"{text}\n\n{instruction.start}", "", CONTINUOUS, ())
-    return KeptRubric("prompt", instruction.name, (asked,), data)
+    kept_question = KeptQuestion(question, f"{text}\n\n{instruction.start}", "", CONTINUOUS, ())
+    return KeptRubric("prompt", instruction.name, (kept_question,), data)
 
 
 def read_kept(source: TableSource) -> KeptRubric | None:
-    """The rubric that the table `source` keeps; None if it keeps none.
+    """Return the rubric that the table `source` keeps; None if it keeps none.
 
     Raises:
-        InputError: the file is damaged, or is not the rubric that the table's footers name.
+        InputError: the file is damaged, or its hash differs from that in the table's footers.
     """
     uri = locations.join(source.uri, "_run", FILE)
     try:
-        held = read_json(uri)
+        content = read_json(uri)
     except FileNotFoundError:
         return None
     try:
-        questions = tuple(_question(entry) for entry in held["questions"])
-        kept = KeptRubric(str(held["kind"]), str(held["name"]), questions, dict(held["data"]))
+        questions = tuple(_question(entry) for entry in content["questions"])
+        kept = KeptRubric(str(content["kind"]), str(content["name"]), questions, dict(content["data"]))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{uri}: damaged, not the rubric of a table of ratings ({error!r})") from error
-    named = source.metadata.get(f"remine.{HASH}", kept.sha256)
-    if {held.get("sha256"), named} != {kept.sha256}:
+    expected = source.metadata.get(f"remine.{HASH}", kept.sha256)
+    if {content.get("sha256"), expected} != {kept.sha256}:
         raise InputError(
-            f"{uri}: changed since the ratings were made: its SHA-256 is {kept.sha256}, the table's footers say "
-            f"{named}; restore the file"
+            f"{uri}: changed since the ratings were written: its SHA-256 is {kept.sha256}, in the table's footers "
+            f"{expected}; restore the file"
         )
     return kept
 
@@ -157,46 +160,46 @@ class Rubrics:
     """The rubrics of several tables of ratings.
 
     Attributes:
-        by_name: rubric -> what is kept of it.
-        without: the tables that keep none.
+        by_name: name of a rubric -> what is kept of it.
+        without: URIs of the tables that keep none.
     """
 
     by_name: Mapping[str, KeptRubric]
     without: tuple[str, ...] = ()
 
     def question(self, rubric: str, question: str) -> KeptQuestion | None:
-        """The question, None if no table keeps its rubric or the rubric has no such question."""
+        """Return the question; None if no table keeps its rubric or the rubric has no such question."""
         return self.by_name[rubric].question(question) if rubric in self.by_name else None
 
     def scale(self, rubric: str, question: str) -> tuple[tuple[float, float] | None, str]:
-        """The lowest and highest score, or None and the reason why they are not known."""
+        """Return the lowest and highest score, or None and the reason why they are unknown."""
         if rubric not in self.by_name:
             return None, f"the scale is not known: no table of ratings keeps its rubric {rubric!r} (_run/{FILE})"
-        if (found := self.question(rubric, question)) is None:
+        if (kept := self.question(rubric, question)) is None:
             return None, f"the scale is not known: rubric {rubric!r} has no question {question!r}"
-        if found.scale == CONTINUOUS:
-            return None, "the scores are numbers without a lowest and a highest"
-        return found.bounds, f"rubric {rubric!r} gives the answers to {question!r} no scores"
+        if kept.scale == CONTINUOUS:
+            return None, "the scores are unbounded numbers"
+        return kept.bounds, f"in rubric {rubric!r} the answers to {question!r} have no scores"
 
 
 def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
-    """The rubrics that tables of ratings keep.
+    """Read the rubrics that tables of ratings keep.
 
     Raises:
-        InputError: two tables have different rubrics of one name; or as `read_kept`.
+        InputError: two tables have different rubrics with the same name; or as for `read_kept`.
     """
-    first: dict[str, tuple[str, str]] = {}  # rubric -> its hash and the table that has it
+    first: dict[str, tuple[str, str]] = {}  # rubric -> its hash, and the first table with it
     by_name: dict[str, KeptRubric] = {}
     without = []
     for source in sources:
         kept = read_kept(source)
-        for name, digest in _named(source, kept):
-            other, place = first.setdefault(name, (digest, source.uri))
+        for name, digest in _names_and_hashes(source, kept):
+            other, first_uri = first.setdefault(name, (digest, source.uri))
             if other != digest:
                 raise InputError(
-                    f"ratings: {place} and {source.uri} were made with different rubrics of the name {name!r} "
-                    "(questions, answers, labels or scores differ); report them separately, or rename one rubric (of "
-                    "jobs.import_ratings answers= by name=) and make its ratings again"
+                    f"ratings: {first_uri} and {source.uri} have different rubrics with the name {name!r} "
+                    "(questions, answers, labels or scores differ); report them separately, or rename one rubric (for "
+                    "jobs.import_ratings answers= with name=) and write its ratings again"
                 )
         if kept is None:
             without.append(source.uri)
@@ -205,8 +208,8 @@ def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
     return Rubrics(by_name, tuple(without))
 
 
-def _named(source: TableSource, kept: KeptRubric | None) -> Iterator[tuple[str, str]]:
-    """The rubric's name and hash, by the table's footers or by what it keeps."""
+def _names_and_hashes(source: TableSource, kept: KeptRubric | None) -> Iterator[tuple[str, str]]:
+    """Yield the rubric's name and hash from the table's footers, else from the kept file; nothing without a rubric."""
     name, digest = (source.metadata.get(f"remine.{key}") for key in (NAME, HASH))
     if name and digest:
         yield name, digest

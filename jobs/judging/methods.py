@@ -3,7 +3,7 @@
 | method | stages |
 |---|---|
 | `closed` | `RubricPreparer` on CPUs, then `Judge` scores the allowed answers |
-| `reasoned` | `RubricPreparer` on CPUs, then `ReasoningJudge` writes its reasoning and scores the answers after it |
+| `reasoned` | `RubricPreparer` on CPUs, then `ReasoningJudge` generates reasoning and scores the answers after it |
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def check_method(cfg: MethodConfig) -> None:
 
 
 def identity(cfg: MethodConfig) -> dict[str, Any]:
-    """Return what ratings depend on besides model, rubric, context and items."""
+    """Return the part of a run's identity that depends on the method."""
     if cfg.method == "closed":
         return {"method": cfg.method}
     instruction = content_id(REASONING_INSTRUCTION)
@@ -73,8 +73,8 @@ def stages(cfg: MethodConfig, targets: Sequence[str] | None, ratings: RatingCoun
             Stage("judge", Judge, {"settings": closed, **shared, "threads": threads}, rows_out=ratings.rows_out),
         ]
     reasoned = ReasoningSettings.part_of(cfg)
-    writing = {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
+    reasoning = {"instruction": REASONING_INSTRUCTION, "answer_tokens": reasoned.reserved_tokens}
     return [
-        Stage("decode", RubricPreparer, {"settings": reasoned, **shared, **writing}),
+        Stage("decode", RubricPreparer, {"settings": reasoned, **shared, **reasoning}),
         Stage("judge", ReasoningJudge, {"settings": reasoned, **shared, "threads": threads}, rows_out=ratings.rows_out),
     ]

@@ -23,7 +23,7 @@ def read_reference(pattern: str | None) -> Reference:
     """Return the mean score of each item and target over the raters of the tables that `pattern` names.
 
     Raises:
-        InputError: no such table, or no rating in it has a score; or as `open_ratings`.
+        InputError: no such table, or none of its ratings has a score; or as for `open_ratings`.
     """
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0])
     for source in open_ratings([pattern]) if pattern else ():

@@ -1,8 +1,8 @@
-"""What `judge` reads and writes: rubric, labels, tables and the plan of its ratings."""
+"""Inputs and output of `judge`: rubric, labels, tables and the plan of its ratings."""
 
 from typing import NamedTuple
 
-from actors.rubric_rater import judged_targets
+from actors.rubric_rater import default_targets
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
@@ -10,7 +10,7 @@ from jobs.judging import kept_rubric, methods
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
 from jobs.judging.settings import check_model
-from jobs.judging.targets import RatingCounts, ratings_of, read_targets
+from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime import exclusions
 from jobs.runtime.config import plain
 from jobs.runtime.exclusions import Exclusions
@@ -21,8 +21,8 @@ class CheckedKeys(NamedTuple):
     """Keys validated without reading any table.
 
     Attributes:
-        rubric: what is asked.
-        targets: labels of `targets=`; None if it is not given.
+        rubric: the questions.
+        targets: labels of `targets=`; None if it is not set.
         sees_pictures: whether the model accepts pictures; None with plan=true.
     """
 
@@ -32,7 +32,15 @@ class CheckedKeys(NamedTuple):
 
 
 class JudgingJob(NamedTuple):
-    """What is asked about which items."""
+    """The questions of one run and its opened tables.
+
+    Attributes:
+        rubric: the questions.
+        targets: labels of `targets=`; None if it is not set.
+        sources: the tables from which items are read.
+        reads_pictures: whether the workers read the pictures' bytes.
+        ratings: the numbers of ratings.
+    """
 
     rubric: Rubric
     targets: tuple[str, ...] | None
@@ -42,7 +50,7 @@ class JudgingJob(NamedTuple):
 
     @property
     def reader(self) -> Reader:
-        """Return how workers read the items (`jobs.judging.items.reading`)."""
+        """Return the reader that the workers use for the items."""
         return reading(self.sources, fields=self.rubric.context_fields, pictures=self.reads_pictures)
 
 
@@ -50,14 +58,14 @@ def check(cfg: MethodConfig) -> CheckedKeys:
     """Validate method, rubric, labels and model without reading any table.
 
     Raises:
-        InputError: a key has a value that cannot be used.
+        InputError: the value of a key is not allowed.
     """
     try:
         methods.check_method(cfg)
         targets = read_targets(cfg.targets)
         rubric = Rubric.from_dict(cfg.rubric)
         if targets:
-            judged_targets(rubric, targets)
+            default_targets(rubric, targets)
         return CheckedKeys(rubric, targets, check_model(cfg))
     except InputError:
         raise
@@ -69,11 +77,11 @@ def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
     """Open the tables and count the ratings.
 
     Raises:
-        InputError: a table is missing, incomplete or does not have what the rubric's prompt needs.
+        InputError: a table does not exist, is incomplete or lacks data that the rubric's prompt needs.
     """
     reads_pictures = bool(cfg.images) if checked.sees_pictures is None else checked.sees_pictures
     sources = sources_of(cfg, fields=checked.rubric.context_fields, pictures=reads_pictures)
-    ratings = ratings_of(sources.items, checked.rubric, checked.targets, samples=cfg.samples)
+    ratings = count_ratings(sources.items, checked.rubric, checked.targets, samples=cfg.samples)
     return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings)
 
 

@@ -1,4 +1,4 @@
-"""Keys and checks that the jobs with a vision-language model share."""
+"""Keys and checks that all jobs with a vision-language model share."""
 
 from dataclasses import dataclass, field
 
@@ -24,11 +24,11 @@ def check_model(cfg: AskingConfig, *, shown_by: str = "") -> bool | None:
     """Check that the model exists and can be loaded; reads a few small files and no weights.
 
     Args:
-        shown_by: what shows the model a picture ("prompt 'explicit'"), if anything does; models that accept text only
-            are then refused.
+        shown_by: what shows the model a picture ("prompt 'explicit'"); empty if nothing does. If it is not empty, a
+            model that accepts only text is refused.
 
     Returns:
-        Whether the model accepts pictures; None with plan=true, where it is not looked up.
+        Whether the model accepts pictures; None with plan=true, which does not look it up.
 
     Raises:
         ValueError: the model, its dtype or its bounds of pixels cannot be used.
@@ -43,7 +43,7 @@ def check_model(cfg: AskingConfig, *, shown_by: str = "") -> bool | None:
     sees_pictures = check_vlm(cfg.model.checkpoint, revision=cfg.model.revision)
     if shown_by and not sees_pictures:
         raise ValueError(
-            f"model {cfg.model.checkpoint!r} takes no pictures and {shown_by} shows one; "
-            "name a vision-language model, or a prompt whose order has no `picture`"
+            f"model.checkpoint={cfg.model.checkpoint}: does not accept pictures, and {shown_by} shows one; "
+            "use a vision-language model, or a prompt whose order has no `picture`"
         )
     return sees_pictures

@@ -1,4 +1,4 @@
-"""Labels that items are judged against: those that `targets=` names, and those that items bring."""
+"""Read the labels that items are rated against, and count the ratings that result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,69 +18,85 @@ LISTS = CONF / "target_lists"
 
 
 class RatingCounts(NamedTuple):
-    """How many ratings items become: of each (for `flow.Stage`), and of all."""
+    """Numbers of ratings.
+
+    Attributes:
+        rows_out: per item, in the form of `jobs.runtime.stage_contract.Stage.rows_out`.
+        total: of all items.
+    """
 
     rows_out: int | Callable[[pa.Table], list[int]]
-    asked: int
+    total: int
 
 
-def read_targets(given: Any) -> tuple[str, ...] | None:
-    """The labels that `targets=` names: a list, a file with one a line (`#` begins a comment), or a list of
-    `conf/target_lists`; None if nothing is given.
+def read_targets(setting: Any) -> tuple[str, ...] | None:
+    """Return the labels that `targets=` names; None if it is not set.
+
+    Args:
+        setting: a list of labels; a file with one label per line, where `#` begins a comment; or the name of a file of
+            `conf/target_lists`.
 
     Raises:
-        InputError: no such file or list, or one that is empty or names a label twice.
+        InputError: no such file or list, or it has no labels or a duplicate.
     """
-    if given is None:
+    if setting is None:
         return None
-    lines = [str(entry) for entry in given] if isinstance(given, list | tuple) else _lines(str(given))
-    named = [text for line in lines if (text := line.partition(" #")[0].strip()) and not text.startswith("#")]
-    if not named:
-        raise InputError(f"targets={given}: no label in it")
-    if twice := next((label for label in named if named.count(label) > 1), None):
-        raise InputError(f"targets={given}: duplicate label {twice!r}; name each label once")
-    return tuple(named)
+    lines = [str(entry) for entry in setting] if isinstance(setting, list | tuple) else _lines(str(setting))
+    labels = [text for line in lines if (text := line.partition(" #")[0].strip()) and not text.startswith("#")]
+    if not labels:
+        raise InputError(f"targets={setting}: has no labels; name at least one")
+    if duplicate := next((label for label in labels if labels.count(label) > 1), None):
+        raise InputError(f"targets={setting}: duplicate label {duplicate!r}; name each label once")
+    return tuple(labels)
 
 
-def _lines(given: str) -> list[str]:
-    kept = LISTS / f"{given}.txt"
-    if "/" not in given and kept.is_file() and not Path(given).is_file():
-        return kept.read_text(encoding="utf-8").splitlines()
+def _lines(name: str) -> list[str]:
+    shipped = LISTS / f"{name}.txt"
+    if "/" not in name and shipped.is_file() and not Path(name).is_file():
+        return shipped.read_text(encoding="utf-8").splitlines()
     try:
-        (file,) = locations.find(given)[:1]
+        (file,) = locations.find(name)[:1]
     except InputError as error:
-        known = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
-        raise InputError(f"targets={given}: no such file, and no such list of conf/target_lists ({known})") from error
-    with locations.named_errors(given):
+        lists = ", ".join(sorted(path.stem for path in LISTS.glob("*.txt")))
+        raise InputError(f"targets={name}: no such file, and no such list in conf/target_lists ({lists})") from error
+    with locations.named_errors(name):
         data = locations.read_bytes(file.uri)
     try:
         return data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"targets={given}: not a text file in UTF-8") from error
+        raise InputError(f"targets={name}: must be a text file in UTF-8 (byte {error.start})") from error
 
 
-def ratings_of(source: TableSource, rubric: Rubric, given: tuple[str, ...] | None, *, samples: int = 1) -> RatingCounts:
-    """Ratings of the pictures or items of `source`: questions x samples x labels, an item's own labels before `given`.
+def count_ratings(
+    source: TableSource, rubric: Rubric, targets: tuple[str, ...] | None, *, samples: int = 1
+) -> RatingCounts:
+    """Count the ratings of the pictures or items of `source`: questions x samples x labels.
+
+    Args:
+        source: table `images` or `items`.
+        rubric: the questions.
+        targets: labels for items without their own; the rubric's if None.
+        samples: ratings per item, label and question.
 
     Raises:
-        InputError: a rubric asks about labels, none are given, and not every item has its own.
+        InputError: the rubric asks about labels, `targets` and the rubric have none, and not every item has its own.
     """
-    labels, each = given or rubric.targets, len(rubric.questions) * samples
+    labels, per_label = targets or rubric.targets, len(rubric.questions) * samples
     if not rubric.asks_targets:
-        return RatingCounts(each, source.rows * each)
+        return RatingCounts(per_label, source.rows * per_label)
     if source.name != "items":
         if not labels:
-            raise InputError(f"rubric {rubric.name!r} asks about targets and none are given; give targets=")
-        return RatingCounts(each * len(labels), source.rows * each * len(labels))
-    asked = bare = 0
+            raise InputError(f"targets=null: rubric {rubric.name!r} asks about targets; set targets=")
+        return RatingCounts(per_label * len(labels), source.rows * per_label * len(labels))
+    total = without_targets = 0
     for batch in source.batches([TARGETS]):
-        counts = rows_of_items(batch, each=each, targets=len(labels))
-        asked, bare = asked + sum(counts), bare + counts.count(0)
-    if bare:
-        raise InputError(f"{bare} items have no targets of their own and none are given; give targets=")
-    return RatingCounts(partial(rows_of_items, each=each, targets=len(labels)), asked)
+        counts = ratings_per_item(batch, per_label=per_label, labels=len(labels))
+        total, without_targets = total + sum(counts), without_targets + counts.count(0)
+    if without_targets:
+        raise InputError(f"targets=null: {without_targets} items have no targets of their own; set targets=")
+    return RatingCounts(partial(ratings_per_item, per_label=per_label, labels=len(labels)), total)
 
 
-def rows_of_items(rows: pa.Table, *, each: int, targets: int) -> list[int]:
-    """How many ratings each item becomes: `each` a label, of which it has its own or, without any, `targets`."""
-    return [each * (len(own) if own else targets) for own in rows[TARGETS].to_pylist()]
+def ratings_per_item(rows: pa.Table, *, per_label: int, labels: int) -> list[int]:
+    """Return the number of ratings of each item: `per_label` for each of its own labels, or of `labels` others."""
+    return [per_label * (len(targets) if targets else labels) for targets in rows[TARGETS].to_pylist()]

@@ -1,4 +1,4 @@
-"""Overlap of queries and knowledge base: query pictures that it has, by id, by bytes, or by perceptual hash."""
+"""Overlap of queries and knowledge base: pictures that both have, by id, by bytes or by perceptual hash."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _TEXT_BYTES = {"image_id": 40, "sha256": 72, "phash": 24}  # of a value in memor
 
 
 class Overlap(NamedTuple):
-    """Sorted ids of queries; a query is only in the first list that it qualifies for."""
+    """Sorted ids of queries; each query is in the first list that applies."""
 
     same_id: list[str]
     same_bytes: list[str]
@@ -25,9 +25,9 @@ class KnowledgeBasePictures:
     """The pictures of a knowledge base; picklable until `overlap` is called.
 
     Args:
-        node_images: by image_id.
+        node_images: lookup of the knowledge base's pictures by image_id.
         queries, pictures: tables `images` of the queries and of the knowledge base; None: compare ids only.
-        hold: bytes up to which a column is kept in memory.
+        hold: size in bytes up to which a lookup stays in memory.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class KnowledgeBasePictures:
         shared = set(self._digests.rows(digests)["sha256"].to_pylist())
         same_bytes = {row["image_id"] for row in rows if row["sha256"] in shared}
         others = [row for row in rows if row["phash"] and row["image_id"] not in same_bytes]
-        is_near = near.has_near(near.parse_hashes([row["phash"] for row in others]), self._known(), near.DISTANCE)
+        is_near = near.has_near(near.parse_hashes([row["phash"] for row in others]), self._kb_phashes(), near.DISTANCE)
         similar = {row["image_id"] for row, hit in zip(others, is_near.tolist(), strict=True) if hit}
         return Overlap(sorted(same_id), sorted(same_bytes), sorted(similar))
 
-    def _known(self) -> np.ndarray:
+    def _kb_phashes(self) -> np.ndarray:
         if self._phashes is None:
             columns = [read_unit(uri, columns=["phash"])["phash"].drop_null().to_pylist() for uri in self._uris]
             self._phashes = np.unique(np.concatenate([near.parse_hashes([]), *map(near.parse_hashes, columns)]))

@@ -1,4 +1,4 @@
-"""`retrieve faiss.out=`: write an approximate index of the corpus and print how much of the exact result it finds."""
+"""`retrieve faiss.out=`: writes an approximate index of the corpus and prints its recall of the exact result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class FaissConfig:
 
     out: str | None = None  # folder to write: corpus.faiss and ids.parquet; null: no index
     factory: str = "IVF1024,SQfp16"  # a string of faiss.index_factory
-    nprobe: int = 16  # lists that a query searches, of an IVF index
+    nprobe: int = 16  # lists of an IVF index that each query searches
 
 
 def check_export(cfg: FaissConfig, corpus: Corpus, tables: Mapping[str, str]) -> None:
-    """Refuse an index that cannot be built, before the search starts; `tables` are key -> place of the run's tables.
+    """Check before the search that the index can be built. `tables`: key -> URI of the run's tables.
 
     Raises:
         InputError: FAISS is not installed, the folder is inside a table, or FAISS refuses the factory or nprobe.

@@ -1,6 +1,6 @@
-"""An approximate FAISS index of a corpus, and how much of the exact result it finds.
+"""Builds an approximate FAISS index of a corpus and measures its recall of the exact result.
 
-It is built on the driver, whose memory must hold the index; vectors are read a block at a time.
+The driver builds it, and its memory must hold the index; vectors are read one block at a time.
 """
 
 import os
@@ -45,15 +45,15 @@ def build(
     index = _empty_index(factory, corpus.space.dim)
     ivf = _ivf(index)
     if not index.is_trained:
-        wanted = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON
-        every = max(1, corpus.rows // wanted)
+        sample_rows = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON
+        every = max(1, corpus.rows // sample_rows)
         sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, barred)])
         try:
             with _stderr_in_file() as file:
                 index.train(sample)
                 file.seek(0)
                 lines = dict.fromkeys(file.read().decode(errors="replace").splitlines())
-            for line in lines:  # each once: an OPQ repeats hundreds of times that it has few vectors
+            for line in lines:  # each once: an OPQ repeats its warning about few vectors hundreds of times
                 say(f"  FAISS: {line}", err=True)
         except RuntimeError as error:
             raise RunError(
@@ -70,11 +70,12 @@ def build(
 
 
 def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
-    """Refuse an index that `build` could not build from `rows` vectors, before they are read.
+    """Check, before vectors are read, that `build` can build the index from `rows` vectors.
 
-    FAISS reports its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it works. So a small index
-    is built from random vectors, with more and more of them up to the number that there are to train on. Training
-    all lists of an IVF would take as long as for the real index: they are counted, and the trial has one list.
+    FAISS reports its limits (centroids of a PQ, rows of a PCA, no second `add`) only while it trains or adds. So this
+    function builds small indices from random vectors, doubling their number up to that of the training vectors.
+    Training all lists of an IVF would take as long as for the real index: only their number is checked, and the trial
+    has one list.
 
     Raises:
         InputError: FAISS refuses the factory string or these numbers of vectors, or nprobe is below 1.
@@ -88,8 +89,8 @@ def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
     draw = np.random.default_rng(0)
     most, n = min(rows, TRAINED_ON), 1
     with _stderr_in_file():  # FAISS's warnings here are about the random vectors
-        few = draw.random((_TRIAL_ROWS, dim), np.float32)
-        while refusal := _try(_empty_index(one_list, dim), draw.random((n, dim), np.float32), few):
+        block = draw.random((_TRIAL_ROWS, dim), np.float32)
+        while refusal := _try(_empty_index(one_list, dim), draw.random((n, dim), np.float32), block):
             if refusal.adding or n == most:
                 vectors = f"{rows:,} vectors of {dim} numbers"
                 raise InputError(f"faiss.factory={factory}: cannot be built from {vectors} ({refusal.reason})")
@@ -98,11 +99,11 @@ def check(factory: str, nprobe: int, *, dim: int, rows: int) -> None:
 
 class _Refusal(NamedTuple):
     reason: str
-    adding: bool  # not while training: more vectors to train on would not help
+    adding: bool  # while adding or searching, where more training vectors would not help
 
 
-def _try(index: Any, sample: np.ndarray, few: np.ndarray) -> _Refusal | None:
-    """Train on `sample`, add two blocks and search; return why FAISS refuses, or None."""
+def _try(index: Any, sample: np.ndarray, block: np.ndarray) -> _Refusal | None:
+    """Train on `sample`, add `block` twice and search; return why FAISS refuses, or None."""
     for part in _parts(index):
         if hasattr(part, "do_polysemous_training"):
             part.do_polysemous_training = False  # takes minutes and has no limits to check
@@ -111,16 +112,16 @@ def _try(index: Any, sample: np.ndarray, few: np.ndarray) -> _Refusal | None:
     except RuntimeError as error:
         return _Refusal(_reason(error), adding=False)
     try:
-        index.add(few)
-        index.add(few)
-        index.search(few, 1)
+        index.add(block)
+        index.add(block)
+        index.search(block, 1)
     except RuntimeError as error:
         return _Refusal(_reason(error), adding=True)
     return None
 
 
 def _parts(index: Any) -> Iterator[Any]:
-    """Yield an index and those inside it."""
+    """Yield an index and the indices inside it."""
     import faiss
 
     yield (whole := faiss.downcast_index(index))
@@ -130,7 +131,7 @@ def _parts(index: Any) -> Iterator[Any]:
 
 
 def _ivf(index: Any) -> Any:
-    """The inverted file in an index; None if it has none."""
+    """Return the inverted file in an index; None without one."""
     import faiss
 
     try:
@@ -141,7 +142,7 @@ def _ivf(index: Any) -> Any:
 
 @contextmanager
 def _stderr_in_file() -> Iterator[IO[bytes]]:
-    """Redirect to a file what C++ code writes to stderr."""
+    """Redirect stderr, including that of C++ code, to a file."""
     sys.stderr.flush()
     stderr = os.dup(2)
     try:
@@ -167,7 +168,7 @@ def _empty_index(factory: str, dim: int) -> Any:
 def _vectors(
     corpus: Corpus, layout: VectorLayout, cosine: bool, barred: Barred
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
-    """Yield blocks of vectors [n, dim] float32 that have a direction, with their ids."""
+    """Yield blocks of vectors [n, dim] float32, finite and not zero, with their ids."""
     for unit in corpus.units:
         opened = UnitVectors(unit, layout, barred=barred)
         for block in opened.blocks(ROWS):
@@ -180,7 +181,7 @@ def _vectors(
 
 
 def write(index: Any, ids: pa.ChunkedArray, folder: str) -> None:
-    """Write `corpus.faiss`, and `ids.parquet` with the item_id of each number; both appear whole or not at all."""
+    """Write `corpus.faiss`, and `ids.parquet` with the item_id of each number; no file is ever incomplete."""
     import faiss
 
     with Spool("faiss") as spool:
@@ -215,6 +216,6 @@ def recall(
 
 
 def _reason(error: Exception) -> str:
-    """FAISS's message without the position in its source and the condition that failed."""
+    """Return FAISS's message without the position in its source and the condition that failed."""
     last = str(error).strip().rpartition("\n")[2] or type(error).__name__
     return re.sub(r"^.*\.cpp:\d+: (Error: )?('.*' failed: (?=.))?", "", last)

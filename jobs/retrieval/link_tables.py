@@ -21,12 +21,12 @@ TEXT_TABLES = {  # method -> the table of texts of the knowledge base that it re
 
 @dataclass
 class LinkedKbConfig:
-    """The knowledge base, as jobs.kb wrote it."""
+    """The knowledge base that jobs.kb wrote."""
 
     path: str = MISSING  # the folder that jobs.kb wrote
     vectors: str | None = None  # embeddings of its lemmas or glosses, for lemma_vision and gloss_vision
     images: str | None = None  # its pictures, a table of images: contaminated=skip also compares bytes
-    memory_budget_gb: float = 2.0  # per table: a smaller one is kept in a worker's memory, a larger one read per unit
+    memory_budget_gb: float = 2.0  # per table: a smaller one stays in a worker's memory, a larger one is read per unit
 
     @property
     def budget(self) -> int:
@@ -38,7 +38,7 @@ class LinkedKbConfig:
 class LinkLookups:
     """Rows by key; None: a table that the method does not read.
 
-    `texts` is keyed by text_id for the text methods, by node for the others.
+    The key of `texts` is text_id for the text methods, the node for the others.
     """
 
     nodes: RowLookup
@@ -50,7 +50,7 @@ class LinkLookups:
 
 @dataclass(frozen=True)
 class LinkTables:
-    """Opened tables: `kb` by part, `vectors` of `pictures` and `texts`, `images` of `queries` and `kb`, if given."""
+    """Opened tables: `kb` by part, `vectors` of `pictures` and `texts`, `images` of `queries` and `kb`, if set."""
 
     method: str
     kb: Mapping[str, TableSource]

@@ -1,4 +1,4 @@
-"""The last step of a scan: the k best of each query, merged from the k best of each unit of the corpus."""
+"""Merges the k best rows of each unit of the corpus into the k best of the whole corpus, per query."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from jobs.store.writer import UnitTask, UnitWriter
 if TYPE_CHECKING:
     from jobs.retrieval.queries import QueryUnit
 
-MERGED_AT_ONCE = 4  # times queries x k rows held before the worse ones are dropped
+MERGED_AT_ONCE = 4  # times queries x k rows in memory before the worse ones are dropped
 
 
 def merge(
@@ -28,10 +28,10 @@ def merge(
     k: int,
     calibration: Calibration | None,
 ) -> None:
-    """Write the units of `run` from the best of each unit of the corpus.
+    """Write the units of `run` from the table `partial`, the best rows of each unit of the corpus.
 
-    The first unit also carries the counts and the rejects of the corpus, as in `jobs.workers.search.SearchQueries`.
-    Holds a few times queries x k rows, however many units the corpus has.
+    The first unit also carries the counts and the rejects of the corpus, as in `jobs.retrieval.search.SearchQueries`.
+    Memory: a few times queries x k rows, however many units the corpus has.
     """
     ids = pa.concat_arrays([unit.ids for _, unit in units])
     best = _best(partial, ids, k)
@@ -42,8 +42,8 @@ def merge(
     for task, unit in units:
         begin, end = np.searchsorted(query, [start, start + len(unit.ids)]).tolist()
         rows = best.slice(begin, end - begin)
-        place, score = rows["query"].to_numpy(), rows["score"].to_numpy()
-        hits = Hits(place, place, score, rows["item_id"].to_pylist())
+        index, score = rows["query"].to_numpy(), rows["score"].to_numpy()
+        hits = Hits(index, index, score, rows["item_id"].to_pylist())
         with UnitWriter(run.target, task) as writer:
             table = neighbors(ids, hits, calibration)
             if task.unit.name == run.units[0].name:
@@ -56,21 +56,21 @@ def merge(
 
 
 def _best(partial: TableSource, ids: pa.Array, k: int) -> pa.Table:
-    """Columns query (place in `ids`), item_id and score: the k best of each, by query, score and item_id."""
+    """Return query (index in `ids`), item_id and score of the k best rows per query, by query, score and item_id."""
     capacity = MERGED_AT_ONCE * (len(ids) * k + 1)
     empty = {
         "item_id": pa.array([], pa.string()),
         "score": pa.array([], pa.float64()),
         "query": pa.array([], pa.int64()),
     }
-    held = [pa.table(empty)]
+    candidates = [pa.table(empty)]
     for batch in partial.batches(["query_id", "item_id", "score"]):
-        place = pc.index_in(batch["query_id"], value_set=ids).cast(pa.int64())
-        wanted = pc.is_valid(place)  # a unit that was merged before the run was killed is not merged again
-        held.append(batch.select(["item_id", "score"]).append_column("query", place).filter(wanted))
-        if sum(rows.num_rows for rows in held) > capacity:
-            held = [_first_k(pa.concat_tables(held), k)]
-    return _first_k(pa.concat_tables(held), k)
+        query = pc.index_in(batch["query_id"], value_set=ids).cast(pa.int64())
+        unmerged = pc.is_valid(query)  # a resumed run only merges queries of unfinished units
+        candidates.append(batch.select(["item_id", "score"]).append_column("query", query).filter(unmerged))
+        if sum(rows.num_rows for rows in candidates) > capacity:
+            candidates = [_first_k(pa.concat_tables(candidates), k)]
+    return _first_k(pa.concat_tables(candidates), k)
 
 
 def _first_k(rows: pa.Table, k: int) -> pa.Table:

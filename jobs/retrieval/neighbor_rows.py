@@ -1,4 +1,4 @@
-"""Rows of the table `neighbors` from the hits of a search."""
+"""Builds rows of the table `neighbors` from the hits of a search."""
 
 import math
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from actors.search.top_k import Hits
 from jobs import tables
 from jobs.store.reading import TableSource
 
-CORPUS_TALLY = "corpus rows"  # in a unit's counts: what became of the rows of the corpus
+CORPUS_TALLY = "corpus rows"  # tally of a unit: rows of the corpus that were searched, or why not
 _SCHEMA = tables.TABLES["neighbors"].schema()
 
 
 class Calibration(NamedTuple):
-    """SigLIP's: the probability of a pair is the logistic function of exp(scale) * cosine + bias.
+    """SigLIP's calibration: the probability of a pair is the logistic function of exp(scale) * cosine + bias.
 
     Zhai et al. 2023, Sigmoid Loss for Language Image Pre-Training, section 3.2.
     """

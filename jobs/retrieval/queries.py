@@ -1,4 +1,4 @@
-"""The queries of a search: tables of embeddings, what of them can be searched for, and why the rest cannot."""
+"""The queries of a search: tables of embeddings, the rows that can be searched for, and why others cannot."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
 
 NOT_FINITE, ZERO, OUT_OF_RANGE = "not_finite", "zero_vector", "length_out_of_range"
-MOST_COMPARED = 5_000_000  # queries whose ids are compared before the search; for more, jobs.verify does it afterwards
+MOST_COMPARED = 5_000_000  # queries; the ids of more are not compared before the search, but by jobs.verify afterwards
 
 
 class QueryUnit(NamedTuple):
-    """One object of the queries' table: the ids to search for, in its order, and why other rows are not searched."""
+    """One object of the queries' table: the ids to search for, in its order, and why other rows are left out."""
 
     ids: pa.StringArray
     absent: Counter[str]  # status or reason -> rows
-    excluded: dict[str, int]  # marks of the list of exclusions -> rows that they matched
+    excluded: dict[str, int]  # mark of the list of exclusions -> number of rows that it matched
 
     @property
     def rows(self) -> int:
-        """Rows of the object, searched or not."""
+        """The number of rows of the object, searched or not."""
         return len(self.ids) + self.absent.total()
 
     def account(self, counts: Counts, k: int, neighbors: int) -> None:
         """Count the unit in `counts`, with the number of its neighbours.
 
-        k are asked for each query; fewer exist where the corpus is smaller or a query has no vector.
+        Each row asks for k neighbours; it has fewer if the corpus is smaller, and none without a vector.
         """
         exclusions.count(counts, self.excluded)
         for reason, n in self.absent.items():
@@ -63,10 +63,10 @@ def open_queries(pattern: str, corpus: VectorsConfig) -> list[TableSource]:
 
 
 def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
-    """Check that no two queries have the same item_id, which would mix their neighbours.
+    """Check that no two queries have the same item_id: their neighbours would be mixed.
 
     Raises:
-        InputError: some have; it names the first.
+        InputError: an item_id is duplicate; the message names the first.
     """
     if sum(source.rows for source in sources) > MOST_COMPARED:
         return
@@ -81,7 +81,7 @@ def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
 
 
 def read_queries(uri: str, barred: Barred) -> tuple[QueryUnit, np.ndarray]:
-    """Read one object of a table `embeddings`: what to search for, and its vectors [n, dim] float16."""
+    """Read one object of a table `embeddings`; return its queries and their vectors [n, dim] float16."""
     rows = read_unit(uri, columns=["item_id", "embedding", "status"])
     rows = exclusions.withhold(rows, item="item_id", barred=barred)
     reasons = np.array(rows["status"].to_pylist(), object)

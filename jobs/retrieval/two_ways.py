@@ -1,4 +1,4 @@
-"""The two ways through a search: the corpus streams past the queries, or the queries past the corpus."""
+"""Runs a search in one of two ways: streams the corpus or the queries, with the other side in memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,18 +8,18 @@ from jobs.corpora.embeddings import Corpus
 from jobs.retrieval.merge import merge
 from jobs.retrieval.neighbor_rows import Calibration
 from jobs.retrieval.queries import read_queries
+from jobs.retrieval.search import ScanUnit, SearchQueries, SearchTask
 from jobs.runtime import exclusions
 from jobs.runtime.resources import Resources
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TableRun, open_run
-from jobs.workers.search import ScanUnit, SearchQueries, SearchTask
 
 PARTIAL = "_partial"  # in the folder of the neighbors: the table of the scan
 
 
 class SearchInputs(NamedTuple):
-    """Both sides of a search, and how a probability follows from a score."""
+    """Both sides of a search, and the calibration of probabilities."""
 
     queries: Sequence[TableSource]
     corpus: Corpus
@@ -29,7 +29,7 @@ class SearchInputs(NamedTuple):
 def scan_corpus(
     run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources, overwrite: bool
 ) -> None:
-    """Stream the corpus past the queries, then merge the best of its units into the units of `run`."""
+    """Stream the corpus with the queries in memory, then merge the best rows of its units into the units of `run`."""
     from jobs.runtime import stages
 
     out = locations.join(run.target.out, PARTIAL)
@@ -46,7 +46,7 @@ def scan_corpus(
 
 
 def stream_queries(run: TableRun, task: SearchTask, inputs: SearchInputs, *, resources: Resources) -> None:
-    """Stream the units of `run`, which are the queries', past the corpus."""
+    """Stream the queries, which are the units of `run`, with the corpus in memory."""
     from jobs.runtime import stages
 
     resident = {"corpus": inputs.corpus.units, "first": run.units[0].name, "calibration": inputs.calibration}

@@ -20,7 +20,7 @@ class SourceConfig:
     """Keys of all sources; `name` selects one."""
 
     name: str = "folder"
-    path: str | None = None  # of all but urls: a folder, a glob or an s3:// prefix
+    path: str | None = None  # a folder, a glob or an s3:// prefix; not for urls
     max_bytes: int = DEFAULT_MAX_BYTES  # of one picture; a larger one becomes an error row
     # parquet
     bytes_column: str | None = None  # null: `image` or `bytes`, whichever exists (also a struct with a field `bytes`)
@@ -31,7 +31,9 @@ class SourceConfig:
     connections: int = 2  # concurrent, per host, all workers together; Wikimedia's hosts count as one
     mbit_s: float | None = 25.0  # per host, all workers together; null: not limited
     form: str = "served"  # of Wikimedia's thumbnail URLs: served (in 2026), or paper (Century's, any width)
-    opt_out: list[str] = field(default_factory=lambda: ["noai", "noimageai"])  # words of X-Robots-Tag
+    opt_out: list[str] = field(
+        default_factory=lambda: ["noai", "noimageai"]
+    )  # words of X-Robots-Tag that block a picture
     attempts: int = 5  # requests for a picture before 429, 503, lost connections and the like become an error
     backoff_s: float = 1.0  # first pause of a host that does not specify one; doubles each time
     max_wait_s: float = 900.0  # a host that demands a longer pause gives error rows instead
@@ -56,7 +58,7 @@ class FetchConfig(Common):
 
 
 def required_path(cfg: FetchConfig) -> str:
-    """The key source.path.
+    """Return the value of source.path.
 
     Raises:
         InputError: it is not set.
@@ -67,7 +69,7 @@ def required_path(cfg: FetchConfig) -> str:
 
 
 def required_input(cfg: FetchConfig) -> str:
-    """The key input.
+    """Return the value of input.
 
     Raises:
         InputError: it is not set.

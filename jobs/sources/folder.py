@@ -10,9 +10,9 @@ import pyarrow.fs as pafs
 
 from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
+from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_path
-from jobs.sources.records import RecordsInput, open_records, read_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object
@@ -25,10 +25,10 @@ UNIT_FILES = 64  # a unit is one block in memory: originals of several MB each
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:
-    """The units of the folder's files, or of the records, streamed through `FolderFetcher`.
+    """Return the units of the folder's files, or of the records, streamed through `FolderFetcher`.
 
     Raises:
-        InputError: no folder, or one that contains none of the records' pictures.
+        InputError: there is no folder, or it contains none of the records' pictures.
     """
     path = required_path(cfg)
     if cfg.input and not locations.is_s3(path) and Path(path).expanduser().is_file():
@@ -75,15 +75,15 @@ def _fetch(cfg: FetchConfig, folder: str, records: RecordsInput | None, run: Tab
 
 
 def list_files(folder: str) -> list[Object]:
-    """The files below `folder`, including unreadable ones, except those whose names begin with a dot."""
+    """Return the files below `folder`, including unreadable ones, except those whose names begin with a dot."""
     return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
 
 
 def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
-    """Refuse a folder that contains none of the records' pictures.
+    """Check that the folder contains at least one of the records' pictures.
 
     Raises:
-        InputError: with the first name that was looked for.
+        InputError: it contains none; the message has the first name that was looked for.
     """
     names_in_folder = {o.uri.removeprefix(folder).lstrip("/") for o in files}
     looked_for = ""
@@ -100,7 +100,7 @@ def check_names(folder: str, files: Sequence[Object], records: TableSource) -> N
 
 
 def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
-    """The files, sorted by path, in units of `unit_rows`."""
+    """Yield the files, sorted by path, in units of `unit_rows`."""
     for first in range(0, len(files), unit_rows):
         inputs = tuple(files[first : first + unit_rows])
         name = content_id(*(part for o in inputs for part in (o.uri, str(o.size), o.etag)))
@@ -108,14 +108,14 @@ def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
 
 
 def requests_of_files(task: UnitTask, *, folder: str) -> pa.Table:
-    """The inputs of `FolderFetcher` for a unit of files; an image_id is the hash of the path inside the folder."""
+    """Return the inputs of `FolderFetcher` for a unit of files; an image_id is a hash of the path in the folder."""
     uris = [o.uri for o in task.unit.inputs]
     names = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
     return _requests([content_id(name) for name in names], uris, [locations.filesystem(uri)[1] for uri in uris])
 
 
 def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) -> pa.Table:
-    """The inputs of `FolderFetcher` for a unit of records; path is null where the folder has no file of that name."""
+    """Return the inputs of `FolderFetcher` for a unit of records; a path is null if the folder lacks the file."""
     rows = read_records(task.unit, ["image_id", "image_url"], repeated)
     names = [file_name(url or "") for url in rows["image_url"].to_pylist()]
     fs, base = locations.filesystem(folder)
@@ -128,13 +128,13 @@ def requests_of_records(task: UnitTask, *, folder: str, repeated: str | None) ->
 
 
 def file_name(url: str) -> str:
-    """The last part of a URL's path, percent-decoded; empty if there is none or it would leave the folder."""
+    """Return the last part of a URL's path, percent-decoded; empty if missing or if it would leave the folder."""
     name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
     return "" if "/" in name or name in (".", "..") else name
 
 
 def filesystem_opener(folder: str) -> "partial[pafs.FileSystem]":
-    """A function without arguments that returns the file system of `folder`; it can be pickled."""
+    """Return a picklable function without arguments that returns the file system of `folder`."""
     return partial(_filesystem, folder)
 
 

@@ -18,7 +18,7 @@ from jobs.workers import fetch_shards
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:
-    """One unit per tar shard or row group, fetched by `jobs.workers.fetch_shards`.
+    """Return one unit per tar shard or row group, fetched by `jobs.workers.fetch_shards`.
 
     Raises:
         InputError: a key is missing or does not apply, or there is no file of that kind.
@@ -53,10 +53,10 @@ def _fetch(cfg: FetchConfig, path: str, run: TableRun, excluded: str | None) -> 
 
 
 def tar_units(path: str) -> list[Unit]:
-    """One unit per tar shard.
+    """Return one unit per tar shard.
 
     Raises:
-        InputError: there is none at `path`.
+        InputError: there is no shard at `path`.
     """
     files = [o for o in locations.find(path) if ".tar" in PurePosixPath(o.uri).suffixes or o.uri.endswith(".tgz")]
     if not files:
@@ -65,10 +65,10 @@ def tar_units(path: str) -> list[Unit]:
 
 
 def parquet_units(source: SourceConfig, path: str) -> list[Unit]:
-    """One unit per row group.
+    """Return one unit per row group.
 
     Raises:
-        InputError: no Parquet file, or no column of bytes; the message names the columns of the file.
+        InputError: there is no Parquet file, or a file has no column of bytes; the message names its columns.
     """
     files = [o for o in locations.find(path) if o.uri.endswith((".parquet", ".parq"))]
     if not files:

@@ -1,4 +1,4 @@
-"""What a source of pictures hands to the command `fetch`."""
+"""The interface between the sources of pictures and the command `fetch`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class SourcePlan:
 
     Attributes:
         units: work units of the table `images`.
-        identity: settings of this source that the rows depend on, besides its name and `max_bytes`.
-        note: a line of the shown plan.
+        identity: settings of this source on which the rows depend, other than its name and `max_bytes`.
+        note: a line of the printed plan.
         streamed: whether `fetch` uses `jobs.runtime.stages.stream`, which needs CPUs to read and write.
-        fetch: fetches `run.todo`; its second argument is the URI of the list of exclusions, None without one.
+        fetch: fetches `run.todo`; its second argument is the URI of the list of exclusions, or None.
         records: the records whose pictures are fetched; None: all pictures of the source.
     """
 

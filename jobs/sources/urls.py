@@ -9,9 +9,9 @@ from actors.fetching.http_connection import Bounds, tls_context
 from actors.fetching.net_safety import Rules
 from actors.fetching.politeness import user_agent
 from actors.url_fetcher import UrlFetcherSettings
+from jobs.corpora.records import RecordsInput, open_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, SourceConfig, TestingConfig, required_input
-from jobs.sources.records import RecordsInput, open_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store.run import TableRun
 from jobs.workers import fetch_urls
@@ -21,7 +21,7 @@ _RESOLVE = re.compile(r"([\w.-]+):([\d.]+|\[[\da-f:]+\]):(\d{1,5})")
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:
-    """The records' units, fetched by `jobs.workers.fetch_urls`.
+    """Return the records' units, fetched by `jobs.workers.fetch_urls`.
 
     Raises:
         InputError: a key is missing or out of range, or the table of records cannot be read.
@@ -49,7 +49,7 @@ def _fetch(
     cfg: FetchConfig, settings: UrlFetcherSettings, records: RecordsInput, run: TableRun, excluded: str | None
 ) -> None:
     from jobs.runtime import stages
-    from jobs.sources import cluster_limiter
+    from jobs.workers import cluster_limiter
 
     cluster_limiter.start()
     kwargs = {
@@ -64,7 +64,7 @@ def _fetch(
 
 
 def fetcher_settings(cfg: FetchConfig) -> UrlFetcherSettings:
-    """The settings of the fetcher that the keys describe.
+    """Return the settings of the fetcher that the keys describe.
 
     Raises:
         InputError: a key is missing or out of range; the message names it.
@@ -127,9 +127,9 @@ def _agent(contact: str | None) -> str:
 def _check_hosts(hosts: list[str]) -> None:
     if not hosts:
         raise InputError("source.allow_hosts=[]: at least one host is required, for example [upload.wikimedia.org]")
-    if wrong := [host for host in hosts if not _HOST.fullmatch(host)]:
+    if invalid := [host for host in hosts if not _HOST.fullmatch(host)]:
         raise InputError(
-            f"source.allow_hosts: {wrong[0]!r} must be a host name, *.name or *, each optionally with :port"
+            f"source.allow_hosts: {invalid[0]!r} must be a host name, *.name or *, each optionally with :port"
         )
 
 

@@ -6,11 +6,11 @@ from functools import partial
 import pyarrow as pa
 
 from actors.parquet_pictures import ParquetPictures
+from jobs.corpora.records import RecordsInput, open_records
 from jobs.corpora.wit import wit_base
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_input, required_path
 from jobs.sources.folder import filesystem_opener
-from jobs.sources.records import RecordsInput, open_records
 from jobs.sources.source_plan import SourcePlan
 from jobs.store import locations
 from jobs.store.locations import Object
@@ -18,10 +18,10 @@ from jobs.store.run import TableRun
 
 
 def plan(cfg: FetchConfig) -> SourcePlan:
-    """The records' units, streamed through `ParquetPictures`.
+    """Return the records' units, streamed through `ParquetPictures`.
 
     Raises:
-        InputError: a key is missing or does not apply, or the files are not wit_base's.
+        InputError: a key is missing or does not apply, or the files are not those of wit_base.
     """
     path, uri = required_path(cfg), required_input(cfg)
     if cfg.width is not None:

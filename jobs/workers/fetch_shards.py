@@ -28,12 +28,12 @@ from jobs.workers.image_writer import ImageWriter
 
 SUFFIXES = ".jpg .jpeg .jpe .png .gif .webp .bmp .tif .tiff .avif .jp2 .ppm".split()
 BYTES_COLUMNS = ("image", "bytes", "jpg", "png")
-BATCH_ROWS = 32  # of a Parquet file, read at a time
+BATCH_ROWS = 32  # rows of a Parquet file read at a time
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """A picture in a file: its name there, and its bytes or the columns that say why there are none."""
+    """A picture inside a file: its name, and its bytes or the columns of an error row."""
 
     name: str
     data: bytes | None
@@ -45,10 +45,10 @@ class Shards:
     """How workers read the files.
 
     Attributes:
-        kind: webdataset or parquet.
-        root: removed from the files' URIs before they become ids, so that a corpus that was moved keeps its ids.
-        max_bytes: of a picture; a larger one becomes an error row.
-        bytes_column, key_column: of Parquet files, as the keys `source.*`.
+        kind: `webdataset` or `parquet`.
+        root: prefix that is removed from the files' URIs before they are hashed, so that a moved corpus keeps its ids.
+        max_bytes: maximum size of a picture; a larger one becomes an error row.
+        bytes_column, key_column: columns of Parquet files, as in the keys `source.*`.
     """
 
     kind: str
@@ -59,15 +59,15 @@ class Shards:
 
 
 def bytes_column(schema: pa.Schema, configured: str | None, uri: str) -> str:
-    """The column that holds the pictures: bytes, or a struct with a field `bytes`.
+    """Return the column that holds the pictures: bytes, or a struct with a field `bytes`.
 
     Args:
-        schema: of the file.
-        configured: the key source.bytes_column.
-        uri: of the file, for the message.
+        schema: the file's schema.
+        configured: the value of source.bytes_column.
+        uri: the file's URI, for the message.
 
     Raises:
-        InputError: there is none, or `configured` is not one.
+        InputError: `configured` does not hold bytes, or the file does not have exactly one column that does.
     """
     candidates = [field.name for field in schema if _holds_bytes(field.type)]
     column = configured or next((name for name in BYTES_COLUMNS if name in candidates), None)
@@ -92,7 +92,7 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 
 
 class _Member(tarfile.TarInfo):
-    """A member that raises if its header is damaged; `tarfile` takes any but the first for the end of the archive."""
+    """A member that raises if its header is damaged; `tarfile` treats all but the first such header as the end."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
@@ -111,7 +111,7 @@ class ShardUnit:
         shards: how the files are read.
         width: pixels, as in `actors.pictures.render`; None: bytes are kept.
         processes: number of decoding processes; None: one per CPU.
-        excluded: where the list of exclusions is stored.
+        excluded: URI of the list of exclusions; None without one.
     """
 
     def __init__(self, *, shards: Shards, width: int | None, processes: int | None, excluded: str | None) -> None:
@@ -135,9 +135,9 @@ class ShardUnit:
         exclusions.count(writer.counts, self._excluded.take_matched())
 
     async def _rows(self, unit: Unit, entries: Iterator[ShardEntry]) -> AsyncIterator[ImageRow]:
-        """The rows in the order of the file; a bounded number is read ahead while processes decode."""
+        """Yield the rows in the order of the file; reads a bounded number ahead while processes decode."""
         uri = unit.inputs[0].uri
-        part = () if unit.piece == WHOLE else (unit.piece,)  # two row groups may have pictures of one name
+        part = () if unit.piece == WHOLE else (unit.piece,)  # two row groups may have pictures of the same name
         window: deque[asyncio.Task[ImageRow]] = deque()
         occurrences: Counter[str] = Counter()
         root = self._shards.root

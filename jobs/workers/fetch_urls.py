@@ -19,24 +19,24 @@ from actors.fetching.rate_limits import Limiter
 from actors.numbers import whole_number
 from actors.status import Status
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
+from jobs.corpora.records import read_records
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
-from jobs.sources.cluster_limiter import ClusterLimiter
-from jobs.sources.records import read_records
 from jobs.store import locations
 from jobs.store.reading import read_unit
 from jobs.store.writer import UnitTask, UnitWriter
+from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter
 
 READ_ROWS = 16
-SPOOL_BYTES = 64 << 20  # pictures of a unit that are held in memory; more of them go to a temporary file
+SPOOL_BYTES = 64 << 20  # pictures of a unit that stay in memory; the rest goes to a temporary file
 # One decodes while the other waits for its next picture: 15 % more pictures per second than one.
 DECODERS_PER_CPU = 2
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """URIs that a worker needs: of the table, its list of exclusions, and its list of repeated pictures."""
+    """URIs of the table, of its list of exclusions and of its list of repeated pictures; None without a list."""
 
     out: str
     excluded: str | None
@@ -46,13 +46,13 @@ class RunFiles:
 class FetchUnit:
     """Fetches the pictures of one unit of records and writes their rows in the records' order.
 
-    A worker that is killed has written nothing of its unit, which is fetched again: `jobs.sources.records.cut` bounds
-    what that costs.
+    A worker that is killed has written no row of its unit, and the whole unit is fetched again;
+    `jobs.corpora.records.cut` bounds its size.
 
     Args:
         settings: how pictures are requested.
-        run_files: where the worker finds what the run stored.
-        threads: CPUs for decoding; None: all.
+        run_files: URIs of the files that the run stored.
+        threads: number of CPUs for decoding; None: all.
         ca_file: PEM file of a certificate authority to trust in addition to the system's.
         limiter: rate limits; None: the cluster's.
     """
@@ -119,9 +119,10 @@ class FetchUnit:
 
 
 class RowSpool:
-    """Rows in the order in which they complete, read back in that of the records. A context manager.
+    """Stores rows in the order in which they complete, and returns them by image_id. A context manager.
 
-    The pictures are in memory up to `SPOOL_BYTES`, then in a temporary file: originals may take gigabytes per unit.
+    Pictures stay in memory up to `SPOOL_BYTES`; the rest goes to a temporary file, as the originals of a unit may take
+    gigabytes.
     """
 
     def __enter__(self) -> Self:
@@ -139,7 +140,7 @@ class RowSpool:
         self._rows[row["image_id"]] = columns, begin, None if data is None else len(data)
 
     def row(self, image_id: str) -> ImageRow:
-        """The row of a picture."""
+        """Return the row of a picture."""
         columns, begin, length = self._rows[image_id]
         self._bytes.seek(begin)
         return columns | {"bytes": None if length is None else self._bytes.read(length)}
@@ -161,7 +162,7 @@ def _credit_columns(credit: tuple[str, str] | None) -> dict[str, str | None]:
 
 
 def _kept_ids(out: str, task: UnitTask) -> frozenset[str]:
-    """On a retry, the pictures whose rows are kept."""
+    """Return the image_ids whose rows a retry keeps; empty without a retry."""
     if not task.retry:
         return frozenset()
     rows = read_unit(locations.join(out, f"{task.unit.name}.parquet"), columns=["image_id", "status"])
@@ -170,7 +171,7 @@ def _kept_ids(out: str, task: UnitTask) -> frozenset[str]:
 
 
 def _merged(task: UnitTask, out: str, fetched: Iterator[ImageRow]) -> Iterator[ImageRow]:
-    """The unit's rows in their order; those of the retried statuses are taken from `fetched`, which has that order."""
+    """Yield the unit's rows in their order, those of the retried statuses from `fetched` (in the same order)."""
     fs, path = locations.filesystem(locations.join(out, f"{task.unit.name}.parquet"))
     with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
         for batch in file.iter_batches(batch_size=READ_ROWS):

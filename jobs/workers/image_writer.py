@@ -1,4 +1,4 @@
-"""Writing rows of the table `images` one by one, in memory of bounded size."""
+"""Writes rows of the table `images` one by one, in bounded memory."""
 
 from types import TracebackType
 from typing import Self
@@ -9,11 +9,11 @@ from actors import schemas
 from actors.fetching.image_rows import ImageRow
 from jobs.store.writer import UnitWriter
 
-MAX_ROWS, MAX_BYTES = 256, 16 << 20  # of the rows held in memory
+MAX_ROWS, MAX_BYTES = 256, 16 << 20  # limits of the rows in memory
 
 
 class ImageWriter:
-    """Collects rows and passes them to the unit's writer as tables; a context manager, which writes the last ones."""
+    """Collects rows and passes them to the unit's writer as tables; a context manager that writes the rest on exit."""
 
     def __init__(self, writer: UnitWriter) -> None:
         self._writer = writer

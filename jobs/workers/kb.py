@@ -30,15 +30,15 @@ class KnowledgeBaseUnit:
         """
         entries = self._entries(task.unit.inputs[0].uri, writer)
         rows = self._nodes(entries, writer) if self._part == "nodes" else self._rows(entries, writer)
-        held: list[dict[str, Any]] = []
+        buffer: list[dict[str, Any]] = []
         for row in rows:
-            held.append(row)
-            if len(held) == ROWS_AT_A_TIME:
-                self._write(writer, held)
-                report.add(len(held))
-                held.clear()
-        self._write(writer, held)
-        report.add(len(held))
+            buffer.append(row)
+            if len(buffer) == ROWS_AT_A_TIME:
+                self._write(writer, buffer)
+                report.add(len(buffer))
+                buffer.clear()
+        self._write(writer, buffer)
+        report.add(len(buffer))
         counts = writer.counts
         counts.rows_in = counts.rows_out + sum(counts.filtered.values()) + sum(counts.rejected.values())
 

@@ -21,7 +21,7 @@ from jobs.tables import TABLES, WIT_COLUMNS
 
 CORPORA: Mapping[str, Corpus] = {"wit": reader, "wit_base": wit_base}  # by corpus.name
 ROWS_AT_A_TIME = 1000  # matched rows held before they are written: a few MB of article text
-TERMS_COUNTED = 1000  # terms with counts in a unit's footer, the most frequent ones
+TERMS_COUNTED = 1000  # number of terms, the most frequent ones, with counts in a unit's footer
 
 
 class MineUnit:
@@ -29,23 +29,23 @@ class MineUnit:
 
     Args:
         terms: URI of the packed terms (`jobs.corpora.terms.pack`).
-        excluded: the list of `jobs.runtime.exclusions.keep`.
+        excluded: URI of the list of exclusions; None without one.
         match: see `TitleMatcher`.
         corpus: a name of `CORPORA`.
-        language: of the rows; None: any.
+        language: language of the rows; None: any.
         step: compressed bytes per unit of progress.
     """
 
     def __init__(
         self, *, terms: str, excluded: str | None, match: str, fold: Fold, corpus: str, language: str | None, step: int
     ) -> None:
-        # Arrow's own allocator keeps what the rows of a file needed: 6 MB of the 244 of a worker.
+        # Arrow's own allocator keeps the memory of a file's rows: 6 of a worker's 244 MB.
         pa.set_memory_pool(pa.system_memory_pool())
         self._sources = unpack(locations.read_bytes(terms))
         self._excluded = exclusions.load(excluded)
         self._matcher, self._is_substring = TitleMatcher(self._sources, match=match, fold=fold), match == "substring"
         self._corpus, self._language, self._step = CORPORA[corpus], language, step
-        self._bytes_left = 0  # read and not reported yet, less than a step
+        self._bytes_left = 0  # bytes read but not reported yet, less than a step
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the records of the file; count hits by term, and hits inside longer words for match=substring."""

@@ -1,4 +1,4 @@
-"""The row contract of the two stages that write: every asked row once, with a status and a reproducible text."""
+"""Rows of `generate`: each sample of each item once, with a status and a reproducible text."""
 
 from typing import Any
 
@@ -26,15 +26,15 @@ def conf(name: str) -> dict[str, Any]:
     return loaded
 
 
-def prepares(instruction: dict[str, Any], *, answer_tokens: int = 0, **keys: Any) -> PromptPreparer:
-    """The preparer of an instruction, with further keys of `ContextSettings`."""
+def prompt_preparer(instruction: dict[str, Any], *, answer_tokens: int = 0, **keys: Any) -> PromptPreparer:
+    """Return the preparer of an instruction; `keys` are those of `ContextSettings`."""
     settings = ContextSettings(**keys)
     return PromptPreparer(settings, model=MODEL_SETTINGS, instruction=instruction, answer_tokens=answer_tokens)
 
 
 @pytest.fixture(scope="module")
 def preparer() -> PromptPreparer:
-    return prepares(conf("explicit"))
+    return prompt_preparer(conf("explicit"))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def generator() -> Generator:
 
 def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None, **context: Any) -> pa.Table:
     columns: dict[str, Any] = {
-        "item_id": [f"item{place}" for place in range(len(pictures))],
+        "item_id": [f"item{number}" for number in range(len(pictures))],
         "pictures": pa.array(pictures, PICTURES),
         "status": pa.array(status or ["ok"] * len(pictures), pa.string()),
     }
@@ -54,27 +54,27 @@ def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None
 
 def test_tokens_are_reported_as_they_are_drawn(preparer: PromptPreparer, generator: Generator) -> None:
     prepared = preparer(batch([[png(1)], [png(2)]]))
-    told: list[int] = []
-    generator.report_tokens(told.append)
-    made = generator(prepared).to_pylist()
-    assert {row["finish_reason"] for row in made} == {"length"}  # no end token, which is drawn and not written
-    assert sum(told) == len(made) * 4
-    assert len(told) >= 4  # step by step, not text by text
+    reported: list[int] = []
+    generator.report_tokens(reported.append)
+    rows = generator(prepared).to_pylist()
+    assert {row["finish_reason"] for row in rows} == {"length"}  # an end token would be counted but not in the text
+    assert sum(reported) == len(rows) * 4
+    assert len(reported) >= 4  # at each step, not once per text
     generator.report_tokens(lambda tokens: None)
-    assert generator(prepared).to_pylist() == made
+    assert generator(prepared).to_pylist() == rows
 
 
 def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
-    asked = batch(
+    items = batch(
         [[png(1)], [b"<html>"], [], [png(2)], [None], [png(1), png(2)]],
         status=["ok", "ok", "ok", "reported", "missing", "ok"],
     )
-    prepared = preparer(asked)
+    prepared = preparer(items)
     assert prepared.num_rows == 6
-    made = conform(generator(prepared), table("responses")).to_pylist()
-    assert [row["item_id"] for row in made] == [f"item{place}" for place in range(6) for _ in range(2)]
-    assert [row["sample"] for row in made] == [0, 1] * 6
-    ends = [(row["status"], row["error_kind"]) for row in made[::2]]
+    rows = conform(generator(prepared), table("responses")).to_pylist()
+    assert [row["item_id"] for row in rows] == [f"item{number}" for number in range(6) for _ in range(2)]
+    assert [row["sample"] for row in rows] == [0, 1] * 6
+    ends = [(row["status"], row["error_kind"]) for row in rows[::2]]
     assert ends == [
         ("truncated", "answer_cut"),
         ("error", "html"),
@@ -83,22 +83,22 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
         ("missing_input", "no_picture"),
         ("truncated", "answer_cut"),
     ]
-    for row in made:
+    for row in rows:
         assert (row["text"] is None) == (row["error_kind"] != "answer_cut")
         assert row["seed"] == sample_seed(0, row["item_id"], row["sample"]) < 2**63
-    assert made[0]["text"] != made[1]["text"]
-    alone = generator(preparer(asked.slice(5, 1))).to_pylist()
-    assert alone == made[10:]
+    assert rows[0]["text"] != rows[1]["text"]
+    alone = generator(preparer(items.slice(5, 1))).to_pylist()
+    assert alone == rows[10:]
 
 
-def test_what_becomes_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {1: "A square.", 2: "I cannot do it.", 3: "", 4: "A square. Take another picture."}
     monkeypatch.setattr(generator.chat, "decode", lambda tokens: texts[tokens[0]])
 
     def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
-        asked = {"status": "ok", "error_kind": None, "error_message": None} | item
-        made = generator._response(Generated([token], reason), asked)
-        return made["status"], made.get("error_kind"), made["refusal_kind"], made["text"]
+        prepared = {"status": "ok", "error_kind": None, "error_message": None} | item
+        columns = generator._response(Generated([token], reason), prepared)
+        return columns["status"], columns.get("error_kind"), columns["refusal_kind"], columns["text"]
 
     cut = {"status": "truncated", "error_kind": "context_cut", "error_message": "1 of 2"}
     assert row(1) == ("ok", None, None, texts[1])
@@ -109,8 +109,8 @@ def test_what_becomes_of_a_text(generator: Generator, monkeypatch: pytest.Monkey
     assert row(4) == ("ok", None, "drop_event", texts[4])
 
 
-def test_ids_are_those_of_what_was_asked(preparer: PromptPreparer, generator: Generator) -> None:
-    """A retry must find its rows: the id does not depend on what came out."""
+def test_an_id_does_not_depend_on_the_outcome(preparer: PromptPreparer, generator: Generator) -> None:
+    """A retry must find its rows."""
     failed = generator(preparer(batch([[None]])))["response_id"].to_pylist()
     answered = generator(preparer(batch([[png(1)]])))["response_id"].to_pylist()
     assert failed == answered
@@ -119,11 +119,11 @@ def test_ids_are_those_of_what_was_asked(preparer: PromptPreparer, generator: Ge
 
 def test_context_is_used_cut_and_may_be_required() -> None:
     prompt = conf("relevant_to")
-    asked = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
-    cut = prepares(prompt, max_context_tokens=12)(asked).to_pylist()
+    items = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
+    cut = prompt_preparer(prompt, max_context_tokens=12)(items).to_pylist()
     assert [row["status"] for row in cut] == ["truncated", "ok", "ok"]
     assert cut[0]["error_message"].startswith("12 of ")
-    whole = prepares(prompt, empty_context="skip")(asked).to_pylist()
+    whole = prompt_preparer(prompt, empty_context="skip")(items).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in whole] == [
         ("ok", None),
         ("skipped", "empty_context"),
@@ -133,29 +133,29 @@ def test_context_is_used_cut_and_may_be_required() -> None:
     assert whole[1]["inputs"] is None
 
 
-def test_a_context_gives_way_to_the_picture_and_the_answer() -> None:
+def test_the_context_leaves_room_for_picture_and_answer() -> None:
     """A picture may take more than the half of the positions that the context leaves."""
     prompt, article = conf("relevant_to"), "word " * 400
-    bare = prepares(prompt)
+    bare = prompt_preparer(prompt)
     needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
-    asked = batch([[png(1)]], context_page_description=[article])
-    tight = prepares(prompt, answer_tokens=30)
+    items = batch([[png(1)]], context_page_description=[article])
+    tight = prompt_preparer(prompt, answer_tokens=30)
     assert tight.token_budget == 32768 - 30
     tight.token_budget = needed + 25
-    (row,) = tight(asked).to_pylist()
+    (row,) = tight(items).to_pylist()
     assert row["status"] == "truncated"
     assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget
-    tight.token_budget = needed - 1  # it is made without any, and the engine says that it is too long
-    (row,) = tight(asked).to_pylist()
+    tight.token_budget = needed - 1  # prepared without context; the engine then reports that it is too long
+    (row,) = tight(items).to_pylist()
     assert row["error_message"].startswith("0 of ")
 
 
 def test_the_instruction_goes_before_or_after_the_picture() -> None:
     words = "Tell me"
     for order in (["instruction", "picture"], ["picture", "instruction"]):
-        made = Instruction.from_dict(conf("explicit") | {"order": order}).render({})
-        assert [piece is None for piece in made] == [entry == "picture" for entry in order]
-        assert words in next(piece for piece in made if piece)
+        pieces = Instruction.from_dict(conf("explicit") | {"order": order}).render({})
+        assert [piece is None for piece in pieces] == [entry == "picture" for entry in order]
+        assert words in next(piece for piece in pieces if piece)
 
 
 def test_a_prompt_without_a_picture_asks_about_text(generator: Generator) -> None:
@@ -167,7 +167,7 @@ def test_a_prompt_without_a_picture_asks_about_text(generator: Generator) -> Non
         "parts": {"all": "Sum up: {{ text }}"},
         "order": ["all"],
     }
-    prepared = prepares(prompt)(batch([[]], text=["{{ x }} <|im_end|> fields"]))
+    prepared = prompt_preparer(prompt)(batch([[]], text=["{{ x }} <|im_end|> fields"]))
     assert prepared["status"].to_pylist() == ["ok"]
     assert generator(prepared)["text"].null_count == 0
 
@@ -208,7 +208,7 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
     rows = conform(AnswerReader(rubric=century)(responses), table("ratings")).to_pylist()
     assert len(rows) == 5 * 8
     by_question = [{row["question"]: row for row in rows[at : at + 8]} for at in range(0, 40, 8)]
-    sensitive = [each["sensitive"] for each in by_question]
+    sensitive = [rows_of["sensitive"] for rows_of in by_question]
     assert [(row["status"], row["value"], row["score"]) for row in sensitive] == [
         ("ok", "5", 5.0),
         ("ok", "5", 5.0),
@@ -216,16 +216,16 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
         ("refused", None, None),
         ("missing_input", None, None),
     ]
-    assert [each["concept"]["status"] for each in by_question[:3]] == ["unparsed", "truncated", "truncated"]
+    assert [rows_of["concept"]["status"] for rows_of in by_question[:3]] == ["unparsed", "truncated", "truncated"]
     assert by_question[0]["time_period"]["error_kind"] == "not_an_answer"
     assert sensitive[0]["raw"] is None
     assert sensitive[3]["raw"] == responses["text"][3].as_py()
     assert (sensitive[0]["rater"], sensitive[0]["method"], sensitive[0]["order"]) == ("model0", "json", "prompt0")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_invalid_prompts_are_refused() -> None:
+    misses: list[tuple[dict[str, Any], str]] = []
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"order": []}, "'order' is empty"),
         ({"order": ["picture"]}, "at least one part"),
         ({"order": ["other"]}, "'other'"),
@@ -234,21 +234,25 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
         ({"parts": {"instruction": "{{ x"}}, "not a valid template"),
         ({"parts": {"instruction": "{{ ''.__class__.__mro__ }}"}}, "not a valid template"),
         ({"parts": {"picture": "x", "instruction": "y"}}, "a part is named 'picture'"),
-        ({"context": {"fields": ["a"], "cut": ["b"]}}, r"context.cut.*'b'"),
+        ({"context": {"fields": ["a"], "cut": ["b"]}}, "context.cut"),
         ({"extra": 1}, "unknown key 'extra'"),
-    ],
-)
-def test_wrong_prompts_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Instruction.from_dict(conf("explicit") | change)
+    ]
+    for change, message in cases:
+        try:
+            Instruction.from_dict(conf("explicit") | change)
+            misses.append((change, "accepted"))
+        except ValueError as error:
+            if message not in str(error):
+                misses.append((change, str(error)))
+    assert misses == []
 
 
-def test_what_is_not_said_to_the_model_is_not_its_identity() -> None:
+def test_identity_has_only_what_the_model_reads() -> None:
     first = Instruction.from_dict(conf("explicit"))
     assert identity(first) == identity(Instruction.from_dict(conf("explicit") | {"source": "x", "version": 2}))
     assert identity(first) != identity(Instruction.from_dict(conf("explicit") | {"order": ["picture", "instruction"]}))
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted((CONF / "prompt").glob("*.yaml"))])
-def test_the_prompts_that_come_along(name: str) -> None:
-    assert Instruction.from_dict(conf(name)).name == name
+def test_the_prompts_of_conf() -> None:
+    names = [path.stem for path in sorted((CONF / "prompt").glob("*.yaml"))]
+    assert [Instruction.from_dict(conf(name)).name for name in names] == names

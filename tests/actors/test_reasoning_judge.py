@@ -1,11 +1,11 @@
-"""A thought is written, and the closed answer is scored behind it."""
+"""Rows of `judge method=reasoned`: reasoning is generated, and the allowed answers are scored after it."""
 
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from actors.reasoning_judge import CLOSING_TOKENS, ReasoningSettings, begun_turn
+from actors.reasoning_judge import CLOSING_TOKENS, ReasoningSettings, turn_start
 from actors.vlm import families
 from actors.vlm.generation import Generated
 from actors.vlm.prompts import PromptBuilder
@@ -42,14 +42,13 @@ def judge(rubric: dict[str, Any]) -> RubricStages:
 
 
 def batch(pictures: list[list[bytes | None]], status: list[str]) -> pa.Table:
-    names = [f"item{place}" for place in range(len(pictures))]
+    names = [f"item{number}" for number in range(len(pictures))]
     return pa.table({"item_id": names, "pictures": pa.array(pictures, pa.list_(pa.large_binary())), "status": status})
 
 
 def test_every_row_once(judge: RubricStages) -> None:
-    asked = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
-    made = conform(judge(asked), table("ratings"))
-    rows = made.to_pylist()
+    items = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
+    rows = conform(judge(items), table("ratings")).to_pylist()
     assert [(row["item_id"], row["target"], row["sample"]) for row in rows] == [
         (f"item{item}", target, sample) for item in range(5) for target in ("Japan", "Brazil") for sample in (0, 1)
     ]
@@ -67,7 +66,7 @@ def test_every_row_once(judge: RubricStages) -> None:
     assert rows[0]["comment"] != rows[1]["comment"]
     assert rows[0]["probabilities"] != rows[1]["probabilities"]
     assert all(row["comment"] is None for row in rows[4:])
-    assert judge(asked.slice(0, 1)).to_pylist() == rows[:4]
+    assert judge(items.slice(0, 1)).to_pylist() == rows[:4]
 
 
 def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +84,10 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
     monkeypatch.setattr(rater.chat, "decode", lambda _: "It is a castle.\n**Final answer:** 2")
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
     assert rows[0]["comment"] == "It is a castle."
-    begun = begun_turn("It is a castle.")
-    assert begun == "It is a castle.\n\nFinal answer:"
+    start = turn_start("It is a castle.")
+    assert start == "It is a castle.\n\nFinal answer:"
     # the same from one forward pass over the whole text
-    text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0]) + begun + " "
+    text = rater.processor.tokenizer.decode(prompts[0]["input_ids"][0]) + start + " "
     ids = rater.chat.ids(text)
     inputs = families.extended(prompts[0], ids[prompts[0]["input_ids"].shape[1] :])
     rater.model.model.rope_deltas = None
@@ -96,7 +95,7 @@ def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypat
         logits = rater.model(**inputs, use_cache=False).logits[0, -1]
     codes = rater.scorer.check_codes(("1", "2", "3"))
     assert rows[0]["probabilities"] == pytest.approx(logits[codes].double().softmax(-1).tolist(), abs=1e-5)
-    assert begun_turn("") == "Final answer:"
+    assert turn_start("") == "Final answer:"
 
 
 def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric: dict[str, Any]) -> None:
@@ -108,16 +107,16 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     from actors.vlm.rubric import Rubric
 
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
-    asked = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
-    for row, each in zip(rows, (each for each in asked for _ in (0, 1)), strict=True):
-        suffix = f"{each.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
-        prompt = Prompt(each.prompt.before, each.prompt.after, suffix, start=begun_turn(row["comment"]))
-        (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), each.question.codes)])
+    prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
+    for row, entry in zip(rows, (entry for entry in prompts for _ in (0, 1)), strict=True):
+        suffix = f"{entry.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
+        prompt = Prompt(entry.prompt.before, entry.prompt.after, suffix, start=turn_start(row["comment"]))
+        (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), entry.question.codes)])
         assert isinstance(alone, Scores)
         assert row["probabilities"] == pytest.approx(alone.probabilities, abs=1e-5)
 
 
-def test_an_opening_that_joins_the_reasoning_is_cut_back(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opening_merged_with_the_reasoning_is_replaced(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = judge.rater.scorer.chat
     tokens = {
         chat.start: [1, 2, 3],
@@ -125,40 +124,46 @@ def test_an_opening_that_joins_the_reasoning_is_cut_back(judge: RubricStages, mo
         chat.start + chat.lead + "y": [1, 2, 3, 4],
     }
     monkeypatch.setattr(chat, "ids", tokens.__getitem__)
-    assert judge.rater._continued([7, 3], "x") == [7, 9]
-    assert judge.rater._continued([7, 3], "y") == [7, 3, 4]
-    with pytest.raises(ValueError, match="joins"):
-        judge.rater._continued([7, 8], "x")
+    assert judge.rater._with_turn([7, 3], "x") == [7, 9]
+    assert judge.rater._with_turn([7, 3], "y") == [7, 3, 4]
+    with pytest.raises(ValueError, match="merges"):
+        judge.rater._with_turn([7, 8], "x")
 
 
-def test_labels_that_are_given_and_an_items_own(rubric: dict[str, Any]) -> None:
+def test_targets_of_the_run_and_of_the_item(rubric: dict[str, Any]) -> None:
     judge = reasoned(rubric, targets=["Peru"], max_tokens=2)
-    asked = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
-    rows = judge(asked).to_pylist()
+    items = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
+    rows = judge(items).to_pylist()
     assert [(row["target"], row["status"]) for row in rows] == [("Peru", "ok"), ("Sahel", "ok"), ("Levant", "ok")]
 
 
-def test_a_model_of_text_thinks_about_what_is_said(rubric: dict[str, Any]) -> None:
+def test_a_text_model_reasons_about_the_context(rubric: dict[str, Any]) -> None:
     parts = {"article": "{{ article }}", **rubric["parts"]}
-    told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "parts": parts, "targets": ["Peru"]}
-    told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
-    judge = reasoned(told, checkpoint="local:llama-tiny", max_tokens=4, empty_context="skip")
-    asked = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
+    with_context = rubric | {
+        "context": {"fields": ["article"], "cut": ["article"]},
+        "parts": parts,
+        "targets": ["Peru"],
+    }
+    with_context["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
+    judge = reasoned(with_context, checkpoint="local:llama-tiny", max_tokens=4, empty_context="skip")
+    items = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
         "article", pa.array(["A war.", "A war.", ""])
     )
-    rows = judge(asked).to_pylist()
+    rows = judge(items).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in rows] == [
         ("ok", None), ("ok", None), ("skipped", "empty_context")
     ]  # fmt: skip
     assert rows[0]["comment"]
-    assert rows[0]["probabilities"] != rows[1]["probabilities"]  # each item's thoughts are its own
+    assert rows[0]["probabilities"] != rows[1]["probabilities"]  # each item has reasoning of its own
 
 
-def test_the_context_gives_way_to_thought_and_answer(rubric: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    told = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "targets": ["Peru"]}
-    told["parts"] = {"article": "{{ article }}", **rubric["parts"]}
-    told["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
-    judge = reasoned(told, max_tokens=5)
+def test_the_context_leaves_room_for_reasoning_and_answer(
+    rubric: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_context = rubric | {"context": {"fields": ["article"], "cut": ["article"]}, "targets": ["Peru"]}
+    with_context["parts"] = {"article": "{{ article }}", **rubric["parts"]}
+    with_context["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
+    judge = reasoned(with_context, max_tokens=5)
     assert judge.rater.engine.max_positions == 32768 - CLOSING_TOKENS
     lengths: list[int] = []
     generate = judge.rater.engine.generate
@@ -170,14 +175,14 @@ def test_the_context_gives_way_to_thought_and_answer(rubric: dict[str, Any], mon
     monkeypatch.setattr(judge.rater.engine, "generate", watched)
     judge(batch([[png(1)]], ["ok"]))
     monkeypatch.setattr(judge.preparer, "token_budget", lengths[0] + 10)
-    asked = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
-    (row,) = judge(asked).to_pylist()
+    items = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
+    (row,) = judge(items).to_pylist()
     assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")
     assert lengths[0] < lengths[1] <= lengths[0] + 10
 
 
-@pytest.mark.parametrize("key", ["samples", "max_tokens", "group_rows", "memory_budget_gb"])
-def test_settings_are_validated(rubric: dict[str, Any], key: str) -> None:
-    values: dict[str, Any] = {"rubric": rubric, key: 0}
-    with pytest.raises(ValueError, match=f"{key}=0: "):
-        ReasoningSettings(**values)
+def test_settings_are_validated(rubric: dict[str, Any]) -> None:
+    for key in ("samples", "max_tokens", "group_rows", "memory_budget_gb"):
+        values: dict[str, Any] = {"rubric": rubric, key: 0}
+        with pytest.raises(ValueError, match=f"{key}=0: "):
+            ReasoningSettings(**values)

@@ -23,7 +23,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.testbed.synthetic import write_corpus
-from tests.jobs.test_link import DIM, embedded, write
+from tests.jobs.handmade import DIM, embedded, write
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(280)]

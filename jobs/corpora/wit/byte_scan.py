@@ -42,7 +42,7 @@ class UncertainError(Exception):
 class FastScan:
     """One pass over a decompressed WIT file.
 
-    A file read to its end gives the rows and counts of csv.reader. Wherever they might differ, `UncertainError` is
+    A file that is read completely gives the rows and counts of csv.reader. Where they might differ, `UncertainError` is
     raised before any row of the current buffer is yielded or counted. The caller then lets the csv module continue:
     `give_back` returns the buffer to the stream; `resume` and `hits` continue after the rows that csv read. It is
     raised for
@@ -102,10 +102,10 @@ class FastScan:
             if index.rows:
                 picked, matches = self._matches(index, at_language, at_title, wanted, matcher)
                 counts.rows_in += index.rows
-                if other := index.rows - picked:
-                    counts.filtered["language"] += other
-                if other := picked - len(matches):
-                    counts.filtered["title"] += other
+                if in_other_language := index.rows - picked:
+                    counts.filtered["language"] += in_other_language
+                if without_term := picked - len(matches):
+                    counts.filtered["title"] += without_term
                 self._drop(index.end)
                 if progress:
                     progress(index.rows)
@@ -118,10 +118,10 @@ class FastScan:
 
     def give_back(self) -> tuple[Pushback, int]:
         """Return the stream, positioned at the row of `offset` again, and how many of its bytes are in doubt."""
-        held, self._have = self._have - self._completed, 0
+        size, self._have = self._have - self._completed, 0
         self._completed = False
-        self._stream.push(bytes(self._view[:held]))
-        return self._stream, held
+        self._stream.push(bytes(self._view[:size]))
+        return self._stream, size
 
     def resume(self, offset: int) -> None:
         """Continue with the stream, whose position is now the start of the row at byte `offset`."""
@@ -137,7 +137,7 @@ class FastScan:
             LONE_RETURN: "a carriage return outside quotes without a line feed",
         }[fault]
 
-    # --- the buffer
+    # Buffer
 
     def _allocate(self, capacity: int) -> None:
         # A line end before the first row makes its first field begin like all others. One byte more than is ever
@@ -162,12 +162,12 @@ class FastScan:
         until = self._have + self._chunk
         while self._have < until and not self._ended:
             try:
-                got = self._stream.readinto(self._view[self._have : until])
+                size = self._stream.readinto(self._view[self._have : until])
             except FAILURES as error:
                 reason = f"the compressed data is damaged or truncated: {error}"
                 raise UncertainError(reason, self.offset, broken=True) from error
-            self._have += got
-            self._ended = not got
+            self._have += size
+            self._ended = not size
         if self._ended and self._have and self._view[self._have - 1] != LF:
             self._view[self._have] = LF
             self._have += 1
@@ -196,7 +196,7 @@ class FastScan:
         self._drop(end)
         return header
 
-    # --- its rows
+    # Rows of the buffer
 
     def _matches(
         self, index: Index, at_language: int, at_title: int, wanted: bytes | None, matcher: TitleMatcher

@@ -1,4 +1,4 @@
-"""WIT rows by Python's csv module: slow, but correct for every file, with exact positions of what is not a row.
+"""WIT rows by Python's csv module: slow, but correct for every file, with the exact positions of faulty rows.
 
 A row without the header's width is rejected with its position; the rows around it are kept. A truncated or damaged
 compressed file gives the rows before the damage and one reject with the position.
@@ -24,7 +24,7 @@ class RowReader:
     """Reads the rows of one opened file.
 
     Args:
-        uri: named in rejects.
+        uri: the file's URI, for rejects.
         source: the file, for `compressed_position`.
         stream: has `read`, at the file's start or at the row that begins at byte `offset`.
         header: the columns, if the stream is past the header; None: read them from the first line.
@@ -39,7 +39,7 @@ class RowReader:
         csv.field_size_limit(MAX_FIELD)
         self._uri, self._source = uri, source
         self._lines = _Lines(stream, offset)
-        self._taken: list[_Line] = []
+        self._row_lines: list[_Line] = []
         self.header = self._read_header() if header is None else header
 
     @property
@@ -50,7 +50,7 @@ class RowReader:
     @property
     def row_offset(self) -> int:
         """Byte at which the last yielded row begins, or the row that was being read when the stream failed."""
-        return self._taken[0].offset if self._taken else self.offset
+        return self._row_lines[0].offset if self._row_lines else self.offset
 
     def skip_to(self, offset: int) -> None:
         """Continue with the row that begins at byte `offset` of the decompressed file, if it is after the header."""
@@ -65,20 +65,20 @@ class RowReader:
         return self._source.tell()
 
     def rows(self) -> Iterator[list[str] | Reject]:
-        """Yield the fields of each row, or a Reject for a line that is not a row; at a damaged end, one more Reject.
+        """Yield the fields of each row, or a Reject of a faulty line; after damage, one more Reject.
 
         Bytes that are not UTF-8 become lone surrogates in the fields.
         """
         width = len(self.header)
-        while taken := self._next_row():
-            fields, fault = taken
+        while row := self._next_row():
+            fields, fault = row
             if fault is None and len(fields) != width:
                 fault = f"{len(fields)} fields instead of {width}"
             if fault is None:
                 yield fields
                 continue
             # Only its first line is skipped: a stray quote must not swallow the rows after it.
-            self._lines.push_back(self._taken[1:])
+            self._lines.push_back(self._row_lines[1:])
             yield self.reject("malformed", fault)
         if damage := self._lines.damage:
             reason, message = damage
@@ -86,7 +86,7 @@ class RowReader:
 
     def reject(self, reason: str, message: str) -> Reject:
         """Return the last yielded row as a reject."""
-        line = self._taken[0]
+        line = self._row_lines[0]
         raw = line.text[:RAW_KEPT].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return Reject(self._uri, line.offset, reason, message, raw)
 
@@ -101,14 +101,14 @@ class RowReader:
             raise InputError(f"{self._uri}: its first line is not a valid header ({error})") from error
 
     def _next_row(self) -> tuple[list[str], str | None] | None:
-        """Return the next row's fields and its fault, if any; None after the last. Its lines are in `_taken`."""
-        self._taken = taken = []
+        """Return the next row's fields and its fault, if any; None after the last. Its lines are in `_row_lines`."""
+        self._row_lines = lines = []
         ended = False
 
         def feed() -> Iterator[str]:
             nonlocal ended
             for line in self._lines:
-                taken.append(line)
+                lines.append(line)
                 yield line.text
             ended = True
 
@@ -116,7 +116,7 @@ class RowReader:
             fields = next(csv.reader(feed(), delimiter="\t"), [])
         except csv.Error as error:
             return [], str(error)
-        if not taken:
+        if not lines:
             return None
         # csv asks for another line only inside quotes, so reaching the end means that they were not closed.
         return fields, "a quoted field is not closed" if ended else None

@@ -16,7 +16,7 @@ Scan = Callable[[Any, int, int, int, int, bytes | None, Any, Any], tuple[int, in
 
 
 def installed_scan() -> Scan | None:
-    """`scan` of the extension module; None if it is not installed, or built from a version with another interface."""
+    """Return `scan` of the extension module; None if it is not installed or has another interface."""
     try:
         import _remine_byte_index
     except ImportError:
@@ -28,7 +28,7 @@ SCAN = installed_scan()
 
 
 class CompiledIndex:
-    """The same as `index_numpy.NumpyIndex`, in compiled code: same buffer, same results.
+    """Does the same as `index_numpy.NumpyIndex` in compiled code: same buffer, same results.
 
     Args:
         scan: of the extension module.

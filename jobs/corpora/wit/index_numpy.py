@@ -99,8 +99,8 @@ class NumpyIndex:
         hit = (self._mask_words[:words] != 0).nonzero()[0]
         within = self._mask_words[hit].view(np.bool_).nonzero()[0]
         at: Positions = (hit[within >> 3] << 3) + (within & 7)
-        other = MEANINGLESS[self._data[at]]
-        return at[~other] if other.any() else at
+        meaningless = MEANINGLESS[self._data[at]]
+        return at[~meaningless] if meaningless.any() else at
 
     def _quotes_pair(self, quotes: Positions, have: int) -> bool:
         """Return whether csv pairs the quotes in the same way.

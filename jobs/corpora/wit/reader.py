@@ -129,7 +129,7 @@ def scan_file(
 
 
 def scanner() -> str:
-    """Return how this process scans files; the run prints it."""
+    """Return the name of this process's way of scanning files; the run prints it."""
     return "NumPy" if index_compiled.SCAN is None else "compiled loop"
 
 

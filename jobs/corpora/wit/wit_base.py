@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from actors.errors import first_line
 from actors.titles import TitleMatcher
 from jobs.corpora.corpus import MatchedRow
+from jobs.corpora.records import read_records
 from jobs.errors import InputError
-from jobs.sources.records import read_records
 from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.locations import Object
@@ -137,7 +137,7 @@ def scan_file(
 
 
 def scanner() -> str:
-    """Return how this process scans files; the run prints it."""
+    """Return the name of this process's way of scanning files; the run prints it."""
     return "pyarrow"
 
 
@@ -340,8 +340,8 @@ def _leaves(file: pq.ParquetFile) -> dict[tuple[str, ...], str]:
         path = file.schema.column(number).path
         first, *rest = path.split(".")
         if first == FEATURES:
-            if named := [name for name in rest if name in OF_ENTRY]:
-                leaves[first, named[0]] = path
+            if columns := [name for name in rest if name in OF_ENTRY]:
+                leaves[first, columns[0]] = path
         elif not rest:
             leaves[first,] = path
     return leaves

@@ -243,7 +243,7 @@ def test_a_model_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("transformers.AutoConfig.from_pretrained", ask)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match="forbids asking the hub"):
+    with pytest.raises(ValueError, match="HF_HUB_OFFLINE"):
         encoder_facts("transformers:google/no-such-model", pretrained=None)
     with pytest.raises(ValueError, match="no such folder"):
         encoder_facts("transformers:/no/such/folder", pretrained=None)

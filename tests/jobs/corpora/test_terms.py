@@ -22,8 +22,8 @@ def terms(tmp_path: Path, content: str | bytes, name: str = "list.csv", **keys: 
 
 
 def test_terms_are_folded_counted_once_and_credited(tmp_path: Path) -> None:
-    found = terms(tmp_path, '\ufeffid,term\r\n1, World War II \r\n2,world war ii\r\n3,\r\n4,"a, b"\r\n5,ÉTÉ\r\n')
-    assert found == {"a, b": ("list",), "world war ii": ("list",), "été": ("list",)}
+    actual = terms(tmp_path, '\ufeffid,term\r\n1, World War II \r\n2,world war ii\r\n3,\r\n4,"a, b"\r\n5,ÉTÉ\r\n')
+    assert actual == {"a, b": ("list",), "world war ii": ("list",), "été": ("list",)}
 
 
 def test_a_column_of_sources_is_kept_and_can_be_overruled(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("x.csv", b"", "empty"),
         ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
@@ -91,8 +91,8 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
         ("x.parquet", b"no parquet", "not a readable Parquet file"),
     ],
 )
-def test_a_file_without_terms_is_refused_by_name(tmp_path: Path, name: str, content: bytes, said: str) -> None:
-    with pytest.raises(InputError, match=said) as raised:
+def test_a_file_without_terms_is_refused_by_name(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
         terms(tmp_path, content, name)
     assert str(tmp_path / name) in str(raised.value)
 
@@ -126,7 +126,7 @@ def test_terms_are_folded_as_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", [FoldConfig(case="x"), FoldConfig(compose="x")])
-def test_a_fold_that_is_none_is_refused(config: FoldConfig) -> None:
+def test_an_unknown_fold_is_refused(config: FoldConfig) -> None:
     with pytest.raises(InputError, match=r"fold\.(case|compose)=x: must be one of (lower|NFC), "):
         fold_of(config)
 

@@ -46,7 +46,7 @@ def test_reasons_are_told_once_and_long_tables_are_cut():
 
 
 def test_values_without_an_interval_are_remarked_on_once_with_their_names():
-    few, small = "no interval: fewer than 5 items (2)", "fewer than 30: do not lean on it"
+    few, small = "no interval: fewer than 5 items (2)", "fewer than 30: interpret with caution"
     dims = {"rubric": "r", "question": "q", "group": "g", "level": "nominal"}
     metrics = [
         alpha(0.1, reason=few),
@@ -91,7 +91,7 @@ def test_the_sample_page_shows_values_intervals_n_and_marks():
     fitting = [f for f in sample.told() if f.name == "alpha" and wanted.items() <= f.dims.items()]
     (metric,) = [f for f in fitting if "attribute" not in f.dims]
     assert f"Krippendorff’s α · ordinal {metric_text(metric)} {between(metric)} · n {metric.n}" in page
-    assert 'title="fewer than 30: do not lean on it">few</span>' in html
+    assert 'title="fewer than 30: interpret with caution">few</span>' in html
     assert "Definitions of the metrics" in page
 
 

@@ -40,8 +40,8 @@ class LinkUnit:
     """Ranks nodes for the pictures of one unit of neighbors.
 
     Args:
-        kb_pictures: queries among them are filtered; None: keep them.
-        excluded: the list of `jobs.runtime.exclusions.keep`.
+        kb_pictures: pictures whose queries are dropped; None: keep all queries.
+        excluded: URI of the list of exclusions; None without one.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LinkUnit:
         report.add(neighbors.num_rows)
 
     def _filtered(self, hits: Hits, writer: UnitWriter) -> list[str]:
-        """Return and count excluded queries and, with `kb_pictures`, those that the knowledge base has."""
+        """Return and count the queries to drop: excluded ones, and pictures of the knowledge base (`kb_pictures`)."""
         excluded = [query for query in hits if self._excluded.hit(query)]
         writer.counts.filtered["excluded"] = len(excluded)
         exclusions.count(writer.counts, self._excluded.take_matched())
@@ -118,7 +118,7 @@ class LinkUnit:
         queries = _vectors(self._lookups.query_vectors, pa.array(list(nodes), pa.string()))
         ranked = {}
         for query, candidate in nodes.items():
-            if query not in queries:  # a query of the search had a vector: `pictures` is another table
+            if query not in queries:  # each query of the search had a vector, so `pictures` is another table
                 writer.counts.filtered["no_vector"] += 1
                 continue
             vectors = {node: texts[node] for node in candidate if node in texts}
@@ -189,7 +189,7 @@ def _vectors(lookup: RowLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:
     return dict(zip(rows["item_id"].to_pylist(), matrix.reshape(rows.num_rows, -1), strict=True))
 
 
-def _count_unknown(hits: Hits, known: Container[str], writer: UnitWriter) -> None:
-    """Count neighbours that the knowledge base lacks: the search was in another one, or it lost a part since."""
-    if unknown := sum(item not in known for neighbors in hits.values() for item, _ in neighbors):
+def _count_unknown(hits: Hits, ids: Container[str], writer: UnitWriter) -> None:
+    """Count neighbours that are not among `ids`: the search was in another or an earlier knowledge base."""
+    if unknown := sum(item not in ids for neighbors in hits.values() for item, _ in neighbors):
         writer.counts.tallies[UNKNOWN] = {"": unknown}

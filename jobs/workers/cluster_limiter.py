@@ -1,8 +1,8 @@
 """One limiter for a whole Ray cluster: a named actor that the workers of all `fetch` jobs call.
 
-It outlives the job that started it, so that a pause that a host demands holds for the next run too, and ends itself
-when it has not been called for a while. The workers themselves open the connections: pictures pass through no other
-process, and any worker may request from any host.
+It outlives the job that started it, so that the next run respects a pause that a host has demanded, and exits when it
+has not been called for a while. The workers open the connections themselves: pictures pass through no other process,
+and any worker may send requests to any host.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ ATTEMPTS = 8  # if the limiter's node is lost, it is restarted elsewhere within 
 
 
 class SharedLeaseTable:
-    """The actor: a `LeaseTable` that Ray calls."""
+    """A `LeaseTable` as a Ray actor."""
 
     def __init__(self) -> None:
         import ray
 
         restarted = ray.get_runtime_context().was_current_actor_reconstructed
-        # Leases of the actor that died are still in use; none is granted until they have expired.
+        # Leases of the actor that died are still in use: grant none until they have expired.
         self._table = LeaseTable(closed_until=time.monotonic() + LEASE_S if restarted else 0.0)
         self._called = time.monotonic()
 
     async def call(self, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """The result of a method of the table."""
+        """Call a method of the table and return its result."""
         self._called = time.monotonic()
         operations: dict[str, Callable[..., Any]] = {
             "acquire": self._table.acquire,
@@ -70,7 +70,7 @@ class ClusterLimiter:
             try:
                 self._actor = self._actor or ray.get_actor(NAME, namespace=NAMESPACE)
                 return await self._actor.call.remote(method, arguments, named)
-            except (ray.exceptions.RayActorError, ValueError):  # it is being restarted, or has ended itself
+            except (ray.exceptions.RayActorError, ValueError):  # it is being restarted, or has exited
                 self._actor = None
                 if attempt == ATTEMPTS - 1:
                     raise

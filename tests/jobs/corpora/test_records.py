@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.sources import repeats
-from jobs.sources.records import cut, open_records, read_records
+from jobs.corpora import repeats
+from jobs.corpora.records import cut, open_records, read_records
 from jobs.store.reading import open_table
 from tests.jobs.records import record, write_records
 

@@ -1,8 +1,8 @@
 """Records that share a picture: only the first of them, in the order of the table, is fetched.
 
-`images` has one row per picture, but records may share pictures until they are curated. Which records repeat an earlier
-one is found before the run, in passes over their image_ids whose memory does not grow with the table, and stored in
-`_run/` as one bit per record.
+`images` has one row per picture, but records may share pictures until they are curated. Before the run, passes over
+their image_ids, whose memory does not grow with the table, find the records that repeat an earlier one; `_run/` stores
+one bit per record.
 """
 
 import base64
@@ -21,12 +21,12 @@ from jobs.store import locations
 from jobs.store.reading import TableSource
 
 FILE = "repeats.json"
-PASS_ROWS = 4_000_000  # records compared in one pass: some 100 MB
+PASS_ROWS = 4_000_000  # records compared in one pass; takes some 100 MB
 FILTER = "same_picture"
 
 
 def find(records: TableSource, *, pass_rows: int = PASS_ROWS) -> dict[str, np.ndarray]:
-    """Unit name -> which of its records repeat an earlier one (bool per row); units without any are left out.
+    """Return unit name -> bool [rows], whether the record repeats an earlier one; leaves out units without any.
 
     Raises:
         InputError: a record without an image_id.
@@ -47,7 +47,7 @@ def find(records: TableSource, *, pass_rows: int = PASS_ROWS) -> dict[str, np.nd
 
 
 def _ids(records: TableSource, number: int, passes: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """The records of one pass, by unit: the two halves of the image_id, the number of the unit, that of the row."""
+    """Yield the records of one pass, by unit: the two halves of the image_id, the numbers of unit and row."""
     for unit, footer in enumerate(records.footers):
         fs, path = locations.filesystem(footer.object.uri)
         column = pq.read_table(path, columns=["image_id"], filesystem=fs)["image_id"]
@@ -59,17 +59,19 @@ def _ids(records: TableSource, number: int, passes: int) -> Iterator[tuple[np.nd
 
 
 def _halves(image_id: str) -> tuple[int, int]:
-    digest = image_id if ID.fullmatch(image_id) else content_id(image_id)  # tables of other tools have other ids
+    digest = (
+        image_id if ID.fullmatch(image_id) else content_id(image_id)
+    )  # other tools' tables have ids of another form
     return int(digest[:16], 16), int(digest[16:], 16)
 
 
 def fingerprint(marks: np.ndarray) -> str:
-    """A text that differs where `marks` (bool per row) differ."""
+    """Return a checksum of `marks` (bool [rows]) as text."""
     return f"without {zlib.crc32(np.packbits(marks).tobytes()):08x}"
 
 
 def encoded(repeated: Mapping[str, np.ndarray]) -> bytes:
-    """The result of `find` as the bytes that `without` reads."""
+    """Return the result of `find` as bytes, which `without` reads."""
     return json.dumps({n: base64.b64encode(np.packbits(m).tobytes()).decode() for n, m in repeated.items()}).encode()
 
 
@@ -80,13 +82,13 @@ def _stored(uri: str) -> dict[str, str]:
 
 
 def without(rows: pa.Table, uri: str | None, unit: str, *, first: int = 0) -> pa.Table:
-    """`rows` less those that repeat an earlier picture.
+    """Return `rows` without those that repeat an earlier picture.
 
     Args:
         rows: consecutive rows of a unit of the records.
-        uri: where the bytes of `encoded` are; None: no record repeats a picture.
+        uri: URI of the bytes of `encoded`; None: no record repeats a picture.
         unit: name of that unit.
-        first: number of the first of `rows` in it.
+        first: number of the first of `rows` in that unit.
     """
     marks = _stored(uri).get(unit) if uri else None
     if marks is None:

@@ -1,4 +1,4 @@
-"""The two ways to search: a unit of the corpus against all queries, or a unit of queries against the whole corpus."""
+"""Workers of `retrieve`: search one unit of the corpus for all queries, or the whole corpus for one unit of queries."""
 
 import os
 from collections import Counter, defaultdict
@@ -19,33 +19,33 @@ from jobs.runtime.progress import Reporter
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 
-_RESIDENT_ROWS = 1 << 16  # of a block of a corpus that is kept in memory
+_RESIDENT_ROWS = 1 << 16  # rows per block of a corpus that stays in memory
 
 
 @dataclass(frozen=True)
 class SearchTask:
-    """What both ways need to know."""
+    """The settings of both workers."""
 
     search: SearchSettings
     layout: VectorLayout
     threads: int | None  # None: the CPUs of this process
-    excluded: str | None  # the list of `jobs.runtime.exclusions.keep`
+    excluded: str | None  # URI of the list of exclusions
 
 
 class _Searcher:
-    """What both ways share: the task, threads, and the rejection of rows that cannot be scored."""
+    """Base of both workers: the task, its threads, and the rejection of rows that cannot be scored."""
 
     def __init__(self, task: SearchTask) -> None:
         import torch
 
-        # Ray sets OMP_NUM_THREADS to the logical CPUs that were asked for, which say nothing about the machine's.
+        # Ray sets OMP_NUM_THREADS to the requested logical CPUs, whatever the machine has.
         self._threads = task.threads or len(os.sched_getaffinity(0))
         torch.set_num_threads(self._threads)
         self._task = task
         self._excluded = exclusions.load(task.excluded)
 
     def _reject(self, writer: UnitWriter, unit: UnitVectors, places: Mapping[str, np.ndarray]) -> None:
-        """Write bad rows (reason -> places in the unit) to the rejects, in their order, and count them."""
+        """Write bad rows (reason -> row numbers in the unit) to the rejects, in their order, and count them."""
         pairs = [(place, reason) for reason, bad in places.items() for place in bad.tolist()]
         for place, reason in sorted(pairs):
             file, row = unit.source(place)
@@ -55,17 +55,17 @@ class _Searcher:
 
 
 class ScanUnit(_Searcher):
-    """A unit of the corpus against all queries, which stay in memory: the best k of the unit for each."""
+    """Searches one unit of the corpus for all queries, which stay in memory; writes the k best rows for each query."""
 
     def __init__(self, task: SearchTask, *, queries: Sequence[str]) -> None:
-        """Read the queries, objects of tables `embeddings`."""
+        """Read the queries. `queries`: URIs of objects of tables `embeddings`."""
         super().__init__(task)
         units, vectors = zip(*(read_queries(uri, self._excluded) for uri in queries), strict=True)
         self._ids = pa.concat_arrays([unit.ids for unit in units])
         self._queries = Queries(np.concatenate(vectors), task.search)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
-        """Search one unit of the corpus and write its best."""
+        """Search one unit of the corpus and write its best rows for each query."""
         unit = UnitVectors(task.unit, self._task.layout, barred=self._excluded)
         search = Search(self._queries, ids=unit.ids, threads=self._threads)
         for block in unit.blocks(search.block_rows):
@@ -81,7 +81,7 @@ class ScanUnit(_Searcher):
 
 
 class SearchQueries(_Searcher):
-    """A unit of queries against the whole corpus, which stays in memory."""
+    """Searches the whole corpus, which stays in memory, for one unit of queries."""
 
     def __init__(
         self, task: SearchTask, *, corpus: Sequence[Unit], first: str, calibration: Calibration | None
@@ -116,7 +116,7 @@ class SearchQueries(_Searcher):
         report.add(unit.rows)
 
     def _ids(self, places: np.ndarray) -> list[str]:
-        """The item ids of rows of the corpus, in the order given."""
+        """Return the item ids of rows of the corpus, in the order of `places`."""
         ids = np.empty(len(places), object)
         numbers = np.searchsorted(self._starts, places, "right") - 1
         for number in np.unique(numbers).tolist():

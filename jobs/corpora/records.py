@@ -1,7 +1,7 @@
 """The records whose pictures are fetched, cut into units of bounded size; each picture once.
 
-A unit of `images` covers at most `unit_rows` rows of a unit of the records: whoever kills a worker loses that much. Its
-footer names the records' unit and the range of rows (`extra`: `parent`, `from`, `to`), by which tables are joined
+A unit of `images` covers at most `unit_rows` rows of a unit of the records: a killed worker loses at most that much.
+The footer names the records' unit and the range of rows (`extra`: `parent`, `from`, `to`), by which tables are joined
 (`jobs.store.units.Unit.parent`). A unit that covers all rows of its parent keeps the parent's name.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.sources import repeats
+from jobs.corpora import repeats
 from jobs.store import locations
 from jobs.store.compact_list import CompactList
 from jobs.store.reading import TableSource, open_table, reading_rows
@@ -24,7 +24,7 @@ UNIT_ROWS = 256  # as many as `curate` writes
 
 @dataclass(frozen=True)
 class RecordsInput:
-    """A table of records with the units that `fetch` makes of it."""
+    """A table of records, cut into the units of `images`."""
 
     table: TableSource
     units: Sequence[Unit]
@@ -33,19 +33,19 @@ class RecordsInput:
 
     @property
     def note(self) -> str:
-        """A line of the shown plan."""
+        """A line of the printed plan."""
         return f"{sum(int(marks.sum()) for marks in self.repeated.values()):,} records repeat a picture"
 
     def keep_repeats(self, run: TableRun) -> str | None:
-        """Store which records repeat a picture, where workers read it; its URI, None if no record does."""
+        """Store for the workers which records repeat a picture; return the URI, None if no record does."""
         return run.keep(repeats.FILE, repeats.encoded(self.repeated)) if self.repeated else None
 
 
 def open_records(uri: str, unit_rows: int | None) -> RecordsInput:
-    """The table of records at `uri`, in units of `unit_rows` (None: `UNIT_ROWS`).
+    """Open the table of records at `uri` and cut it into units of `unit_rows` (None: `UNIT_ROWS`).
 
     Raises:
-        InputError: as `jobs.store.reading.open_table`, and for a record without an image_id.
+        InputError: the table cannot be opened, or a record has no image_id.
     """
     table, unit_rows = open_table(uri, "records"), unit_rows or UNIT_ROWS
     repeated = repeats.find(table)
@@ -53,9 +53,9 @@ def open_records(uri: str, unit_rows: int | None) -> RecordsInput:
 
 
 def cut(parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: int) -> Iterator[Unit]:
-    """Units of at most `unit_rows` rows each, in the order of the records; of a parent without rows, one.
+    """Yield units of at most `unit_rows` rows, in the order of the records; a parent without rows gives one unit.
 
-    A unit's version covers which of its rows repeat an earlier picture: if that changes, it is fetched again.
+    A unit's version covers which of its rows repeat an earlier picture: if that changes, the unit is fetched again.
     """
     for parent in parents:
         rows = parent.rows or 0
@@ -76,11 +76,11 @@ def cut(parents: Sequence[Unit], repeated: Mapping[str, np.ndarray], unit_rows: 
 
 
 def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa.Table:
-    """The rows of a unit that `cut` made, less those that repeat an earlier picture.
+    """Return the rows of a unit of `cut` without those that repeat an earlier picture.
 
     Args:
         columns: the columns to read.
-        repeated: as from `RecordsInput.keep_repeats`.
+        repeated: the result of `RecordsInput.keep_repeats`.
     """
     first, last = unit.extra["from"], unit.extra["to"]
     rows = _read_range(unit.inputs[0].uri, columns, first, last)
@@ -88,7 +88,7 @@ def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa
 
 
 def _read_range(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
-    """Rows [first, last) of a data object; row groups without any of them are not read."""
+    """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
         tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0

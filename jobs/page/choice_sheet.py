@@ -1,0 +1,120 @@
+"""The CSV and the page on which a person chooses among the neighbours of each prompt (`jobs.choose`)."""
+
+import base64
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.ids import content_id
+from jobs.corpora import delimited
+from jobs.errors import InputError
+from jobs.page.thumbnails import thumbnail
+from jobs.runtime.exclusions import Barred
+from jobs.store import locations
+from jobs.store.reading import TableSource
+
+COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
+SHEET, PAGE = "choose.csv", "index.html"
+THUMBNAIL_SIDE = 200  # pixels
+TEMPLATES = Path(__file__).parents[1] / "page"
+
+
+def check_not_completed(out: str) -> None:
+    """Check that writing to the folder `out` loses no person's entries.
+
+    Raises:
+        InputError: choose.csv has entries or another form, or index.html is another program's.
+    """
+    sheet, page = locations.join(out, SHEET), locations.join(out, PAGE)
+    if not locations.exists(sheet):
+        if locations.exists(page):
+            raise InputError(f"{page}: this job did not write it; use another out=")
+        return
+    try:
+        dialect = delimited.read_dialect(sheet)
+        unchanged = dialect.header == COLUMNS and not any(
+            row["chosen"].strip() for _, row in delimited.records(sheet, dialect, COLUMNS)
+        )
+    except InputError:  # another program saved it in a form that cannot be read
+        unchanged = False
+    if not unchanged:
+        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
+
+
+def sheet_rows(neighbors: TableSource, prompts: TableSource, barred: Barred) -> list[dict[str, Any]]:
+    """Return the rows of the sheet without URLs: prompts in the order of their table, neighbours by rank.
+
+    Raises:
+        InputError: a query is not among the prompts.
+    """
+    texts = {
+        row["text_id"]: row for batch in prompts.batches(["text_id", "text", "source"]) for row in batch.to_pylist()
+    }
+    by_query: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for batch in neighbors.batches(["query_id", "rank", "item_id", "score"]):
+        for row in batch.to_pylist():
+            if row["query_id"] not in texts:
+                raise InputError(f"neighbors={neighbors.uri}: query {row['query_id']} is not in prompts={prompts.uri}")
+            if not barred.hit(row["item_id"]):
+                prompt = texts[row["query_id"]]
+                by_query[row["query_id"]].append(
+                    {**row, "prompt": prompt["text"], "values": prompt["source"] or "", "url": "", "chosen": ""}
+                )
+    return [row for query in texts for row in sorted(by_query.get(query, []), key=lambda row: row["rank"])]
+
+
+def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return image_id -> source_url and thumbnail as a data URL (None without a picture), of the pictures `ids`."""
+    wanted = pa.array(sorted(ids), pa.string())
+    pictures = {}
+    for batch in images.batches(["image_id", "bytes", "source_url"]):
+        for row in batch.filter(pc.is_in(batch["image_id"], wanted)).to_pylist():
+            small = thumbnail(row["bytes"], side=THUMBNAIL_SIDE)[0] if row["bytes"] is not None else None
+            data = f"data:{small.mime};base64,{base64.b64encode(small.data).decode()}" if small else None
+            pictures[row["image_id"]] = {"source_url": row["source_url"], "data": data}
+    return pictures
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8-sig")
+
+
+def as_page(rows: Sequence[Mapping[str, Any]], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return the rows as HTML, with the pictures that `read_pictures` returned."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    prompts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        prompts[row["prompt"]].append({**row, "data": pictures.get(row["item_id"], {}).get("data")})
+    return environment.get_template("choose.html.j2").render(prompts=prompts).encode()
+
+
+def item_of(row: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row of the table `items` for a chosen row of the sheet; the prompt's values become attributes."""
+    try:
+        values = {name: str(value) for name, value in json.loads(row["values"] or "{}").items()}
+    except (ValueError, AttributeError):  # of texts that jobs.prompts did not write
+        values = {"source": row["values"]}
+    return {
+        "item_id": content_id(row["item_id"], row["query_id"]),
+        "kind": "image",
+        "image_ids": [row["item_id"]],
+        "text_ids": [],
+        "response_id": None,
+        "targets": None,
+        "gold": None,
+        "attributes": list({**values, "prompt": row["prompt"]}.items()),
+    }
