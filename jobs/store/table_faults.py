@@ -5,7 +5,7 @@ because a table with damage cannot be opened, and then the others on the opened 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -119,15 +119,15 @@ def _count_rejects(table: str, unit: str, generation: int) -> int:
 
 def run_faults(source: TableSource) -> Iterator[str]:
     """Yield the files of `_run/` that are missing, are damaged, or do not fit the objects."""
-    checks = {
-        IDENTITY: lambda: _identity_file_faults(source),
-        INPUTS: lambda: _inputs_faults(source),
-        MANIFEST: lambda: _manifest_faults(source),
-        UNITS: lambda: _units_faults(source),
+    checks: dict[str, Callable[[TableSource], list[str]]] = {
+        IDENTITY: _identity_file_faults,
+        INPUTS: _inputs_faults,
+        MANIFEST: _manifest_faults,
+        UNITS: _units_faults,
     }
     for name, check in checks.items():
         try:
-            yield from check()
+            yield from check(source)
         except FileNotFoundError:
             yield f"{source.uri}: no _run/{name}"
         except InputError as error:
