@@ -146,9 +146,9 @@ def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | 
 def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:
     """Return the means of both scores by (outer, target), and the outer code of each mean."""
     width = int(target.max(initial=-1)) + 1
-    cells, place = np.unique(outer * width + target, return_inverse=True)
-    n = np.bincount(place) if len(place) else np.zeros(0)
-    means = [np.bincount(place, side, len(cells)) / n for side in (model, people)]
+    cells, cell = np.unique(outer * width + target, return_inverse=True)
+    n = np.bincount(cell) if len(cell) else np.zeros(0)
+    means = [np.bincount(cell, side, len(cells)) / n for side in (model, people)]
     return means[0], means[1], cells // max(width, 1)
 
 
