@@ -21,16 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
-from jobs.annotation import annotate_config, shown_items, study_plan
-from jobs.annotation import form as forms
+from jobs.annotation import annotate_config, shown_items, study_form, study_plan
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.participants import read_raters
 from jobs.annotation.shown_items import ShownTables
-from jobs.annotation.spans import SpanLabels
 from jobs.annotation.task_files import write_task_files
-from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
@@ -45,7 +40,7 @@ from jobs.tables import TABLES
 def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest of `assignments`, None with plan=true."""
     annotate_config.check(cfg)
-    rubric, span_labels = _questions(cfg)
+    rubric, span_labels = study_form.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
@@ -54,7 +49,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     tasks = study_plan.assign_items(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
     shown = shown_items.show_items(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
-    study = _form(cfg, rubric, span_labels, shown[0])
+    study = study_form.build_form(cfg, rubric, span_labels, shown[0])
     rows = study_plan.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)
     plan = _plan(cfg, sources, rows, study.rubric, exclusions.identity(excluded))
@@ -80,19 +75,6 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def _questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
-    try:
-        rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
-        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
-    except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
-    if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
-        raise InputError("target=group: needs group=, and a rubric that asks about a target")
-    if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
-        raise InputError(f"rubric={rubric.name}: asks about targets, but has none; give it targets, or target=group")
-    return rubric, span_labels
-
-
 def _sources(cfg: AnnotateConfig) -> ShownTables:
     main = open_table(cfg.input, "images", "items")
     uris = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
@@ -100,20 +82,6 @@ def _sources(cfg: AnnotateConfig) -> ShownTables:
     if main.name == "images":
         tables["images"] = main
     return ShownTables(main, **tables)
-
-
-def _form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:
-    try:
-        return forms.form(
-            rubric,
-            questions=cfg.questions,
-            span_labels=span_labels,
-            welfare=cfg.welfare,
-            pictures=len(item.pictures),
-            texts=tuple(item.texts),
-        )
-    except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
 
 
 def _plan(

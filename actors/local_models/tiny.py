@@ -72,7 +72,7 @@ def byte_pairs(split: str) -> Any:
     """Return a byte-level byte-pair encoding of `MERGED` tokens, trained on the texts of Python's help."""
     from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
-    tokenizer = Tokenizer.from_str(_trained())
+    tokenizer = Tokenizer.from_str(_train())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -85,7 +85,7 @@ def byte_pairs(split: str) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _trained() -> str:
+def _train() -> str:
     """Return the trained tokenizer as JSON; cached, because training takes a second per checkpoint."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from jobs.annotation.columns import RatingColumns
 from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
-from jobs.annotation.tabular import RatingColumns
 from jobs.errors import InputError
 from jobs.runtime.config import Writing
 

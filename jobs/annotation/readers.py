@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from actors.vlm.rubric import Rubric
 from jobs.annotation import answers, label_studio, prodigy, tabular
 from jobs.annotation.answers import Questionnaire
+from jobs.annotation.columns import Reading
 from jobs.annotation.import_config import ImportRatingsConfig
 from jobs.annotation.importing import Importer, ImportSettings, Read
 from jobs.annotation.input_files import format_of
@@ -68,7 +69,7 @@ def _of_columns(
     cfg: ImportRatingsConfig, format_: str, questionnaire: Questionnaire | None, question: str | None, *, private: bool
 ) -> Read:
     """Return the reader of CSV or Parquet."""
-    reading = tabular.Reading(
+    reading = Reading(
         table=cfg.table,
         columns=cfg.columns,
         questionnaire=questionnaire,

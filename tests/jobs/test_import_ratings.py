@@ -1,6 +1,7 @@
 """Import of annotations from spreadsheets and tools: ratings, statuses, rejects and counts."""
 
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,12 @@ def test_cells_become_the_rubrics_answers_and_nothing_is_guessed(tmp_path: Path)
     cells = ["4", "4.0", "(4) Sensitive", "  vERY  sensitive", "quite sensitive", "7", ""]
     text = "item_id,rater,value\n" + "".join(f'i{n},anna,"{word}"\n' for n, word in enumerate(cells))
     manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, f"out={tmp_path / 'R'}")
-    found = {row["item_id"]: row for row in rows(tmp_path / "R")}
-    assert [found[f"i{n}"]["score"] for n in range(7)] == [4, 4, 4, 5, None, None, None]
-    assert [found[f"i{n}"]["status"] for n in range(4, 7)] == ["out_of_range", "out_of_range", "skipped"]
-    assert [found[f"i{n}"]["raw"] for n in range(7)] == [None] * 4 + ["quite sensitive", "7", None]
-    assert found["i0"]["answers"] == ["1", "2", "3", "4", "5"]
-    assert (found["i0"]["method"], found["i0"]["rubric"]) == ("human", "century_labels")
+    by_item = {row["item_id"]: row for row in rows(tmp_path / "R")}
+    assert [by_item[f"i{n}"]["score"] for n in range(7)] == [4, 4, 4, 5, None, None, None]
+    assert [by_item[f"i{n}"]["status"] for n in range(4, 7)] == ["out_of_range", "out_of_range", "skipped"]
+    assert [by_item[f"i{n}"]["raw"] for n in range(7)] == [None] * 4 + ["quite sensitive", "7", None]
+    assert by_item["i0"]["answers"] == ["1", "2", "3", "4", "5"]
+    assert (by_item["i0"]["method"], by_item["i0"]["rubric"]) == ("human", "century_labels")
     assert manifest["counts"]["status"] == {"ok": 4, "out_of_range": 2, "skipped": 1}
 
 
@@ -105,8 +106,8 @@ def test_bad_rows_are_rejects_with_their_line(tmp_path: Path) -> None:
     assert counts["rejected"] == {"wrong_width": 1, "no_rater": 1, "no_item_id": 1, "bad_encoding": 1}
     assert counts["rows_in"] == 6
     (kept,) = (tmp_path / "R" / "_rejects").glob("*.parquet")
-    found = pq.read_table(kept).to_pylist()
-    assert {row["reason"]: row["position"] for row in found} == {
+    rejects = pq.read_table(kept).to_pylist()
+    assert {row["reason"]: row["position"] for row in rejects} == {
         "wrong_width": 4,
         "no_rater": 6,
         "no_item_id": 7,
@@ -123,8 +124,10 @@ def test_skips_reports_times_and_comments(tmp_path: Path) -> None:
     listed.write_text("https://x/known.jpg # withdrawn")
     out = f"out={tmp_path / 'R'}"
     manifest = ratings(write(tmp_path / "p.csv", text), *LIKERT, out, f"reports={listed}")
-    found = [(r["item_id"], r["rater"], r["status"], r["value"], r["raw"], r["seconds"]) for r in rows(tmp_path / "R")]
-    assert found == [
+    answers = [
+        (r["item_id"], r["rater"], r["status"], r["value"], r["raw"], r["seconds"]) for r in rows(tmp_path / "R")
+    ]
+    assert answers == [
         ("i1", "a", "ok", "3", None, 12.5),
         ("i1", "b", "skipped", None, None, 4.0),
         ("i2", "a", "reported", None, "5", None),
@@ -182,8 +185,8 @@ def test_raters_become_pseudonyms_and_the_key_is_written_nowhere(
 def test_raters_once_each_with_attributes_that_agree(tmp_path: Path) -> None:
     text = "rater,country,pool\na,DE,x\na,DE,\nb,FR,x\nb,IT,x\n"
     manifest = ratings(write(tmp_path / "p.csv", text), "table=raters", f"out={tmp_path / 'R'}")
-    found = [(row["rater"], row["kind"], row["country"], row["pool"]) for row in rows(tmp_path / "R")]
-    assert found == [("a", "human", "DE", "x"), ("b", "human", None, "x")]
+    raters = [(row["rater"], row["kind"], row["country"], row["pool"]) for row in rows(tmp_path / "R")]
+    assert raters == [("a", "human", "DE", "x"), ("b", "human", None, "x")]
     assert manifest["counts"]["tallies"]["conflicts"] == {"country": 1}
 
 
@@ -208,49 +211,66 @@ def test_excluded_pictures_and_urls_as_items(tmp_path: Path, entry: str) -> None
     assert manifest["counts"]["tallies"][exclusions.TALLY]
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "sentence"),
-    [
-        ("", [], "empty"),
-        ("picture,rater,value\n", [], r"no column item_id \(columns.item_id=\); .* picture, rater, value"),
-        ("item_id,value\ni,1\n", [], r"no column rater \(columns.rater=\); .* item_id, value"),
-        ("a,b\n1,2\n", ["columns.value=c"], r"no column c \(.*value=c\), item_id \(.*\), rater \(.*\); .* a, b"),
-        ("item_id,rater\n1,2\n", ["columns.questions={sensitive: q, controversial: r}"], r"no column q .*, r \(.*"),
-        ("item_id,rater,a\ni,r,1\n", [], r"no column of answers; .* item_id, rater, a"),
-        ("item_id,rater,value\ni,r,1\n", ["question=null"], "columns.question= .* question="),
-        ("item_id,rater,value\n", [], "nothing to import for table ratings"),
-        ("item_id,rater,value\ni,,1\n", [], r"nothing to import .* column rater is empty"),
-        ("item_id,rater,value\ni,r,1\n", ["columns.value=answer"], r"no column answer \(columns.value=answer\)"),
-        ("item_id,rater,value\ni,r,1\n", ["format=xls"], "format=xls: .*csv, parquet, label_studio, prodigy"),
-        ("item_id,rater,value\ni,r,1\n", ["question=beauty"], "question=beauty: rubric century_labels has image_type"),
-        ("item_id,rater,value\ni,r,1\n", ["encoding=latin-9000"], "encoding=latin-9000"),
-        ("item_id,rater,value\ni,r,1\n", ["delimiter=;;"], "one character is needed"),
-        ("item_id,rater,value,value\ni,r,1,2\n", [], "duplicate column value"),
-        ("item_id,rater,value,time\ni,r,1,noon\n", [], "'noon', neither ISO 8601 nor seconds"),
-    ],
-)
-def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path, text: str, more: list[str], sentence: str) -> None:
-    refused(sentence, write(tmp_path / "p.csv", text), *LIKERT, *more, f"out={tmp_path / 'R'}")
-    assert not (tmp_path / "R").exists()
+INVALID_CSV = [
+    ("", [], "empty"),
+    ("picture,rater,value\n", [], r"no column item_id \(columns.item_id=\); .* picture, rater, value"),
+    ("item_id,value\ni,1\n", [], r"no column rater \(columns.rater=\); .* item_id, value"),
+    ("a,b\n1,2\n", ["columns.value=c"], r"no column c \(.*value=c\), item_id \(.*\), rater \(.*\); .* a, b"),
+    ("item_id,rater\n1,2\n", ["columns.questions={sensitive: q, controversial: r}"], r"no column q .*, r \(.*"),
+    ("item_id,rater,a\ni,r,1\n", [], r"no column of answers; .* item_id, rater, a"),
+    ("item_id,rater,value\ni,r,1\n", ["question=null"], "columns.question= .* question="),
+    ("item_id,rater,value\n", [], "nothing to import for table ratings"),
+    ("item_id,rater,value\ni,,1\n", [], r"nothing to import .* column rater is empty"),
+    ("item_id,rater,value\ni,r,1\n", ["columns.value=answer"], r"no column answer \(columns.value=answer\)"),
+    ("item_id,rater,value\ni,r,1\n", ["format=xls"], "format=xls: .*csv, parquet, label_studio, prodigy"),
+    ("item_id,rater,value\ni,r,1\n", ["question=beauty"], "question=beauty: rubric century_labels has image_type"),
+    ("item_id,rater,value\ni,r,1\n", ["encoding=latin-9000"], "encoding=latin-9000"),
+    ("item_id,rater,value\ni,r,1\n", ["delimiter=;;"], "one character is needed"),
+    ("item_id,rater,value,value\ni,r,1,2\n", [], "duplicate column value"),
+    ("item_id,rater,value,time\ni,r,1,noon\n", [], "'noon', neither ISO 8601 nor seconds"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "sentence"),
-    [
-        ("p.json", "", "empty"),
-        ("p.json", "{}", r"begins with '\{'; .*JSON array"),
-        ("p.json", "[[1]]", "its first element is list, not a task"),
-        ("p.json", '[{"image": "x", "annotator": 1}]', "JSON-MIN export"),
-        ("p.json", '[{"data": {"item_id": "i"}, "annotations": [', "element 1 of the array"),
-        ("p.jsonl", "", "empty"),
-        ("p.jsonl", "hello\n", "line 1 .* JSON object"),
-        ("p.jsonl", '{"text": "x"}\n', "not what `prodigy db-out` writes: line 1 has text"),
-        ("p.jsonl", '{"item_id": "i", "answer": "accept", "_session_id": "s"}\n', "line 1 .* question=NAME"),
-    ],
-)
-def test_files_of_another_shape(tmp_path: Path, name: str, data: str, sentence: str) -> None:
-    refused(sentence, write(tmp_path / name, data), "rubric=century_labels", f"out={tmp_path / 'R'}")
-    assert not (tmp_path / "R").exists()
+def message_of(*overrides: str) -> str:
+    """Return the job's error message."""
+    try:
+        ratings(*overrides)
+    except InputError as error:
+        return str(error)
+    return "no error"
+
+
+def test_errors_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    misses = []
+    for number, (text, more, pattern) in enumerate(INVALID_CSV):
+        out = tmp_path / f"R{number}"
+        message = message_of(write(tmp_path / f"{number}.csv", text), *LIKERT, *more, f"out={out}")
+        if not re.search(pattern, message) or "\n" in message or out.exists():
+            misses.append((pattern, message))
+    assert misses == []
+
+
+INVALID_EXPORTS = [
+    ("p.json", "", "empty"),
+    ("p.json", "{}", r"begins with '\{'; .*JSON array"),
+    ("p.json", "[[1]]", "its first element is list, not a task"),
+    ("p.json", '[{"image": "x", "annotator": 1}]', "JSON-MIN export"),
+    ("p.json", '[{"data": {"item_id": "i"}, "annotations": [', "element 1 of the array"),
+    ("p.jsonl", "", "empty"),
+    ("p.jsonl", "hello\n", "line 1 .* JSON object"),
+    ("p.jsonl", '{"text": "x"}\n', "not what `prodigy db-out` writes: line 1 has text"),
+    ("p.jsonl", '{"item_id": "i", "answer": "accept", "_session_id": "s"}\n', "line 1 .* question=NAME"),
+]
+
+
+def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
+    misses = []
+    for number, (name, data, pattern) in enumerate(INVALID_EXPORTS):
+        out = tmp_path / f"R{number}"
+        message = message_of(write(tmp_path / f"{number}{name}", data), "rubric=century_labels", f"out={out}")
+        if not re.search(pattern, message) or "\n" in message or out.exists():
+            misses.append((pattern, message))
+    assert misses == []
 
 
 def test_a_file_that_is_not_utf_8_needs_an_encoding(tmp_path: Path) -> None:
@@ -335,10 +355,10 @@ def test_real_judgements_are_read_completely(tmp_path: Path, data: Path) -> None
     columns = ["columns.item_id=t2i_model+item_id", "columns.rater=worker_id", "columns.value=answer"]
     more = ["question=consistency", "answers=[1,2,3,4,5]"]
     cli.execute("import_ratings", [f"input={likert}", *columns, *more, f"out={tmp_path / 'dsg'}"])
-    found = rows(tmp_path / "dsg")
-    assert len(found) == 3995
-    assert len({row["item_id"] for row in found}) == 800
-    assert {row["status"] for row in found} == {"ok"}
+    judgements = rows(tmp_path / "dsg")
+    assert len(judgements) == 3995
+    assert len({row["item_id"] for row in judgements}) == 800
+    assert {row["status"] for row in judgements} == {"ok"}
     relex = data / "crowdtruth" / "relex-binary-choice.csv"
     columns = ["columns.item_id=_unit_id", "columns.rater=_worker_id", "columns.value=top_member_employee"]
     more = ["question=employee", "answers=[true,false]", "scale=nominal"]

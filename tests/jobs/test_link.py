@@ -225,7 +225,7 @@ def test_vectors_of_two_encoders_are_not_compared(
 def test_a_table_kept_and_one_read_anew_give_the_same_rows(world: dict[str, Any], hold: int) -> None:
     source = open_table(f"{world['folder']}/kb/lemmas")
     uris = [footer.object.uri for footer in source.footers]
-    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, hold=hold)
+    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, memory_limit=hold)
     actual = lookup.rows(pa.array(["d", "a", "a", "nobody"]))
     assert actual.select(["source", "text"]).to_pylist() == [
         {"source": "a", "text": "apple"},

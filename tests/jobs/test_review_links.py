@@ -42,10 +42,10 @@ def world(tmp_path: Path) -> Path:
     write_table(str(tmp_path / "kb" / "nodes"), "nodes", nodes)
     article = {"text_id": "t", "role": "article", "language": "en", "source": "bread", "text": "Bread is old."}
     write_table(str(tmp_path / "kb" / "articles"), "texts", [article])
-    for method, found in LINKS.items():
+    for method, nodes_of_pictures in LINKS.items():
         rows = [
             {"image_id": image, "method": method, "rank": rank, "node_id": node, "lemma": node, "score": 1.0}
-            for image, best in zip(IMAGES, found, strict=True)
+            for image, best in zip(IMAGES, nodes_of_pictures, strict=True)
             for rank, node in enumerate([best, "dog"], 1)
         ]
         write_table(str(tmp_path / "links" / method), "links", rows)
@@ -54,8 +54,8 @@ def world(tmp_path: Path) -> Path:
 
 
 def rows_of(uri: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pa.concat_tables(open_table(str(uri)).batches()).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = pa.concat_tables(open_table(str(uri)).batches()).to_pylist()
+    return rows
 
 
 def test_review_of_links_end_to_end(world: Path) -> None:
@@ -114,17 +114,19 @@ def test_review_of_links_end_to_end(world: Path) -> None:
 
 
 def test_the_entities_own_pictures_are_links_in_the_tasks(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = [picture(number) for number in range(10, 15)]  # bread's, and apple's: one failed, one is no web address
-    own[1] |= {"final_url": "https://upload.example/moved.jpg"}
-    rows = [*own, picture(15, status="error"), picture(16, url="file:///secret.jpg"), PICTURES[0]]
+    entity_pictures = [
+        picture(number) for number in range(10, 15)
+    ]  # bread's, and apple's: one failed, one is not a web address
+    entity_pictures[1] |= {"final_url": "https://upload.example/moved.jpg"}
+    rows = [*entity_pictures, picture(15, status="error"), picture(16, url="file:///secret.jpg"), PICTURES[0]]
     write_table(str(world / "kb_images"), "images", rows)
     names = [row["image_id"] for row in rows]
     pairs = [*(("bread", name) for name in names[:5]), *(("apple", name) for name in names[4:])]
     carried = [{"node_id": node, "image_id": image} for node, image in pairs]
     write_table(str(world / "kb" / "node_images"), "node_images", carried)
     (world / "no.txt").write_text(f"{names[0]}\n")
-    given = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"kb.images={world}/kb_images", "pictures=3"]
-    assert cli.main("review_links", [*given, f"exclusions={world}/no.txt", f"out={world}/v"]) == 0
+    review = [f"links=[{world}/links/lemma]", f"kb.path={world}/kb", f"kb.images={world}/kb_images", "pictures=3"]
+    assert cli.main("review_links", [*review, f"exclusions={world}/no.txt", f"out={world}/v"]) == 0
 
     web = {row["image_id"]: row.get("final_url") or row["source_url"] for row in rows}
     bread, apple = ([web[name] for name in sorted(some)] for some in (names[1:5], names[4:5]))

@@ -62,7 +62,7 @@ def spans(text: str, labels: list[str]) -> Any:
     """Distinct spans of `text`, each with a label."""
     place = st.tuples(st.integers(0, len(text) - 1), st.integers(1, len(text))).filter(lambda p: p[0] < p[1])
     return st.lists(st.tuples(place, st.sampled_from(labels)), max_size=3, unique_by=lambda s: s[0]).map(
-        lambda found: [(start, end, label) for (start, end), label in found]
+        lambda spans: [(start, end, label) for (start, end), label in spans]
     )
 
 
@@ -129,12 +129,12 @@ def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     return spans
 
 
-def by_person(found: list[dict[str, Any]], item: str, rater: str) -> list[dict[str, Any]]:
-    return [row for row in found if row["item_id"] == item and row["rater"] == rater]
+def by_person(table: list[dict[str, Any]], item: str, rater: str) -> list[dict[str, Any]]:
+    return [row for row in table if row["item_id"] == item and row["rater"] == rater]
 
 
-def spans_of(found: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in found}
+def spans_of(table: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in table}
 
 
 def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
@@ -205,8 +205,8 @@ def test_label_studios_old_offsets_in_utf_16_units_are_converted(tmp_path: Path)
     assert value["text"] == "black"
     value["start"], value["end"] = 7, 12
     (tmp_path / "old.json").write_text(json.dumps(export), "utf-8")
-    found = [row for row in spans_read(label_studio, tmp_path / "old.json") if row["kind"] == "mistake"]
-    assert [(row["start"], row["end"]) for row in found] == [(5, 10)]
+    mistakes = [row for row in spans_read(label_studio, tmp_path / "old.json") if row["kind"] == "mistake"]
+    assert [(row["start"], row["end"]) for row in mistakes] == [(5, 10)]
 
 
 def test_the_form_has_the_controls_of_rubric_and_welfare() -> None:

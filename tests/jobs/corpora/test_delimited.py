@@ -13,6 +13,7 @@ import pytest
 
 from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
+from jobs.annotation.columns import RatingColumns, Reading
 from jobs.annotation.participants import read_raters
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
@@ -46,8 +47,8 @@ def analyze(uri: str, encoding: str | None) -> Pairs:
 
 def import_ratings(uri: str, encoding: str | None) -> Pairs:
     """Here a row that cannot be read is a reject."""
-    columns = tabular.RatingColumns(item_id="a", value="b")
-    reading = tabular.Reading("ratings", columns, None, question="q", rater="me", encoding=encoding)
+    columns = RatingColumns(item_id="a", value="b")
+    reading = Reading("ratings", columns, None, question="q", rater="me", encoding=encoding)
     rejects: list[Reject] = []
     tables = list(tabular.read_csv(uri, reading, rejects.append))
     if rejects:
