@@ -146,7 +146,7 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             ("made", "2026-11-21 21:40 UTC"),
         ],
         notices=[
-            "Judge local:qwen2.5-vl-tiny has random weights: its answers mean nothing.",
+            "Judge local:qwen2.5-vl-tiny has random weights: its answers are meaningless.",
             "2 of 24 pictures could not be decoded.",
         ],
         steps=[
