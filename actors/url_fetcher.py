@@ -131,7 +131,7 @@ class UrlFetcher:
         """Keep the parts that requests share; nothing is opened.
 
         Args:
-            settings: how pictures are requested.
+            settings: the settings of the requests.
             limiter: shared by all workers.
             decoders: must render to `settings.width`.
             tls: certificates that are trusted.

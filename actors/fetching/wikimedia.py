@@ -150,7 +150,7 @@ def parse(url: str) -> WikimediaFile:
     if host in COMMONS:
         return _parse_commons(parts)
     if is_wikimedia_host(host):
-        raise NoThumbnailError(f"a page of {host}, which does not tell the repository of the file")
+        raise NoThumbnailError(f"a page of {host}, which does not identify the repository of the file")
     raise NoThumbnailError("not a URL of Wikimedia")
 
 
@@ -272,12 +272,12 @@ def _parse_commons(parts: SplitResult) -> WikimediaFile:
     if path == "/w/thumb.php" and "f" in query:
         return _commons_file(query["f"], page)
     title = query.get("title", "") if path == "/w/index.php" else _decode(path.removeprefix("/wiki/"))
-    if opened := _OPENED.fullmatch(_decode(parts.fragment)):
-        title = opened["title"]
+    if viewer := _OPENED.fullmatch(_decode(parts.fragment)):
+        title = viewer["title"]
     if title.lower() == "special:filepath" and "file" in query:
         return _commons_file(query["file"], None)
-    if named := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
-        return _commons_file(named["name"].removeprefix("File:"), page)
+    if match := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
+        return _commons_file(match["name"].removeprefix("File:"), page)
     raise NoThumbnailError("a page of Commons that is not a file page")
 
 

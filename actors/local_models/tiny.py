@@ -39,7 +39,7 @@ def write_tokenizer(
     Args:
         specials: special tokens, in the order of their ids, after `MERGED` others.
         end, pad, start: the tokens that end a turn, pad, and begin a text (the template writes `start`).
-        template: of the chat.
+        template: the chat template.
         split: regular expression of the pre-tokenisation.
         kind: class name in the settings; Qwen's class was renamed between transformers 4 and 5, its files were not.
         named: further special tokens by the attribute under which a processor looks them up.
@@ -115,7 +115,7 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
 
     Args:
         theta: base.
-        sections: of time, height and width; empty for one-dimensional positions.
+        sections: the sections of time, height and width; empty for one-dimensional positions.
     """
     import transformers
 

@@ -190,7 +190,7 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     with_images = f"images={tmp_path}/i"
     counts = curate(tmp_path, with_images)["counts"]
     assert counts["filtered"] == {"picture_exists": 1}
-    assert "pictures by the table of images: 10 there, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
+    assert "pictures by the table of images: 10 existing, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
 
     def near(*more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         out = tmp_path / "-".join(more)

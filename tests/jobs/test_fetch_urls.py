@@ -21,7 +21,7 @@ from jobs.store.reading import open_table
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.jobs.fetch_alone import fetch_alone
 from tests.jobs.records import record, write_records
-from tests.jobs.test_resume import Running
+from tests.jobs.running_job import Running
 from tests.picture_site import Site, jpeg
 
 ROOT = Path(__file__).parents[2]

@@ -49,8 +49,8 @@ def embeddings(out: Path, vectors: np.ndarray, ids: list[str], *, units: int = 3
 
 
 def drawn(rows: int, seed: int) -> np.ndarray:
-    rows_found = np.random.default_rng(seed).standard_normal((rows, DIM))
-    return (rows_found / np.linalg.norm(rows_found, axis=1, keepdims=True)).astype(np.float16)
+    vectors = np.random.default_rng(seed).standard_normal((rows, DIM))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
 
 
 def rows_of(out: Path) -> pa.Table:
@@ -81,7 +81,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     queries[0] = corpus[7]
     corpus[5], corpus[50, 3], corpus[60], queries[4], queries[9] = 0, np.nan, np.nan, np.nan, 0
     ids, names = [f"c{n * 37 % 300:03}" for n in range(300)], [f"q{n:02}" for n in range(20)]
-    rows_found = {
+    uris = {
         "corpus": embeddings(folder / "corpus", corpus, ids, units=5),
         "queries": embeddings(folder / "queries", queries, names, **SCALARS),
     }
@@ -90,9 +90,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     best = {
         names[q]: sorted((-scores[q, n].round(12), ids[n]) for n in usable)[:4] for q in range(20) if q not in (4, 9)
     }
-    return rows_found | {
-        "expected": [(q, rank + 1, item) for q, actual in best.items() for rank, (_, item) in enumerate(actual)]
-    }
+    return uris | {"expected": [(q, rank + 1, item) for q, hits in best.items() for rank, (_, item) in enumerate(hits)]}
 
 
 @pytest.mark.usefixtures("ray_session")
@@ -106,12 +104,12 @@ def test_both_sides_and_after_a_kill(
     text = capsys.readouterr().out
     assert counts_of(out) == {"rows_in": 82, "rows_out": 72, "rejected": {"not_finite": 1, "zero_vector": 1}}
     assert "searched 297, missing 1, not_finite 1, zero_vector 1" in text
-    rows_found = rows_of(out)
+    neighbors = rows_of(out)
     assert (
-        list(zip(*(rows_found[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True))
+        list(zip(*(neighbors[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True))
         == tables["expected"]
     )
-    score, probability = rows_found["score"].to_pylist(), rows_found["probability"].to_pylist()
+    score, probability = neighbors["score"].to_pylist(), neighbors["probability"].to_pylist()
     assert probability == pytest.approx([1 / (1 + math.exp(3 - math.exp(2) * s)) for s in score])
     rejects = rejects_of(out)
     assert [(r["reason"], r["position"]) for r in rejects] == [("zero_vector", 5), ("not_finite", 50)]
@@ -122,7 +120,7 @@ def test_both_sides_and_after_a_kill(
         gone.unlink()
     kept = objects(out)[0].stat().st_mtime_ns
     assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
-    assert rows_of(out).equals(rows_found)
+    assert rows_of(out).equals(neighbors)
     assert objects(out)[0].stat().st_mtime_ns == kept
 
     index = [f"faiss.out={tmp_path / 'index'}", "faiss.factory=Flat"]
@@ -130,7 +128,7 @@ def test_both_sides_and_after_a_kill(
     assert "Flat, 297 vectors, recall@4 " in (text := capsys.readouterr().out)
     assert float(text.split("recall@4 ")[1]) > 0.9  # ties go another way there
     assert {path.name for path in (tmp_path / "index").iterdir()} == {"corpus.faiss", "ids.parquet"}
-    assert rows_of(other).equals(rows_found)
+    assert rows_of(other).equals(neighbors)
     assert (counts_of(other), rejects_of(other)) == (counts_of(out), rejects)
     assert cli.main("verify", [f"input={other}"]) == 0
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
@@ -255,9 +253,9 @@ def test_exclusions_of_queries_and_of_the_corpus_are_counted(
     text = capsys.readouterr().out
     assert "exclusions: 1 of 5 entries match no picture here, for example nowhere" in text
     assert "excluded 2" in text
-    rows_found = rows_of(tmp_path / "out")
-    assert not {"q03", "q15"} & set(rows_found["query_id"].to_pylist())
-    assert not {"c007", "c111"} & set(rows_found["item_id"].to_pylist())
+    neighbors = rows_of(tmp_path / "out")
+    assert not {"q03", "q15"} & set(neighbors["query_id"].to_pylist())
+    assert not {"c007", "c111"} & set(neighbors["item_id"].to_pylist())
     assert cli.main("retrieve", given) == 0  # resumed: the counts are those of the units
     assert "1 of 5 entries match no picture here" in capsys.readouterr().out
 

@@ -1,5 +1,6 @@
 """Search terms from a table or a file of a user's; what cannot be read is named."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -72,29 +73,32 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
     assert read_terms(TermsConfig(path=out)) == {"war": ("graph", "model")}
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("x.csv", b"", "empty"),
-        ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
-        ("x.csv", b"war\npeace\n", "there are war .*; a list without a header is a .txt file"),
-        ("x.csv", b"term,term\nwar,peace\n", "duplicate column term"),
-        ("x.csv", b"term\nwar\nLima, Peru\n", "line 3: 2 fields"),
-        ("x.csv", b"term,note\nwar,a,b,c\n", "line 2: 4 fields"),
-        ("x.csv", b'term\n"war\npeace\n', "line 2: column term: a quote"),
-        ("x.csv.gz", b"\x1f\x8b", "must be a .csv, .tsv, .txt, .parquet file"),
-        ("x.xlsx", b"PK\x03\x04", "must be a .csv"),
-        ("x.csv", b"term\n \n", "has no terms"),
-        ("x.csv", b"term\n", "has no terms"),
-        ("x.csv", b"term\n\xe9t\xe9\n", "byte 5 is not UTF-8.*terms.encoding="),
-        ("x.csv", b"term\n" + b"x" * (1 << 25) + b"\n", "line 2: not delimited text"),
-        ("x.parquet", b"no parquet", "not a readable Parquet file"),
-    ],
-)
-def test_a_file_without_terms_is_refused_by_name(tmp_path: Path, name: str, content: bytes, message: str) -> None:
-    with pytest.raises(InputError, match=message) as raised:
-        terms(tmp_path, content, name)
-    assert str(tmp_path / name) in str(raised.value)
+REFUSED = [
+    ("x.csv", b"", "empty"),
+    ("x.csv", b"a,b\n1,2\n", "no column term or terms or phrase or page_title; there are a, b"),
+    ("x.csv", b"war\npeace\n", "there are war .*; a list without a header is a .txt file"),
+    ("x.csv", b"term,term\nwar,peace\n", "duplicate column term"),
+    ("x.csv", b"term\nwar\nLima, Peru\n", "line 3: 2 fields"),
+    ("x.csv", b"term,note\nwar,a,b,c\n", "line 2: 4 fields"),
+    ("x.csv", b'term\n"war\npeace\n', "line 2: column term: a quote"),
+    ("x.csv.gz", b"\x1f\x8b", "must be a .csv, .tsv, .txt, .parquet file"),
+    ("x.xlsx", b"PK\x03\x04", "must be a .csv"),
+    ("x.csv", b"term\n \n", "has no terms"),
+    ("x.csv", b"term\n", "has no terms"),
+    ("x.csv", b"term\n\xe9t\xe9\n", "byte 5 is not UTF-8.*terms.encoding="),
+    ("x.csv", b"term\n" + b"x" * (1 << 25) + b"\n", "line 2: not delimited text"),
+    ("x.parquet", b"no parquet", "not a readable Parquet file"),
+]
+
+
+def test_a_file_without_terms_is_refused_by_name(tmp_path: Path) -> None:
+    missed = []
+    for name, content, message in REFUSED:
+        with pytest.raises(InputError) as raised:
+            terms(tmp_path, content, name)
+        if not re.search(message, str(raised.value)) or str(tmp_path / name) not in str(raised.value):
+            missed.append((message, str(raised.value)))
+    assert missed == []
 
 
 def test_places_without_one_file_are_refused(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_only_missing_is_gone(tmp_path: Any) -> None:
     assert actual.gone.tolist() == [False, True, False, False, False, False]
     assert actual.hashed.tolist() == [True, False, False, True, False, False]
     assert [hex(h) for h in actual.phash] == ["0xff", "0x0", "0x0", "0xf00000000000000", "0x0", "0x0"]
-    assert actual.counts == {"there": 2, "gone": 1, "unknown": 3, "of_others": 1}
+    assert actual.counts == {"existing": 2, "gone": 1, "unknown": 3, "of_others": 1}
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -321,13 +322,16 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
-def test_another_format_is_refused_by_name(tmp_path: Path, case: tuple[bytes, str]) -> None:
-    content, said = case
+def test_another_format_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "wit.tsv.gz"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=said):
-        check_header(str(path))
+    missed = []
+    for name, (content, message) in FOREIGN.items():
+        path.write_bytes(content)
+        with pytest.raises(InputError) as raised:
+            check_header(str(path))
+        if not re.search(message, str(raised.value)):
+            missed.append((name, str(raised.value)))
+    assert missed == []
 
 
 def test_a_right_header_is_accepted(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -206,20 +207,21 @@ def test_other_files_than_wit_base_are_refused(tmp_path: Path) -> None:
 RIGHT = {"language": "en", "page_url": "p", "page_title": "Acre", "is_main_image": True}
 
 
-@pytest.mark.parametrize(
-    ("url", "features", "text"),
-    [
+def test_columns_of_other_types_are_refused_by_name(tmp_path: Path) -> None:
+    missed = []
+    for url, features, message in (
         ("u", [RIGHT | {"page_title": 5}], r"column wit_features\.page_title is int64, not text"),
         ("u", [RIGHT | {"language": b"en"}], r"column wit_features\.language is binary, not text"),
         (b"u", [RIGHT], "column image_url is binary, not text"),
         ("u", RIGHT, "wit_features is struct<.*neither a list of structs nor a struct of lists"),
         ("u", [[RIGHT]], "wit_features is list<.*neither a list of structs nor a struct of lists"),
-    ],
-)
-def test_columns_of_other_types_are_refused_by_name(tmp_path: Path, url: object, features: object, text: str) -> None:
-    pq.write_table(pa.table({"image_url": [url], "wit_features": [features]}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=rf"a\.parquet: {text}"):
-        wit_base.check_header(str(tmp_path / "a.parquet"))
+    ):
+        pq.write_table(pa.table({"image_url": [url], "wit_features": [features]}), tmp_path / "a.parquet")
+        with pytest.raises(InputError) as raised:
+            wit_base.check_header(str(tmp_path / "a.parquet"))
+        if not re.search(rf"a\.parquet: {message}", str(raised.value)):
+            missed.append((message, str(raised.value)))
+    assert missed == []
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
