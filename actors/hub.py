@@ -11,7 +11,7 @@ def check_reachable(repository: str, *, files: tuple[str, ...], revision: str | 
     """Check that one of `files` of a hub repository is in the local cache or on the hub; downloads nothing.
 
     Args:
-        repository: as `org/name`; a folder passes unchecked.
+        repository: `org/name`; a folder passes unchecked.
 
     Raises:
         ValueError: none is cached or available: unknown model or revision, no access, or no network.

@@ -15,7 +15,7 @@ TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric
 def skip_reason(
     item: Mapping[str, Any], *, pictures: int | None, required_fields: Sequence[str] = ()
 ) -> tuple[Status, ScoringError] | None:
-    """Return why the model must not be asked about `item`: status and error; None if it must be asked.
+    """Return the status and the error of an item to skip; None if the model can be asked about it.
 
     Args:
         item: a row of `jobs.judging.items`.

@@ -100,12 +100,12 @@ def decode_rgb(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> Image.Im
         PictureError: see its kinds. A truncated file is an error, never a picture with a grey part.
         ValueError: `max_pixels` is not positive.
     """
-    picture = _opened(data, max_pixels=max_pixels)
+    picture = _open_checked(data, max_pixels=max_pixels)
     try:
         _load(picture, data)
-        return _rotated(_flatten(picture), _rotation(picture))
+        return _rotate(_flatten(picture), _rotation(picture))
     except Exception as error:  # Pillow's decoders raise errors of nearly all types on damaged files
-        raise _classified(error, data=data, kind=picture.format or "") from error
+        raise _classify(error, data=data, kind=picture.format or "") from error
 
 
 def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFacts:
@@ -114,12 +114,12 @@ def inspect(data: bytes, *, max_pixels: int = DEFAULT_MAX_PIXELS) -> PictureFact
     Raises:
         PictureError, ValueError: as `decode_rgb`.
     """
-    picture = _opened(data, max_pixels=max_pixels)
+    picture = _open_checked(data, max_pixels=max_pixels)
     kind = picture.format or ""
     try:
         return _facts_of_unchanged(picture, kind, data)
     except Exception as error:  # Pillow's decoders raise errors of nearly all types on damaged files
-        raise _classified(error, data=data, kind=kind) from error
+        raise _classify(error, data=data, kind=kind) from error
 
 
 def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_MAX_PIXELS) -> Rendered:
@@ -138,7 +138,7 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
         return Rendered(None, inspect(data, max_pixels=max_pixels))
     if width < 1:
         raise ValueError(f"width={width}: must be at least 1")
-    picture = _opened(data, max_pixels=max_pixels)
+    picture = _open_checked(data, max_pixels=max_pixels)
     kind = picture.format or ""
     try:
         turn = _rotation(picture)
@@ -150,14 +150,14 @@ def render(data: bytes, *, width: int | None = None, max_pixels: int = DEFAULT_M
         if wide > width:
             _draft(picture, 2 * width / wide)
         _load(picture, data)
-        flat = _rotated(_flatten(picture), turn)
+        flat = _rotate(_flatten(picture), turn)
         if wide > width:
             flat = flat.resize((width, max(1, round(high * width / wide))), Image.Resampling.BICUBIC)
         elif plain and not picture.has_transparency_data:
             return Rendered(None, _facts(kind, flat.size, flat, data))
-        return _encoded(flat.convert("L") if grey else flat, "JPEG" if is_lossy(kind, data) else "PNG")
+        return _encode(flat.convert("L") if grey else flat, "JPEG" if is_lossy(kind, data) else "PNG")
     except Exception as error:  # Pillow's decoders raise errors of nearly all types on damaged files
-        raise _classified(error, data=data, kind=kind) from error
+        raise _classify(error, data=data, kind=kind) from error
 
 
 def _draft(picture: Image.Image, share: float) -> None:
@@ -165,7 +165,7 @@ def _draft(picture: Image.Image, share: float) -> None:
     picture.draft(None, (math.ceil(picture.width * share), math.ceil(picture.height * share)))
 
 
-def _encoded(picture: Image.Image, form: str) -> Rendered:
+def _encode(picture: Image.Image, form: str) -> Rendered:
     out = io.BytesIO()
     if form == "JPEG":
         picture.save(out, "JPEG", quality=JPEG_QUALITY, subsampling=0)
@@ -185,7 +185,7 @@ def _facts_of_unchanged(picture: Image.Image, kind: str, data: bytes) -> Picture
     size = _size(picture, turn)
     picture.draft("L", (_HASH_SIDE, _HASH_SIDE))
     _load(picture, data)
-    return _facts(kind, size, _rotated(_flatten(picture), turn), data)
+    return _facts(kind, size, _rotate(_flatten(picture), turn), data)
 
 
 def _facts(kind: str, size: tuple[int, int], picture: Image.Image, data: bytes) -> PictureFacts:
@@ -200,7 +200,7 @@ def _phash(picture: Image.Image) -> str:
     return str(imagehash.phash(picture.reduce(step) if step > 1 else picture))
 
 
-def _opened(data: bytes, *, max_pixels: int) -> Image.Image:
+def _open_checked(data: bytes, *, max_pixels: int) -> Image.Image:
     """The picture, of which only the header was read."""
     if max_pixels < 1:
         raise ValueError(f"max_pixels={max_pixels}: must be at least 1")
@@ -226,7 +226,7 @@ def _open(data: bytes) -> Image.Image:
         try:
             return factory(io.BytesIO(data), "")
         except Exception as error:
-            classified = _classified(error, data=data, kind=name)
+            classified = _classify(error, data=data, kind=name)
             if name in _WEAK_SIGNATURES and classified.kind == "decode_failed" and start[4:12] != b"ftypavif":
                 continue
             raise classified from error
@@ -255,7 +255,7 @@ def _check_png(data: bytes) -> None:
         at = end + 4
 
 
-def _classified(error: Exception, *, data: bytes, kind: str) -> PictureError:
+def _classify(error: Exception, *, data: bytes, kind: str) -> PictureError:
     text = first_line(error)[:200]
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return PictureError("too_large", text)
@@ -306,7 +306,7 @@ def _rotation(picture: Image.Image) -> Image.Transpose | None:
         return None
 
 
-def _rotated(picture: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+def _rotate(picture: Image.Image, turn: Image.Transpose | None) -> Image.Image:
     return picture if turn is None else picture.transpose(turn)
 
 

@@ -124,15 +124,15 @@ class Search:
 
         scratch = self._scratch.pop() if self._scratch else _Scratch(self._queries.device)
         with torch.inference_mode():
-            block = scratch.copied(rows.tensor)
+            block = scratch.copy(rows.tensor)
             lengths = torch.linalg.vector_norm(block, dim=1)
-            odd, bad = _odd(rows, lengths)
+            extremes, bad = _set_extremes_aside(rows, lengths)
             scored: list[_Scored] = []
-            if odd is not None:
-                scored += self._score_with_all(odd.usable, rows)
-                others = torch.from_numpy(odd.others)
-                rows = _Rows(rows.stored[odd.others], rows.tensor[others], rows.numbers[odd.others])
-                block, lengths = scratch.copied(rows.tensor), lengths[others.to(lengths.device)]
+            if extremes is not None:
+                scored += self._score_with_all(extremes.usable, rows)
+                others = torch.from_numpy(extremes.others)
+                rows = _Rows(rows.stored[extremes.others], rows.tensor[others], rows.numbers[extremes.others])
+                block, lengths = scratch.copy(rows.tensor), lengths[others.to(lengths.device)]
             if len(rows.numbers):
                 scored += self._best(self._piece(block, lengths), rows, scratch)
         self._scratch.append(scratch)
@@ -146,49 +146,49 @@ class Search:
     def _best(self, piece: _Piece, rows: _Rows, scratch: "_Scratch") -> Iterator[_Scored]:
         at_once = max(1, _SCORES_AT_A_TIME[piece.block.device.type] // len(piece.block))
         for first in range(0, len(self._queries), at_once):
-            query, place = self._passing(slice(first, first + at_once), piece, scratch)
+            query, position = self._find_pairs(slice(first, first + at_once), piece, scratch)
             if len(query):
-                yield self._score(query + first, place, rows)
+                yield self._score(query + first, position, rows)
 
-    def _passing(self, some: slice, piece: _Piece, scratch: "_Scratch") -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of the queries `some` and rows of the piece that may be among the best."""
+    def _find_pairs(self, part: slice, piece: _Piece, scratch: "_Scratch") -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of the queries `part` and rows of the piece that may be among the best."""
         queries = self._queries
         if queries.coarse is not None and self._coarse_balance > 0:
             block = scratch.tensor("block", piece.block.shape, queries.coarse.directions.dtype).copy_(piece.block)
-            query, place = self._multiplied(queries.coarse, some, piece, block, scratch)
-            count = len(queries.lengths[some])
+            query, position = self._multiply(queries.coarse, part, piece, block, scratch)
+            count = len(queries.lengths[part])
             if len(query) <= count * (4 * self._k + len(block) * _MAY_PASS):
                 self._coarse_balance = min(self._coarse_balance + 1, _COARSE_BALANCE)
-                return query, place
+                return query, position
             self._coarse_balance -= 1
-        return self._multiplied(queries.fine, some, piece, piece.block, scratch)
+        return self._multiply(queries.fine, part, piece, piece.block, scratch)
 
-    def _multiplied(
-        self, product: Product, some: slice, piece: _Piece, block: "torch.Tensor", scratch: "_Scratch"
+    def _multiply(
+        self, product: Product, part: slice, piece: _Piece, block: "torch.Tensor", scratch: "_Scratch"
     ) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
-        directions = product.directions[some]
+        directions = product.directions[part]
         shape = (len(directions), len(block))
         scores = torch.mm(directions, block.T, out=scratch.tensor("scores", shape, directions.dtype))
-        bound = product.bound[some] * piece.longest
-        least = self._candidates.worst[some] / self._queries.scale[some] - bound
+        bound = product.bound[part] * piece.longest
+        least = self._candidates.worst[part] / self._queries.scale[part] - bound
         if np.isneginf(least).any() and len(block) >= self._k:  # k rows of this piece alone are at least this good
             kth = torch.topk(scores, self._k, dim=1, sorted=False).values.amin(dim=1).cpu().double().numpy()
             least = np.maximum(least, kth - 2 * product.rounding * np.abs(kth) - 2 * bound)
-        limit = torch.from_numpy(_rounded_down(least, bits=16 if directions.dtype == torch.bfloat16 else 32))
-        return _reaching(scores, limit.to(scores.device, scores.dtype))
+        limit = torch.from_numpy(_round_down(least, bits=16 if directions.dtype == torch.bfloat16 else 32))
+        return _find_reaching(scores, limit.to(scores.device, scores.dtype))
 
-    def _score(self, query: np.ndarray, place: np.ndarray, rows: _Rows) -> _Scored:
+    def _score(self, query: np.ndarray, position: np.ndarray, rows: _Rows) -> _Scored:
         pieces = [slice(at, at + _PAIRS_AT_A_TIME) for at in range(0, len(query), _PAIRS_AT_A_TIME)]
-        score = np.concatenate([self._queries.exact(query[piece], rows.stored[place[piece]]) for piece in pieces])
+        score = np.concatenate([self._queries.exact(query[piece], rows.stored[position[piece]]) for piece in pieces])
         keep = score >= self._candidates.worst[query]
-        return _Scored(query[keep], rows.numbers[place[keep]], score[keep])
+        return _Scored(query[keep], rows.numbers[position[keep]], score[keep])
 
-    def _score_with_all(self, places: np.ndarray, rows: _Rows) -> Iterator[_Scored]:
+    def _score_with_all(self, positions: np.ndarray, rows: _Rows) -> Iterator[_Scored]:
         """Score rows with every query."""
-        for query in range(len(self._queries) if len(places) else 0):
-            yield self._score(np.full(len(places), query), places, rows)
+        for query in range(len(self._queries) if len(positions) else 0):
+            yield self._score(np.full(len(positions), query), positions, rows)
 
 
 class _Scratch:
@@ -207,39 +207,39 @@ class _Scratch:
             self._tensors[name] = torch.empty(size, device=self._device, dtype=kind)
         return self._tensors[name][:size].view(shape)
 
-    def copied(self, rows: "torch.Tensor") -> "torch.Tensor":
+    def copy(self, rows: "torch.Tensor") -> "torch.Tensor":
         """Return the rows in float32 on the device."""
         import torch
 
         return self.tensor("block", rows.shape, torch.float32).copy_(rows)
 
 
-class _Odd(NamedTuple):
+class _Extremes(NamedTuple):
     """Rows of a piece that do not go through the products, and those that do."""
 
-    usable: np.ndarray  # int64 places: have a direction, but are too short or long for float32
-    others: np.ndarray  # int64 places of all other rows
+    usable: np.ndarray  # int64 positions: have a direction, but are too short or long for float32
+    others: np.ndarray  # int64 positions of all other rows
 
 
-def _odd(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Odd | None, BadRows]:
+def _set_extremes_aside(rows: _Rows, lengths: "torch.Tensor") -> tuple[_Extremes | None, BadRows]:
     """The rows that are too short, too long or not finite (None: there are none), and those that cannot be scored."""
     import torch
 
-    odd = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
-    places = np.flatnonzero(odd)
-    if not len(places):
+    extremes = torch.logical_not((lengths > SHORTEST) & (lengths < LONGEST)).cpu().numpy()
+    positions = np.flatnonzero(extremes)
+    if not len(positions):
         return None, _NONE_BAD
-    stored = rows.stored[places]
+    stored = rows.stored[positions]
     finite, zero = np.isfinite(stored).all(axis=1), ~stored.any(axis=1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         lengths64 = lengths_of(stored)
     usable = (lengths64 > 2.0**-480) & (lengths64 < np.inf) & finite
     out_of_range = finite & ~zero & ~usable
-    bad = BadRows(*(rows.numbers[places[some]] for some in (~finite, zero, out_of_range)))
-    return _Odd(places[usable], np.flatnonzero(~odd)), bad
+    bad = BadRows(*(rows.numbers[positions[part]] for part in (~finite, zero, out_of_range)))
+    return _Extremes(positions[usable], np.flatnonzero(~extremes)), bad
 
 
-def _rounded_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
+def _round_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
     """The largest float32 not above `limit` [n] float64; with bits=16, the largest bfloat16, as float32."""
     low = limit.astype(np.float32)
     low = np.where(low > limit, np.nextafter(low, np.float32(-np.inf)), low)
@@ -250,7 +250,7 @@ def _rounded_down(limit: np.ndarray, *, bits: int) -> np.ndarray:
     return pattern.view(np.float32)
 
 
-def _reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
+def _find_reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray, np.ndarray]:
     """Places (of queries, of rows; int64) where scores [queries, rows] reach the limit [queries]."""
     import torch
 
@@ -259,10 +259,10 @@ def _reaching(scores: "torch.Tensor", limit: "torch.Tensor") -> tuple[np.ndarray
     query, tile = (
         torch.nonzero(tiles.amax(dim=2) >= limit[:, None], as_tuple=True) if whole else (limit[:0].long(),) * 2
     )
-    inside, place = torch.nonzero(tiles[query, tile] >= limit[query, None], as_tuple=True)
+    inside, position = torch.nonzero(tiles[query, tile] >= limit[query, None], as_tuple=True)
     rest, last = torch.nonzero(scores[:, whole * _TILE :] >= limit[:, None], as_tuple=True)
     queries = torch.cat([query[inside], rest])
-    rows = torch.cat([tile[inside] * _TILE + place, last + whole * _TILE])
+    rows = torch.cat([tile[inside] * _TILE + position, last + whole * _TILE])
     return queries.cpu().numpy(), rows.cpu().numpy()
 
 

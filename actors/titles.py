@@ -150,11 +150,11 @@ def _positions(text: str, part: str) -> Iterable[int]:
 def _is_word(text: str, start: int, end: int) -> bool:
     """Return whether no word continues across `start` or `end`."""
     return not (
-        (start > 0 and _of_word(text[start - 1]) and _of_word(text[start]))
-        or (end < len(text) and _of_word(text[end - 1]) and _of_word(text[end]))
+        (start > 0 and _is_word_character(text[start - 1]) and _is_word_character(text[start]))
+        or (end < len(text) and _is_word_character(text[end - 1]) and _is_word_character(text[end]))
     )
 
 
 @lru_cache(maxsize=4096)
-def _of_word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"

@@ -131,7 +131,7 @@ class UrlFetcher:
         """Keep the parts that requests share; nothing is opened.
 
         Args:
-            settings: how pictures are requested.
+            settings: the settings of the requests.
             limiter: shared by all workers.
             decoders: must render to `settings.width`.
             tls: certificates that are trusted.
@@ -297,7 +297,7 @@ class UrlFetcher:
 
     def _queue(self, host: str, port: int) -> HostQueue:
         # Wikimedia's policy limits what one client requests from all its hosts together.
-        family = "wikimedia" if wikimedia.is_their_host(host) else host if port == 443 else f"{host}:{port}"
+        family = "wikimedia" if wikimedia.is_wikimedia_host(host) else host if port == 443 else f"{host}:{port}"
         if family not in self._queues:
             settings = self._settings
             bytes_per_s = None if settings.mbit_s is None else settings.mbit_s * 1e6 / 8

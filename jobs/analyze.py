@@ -4,11 +4,11 @@
     python -m jobs.analyze task=crowdtruth input=judgments.csv columns.value=answer out=F
     python -m jobs.analyze task=dsg input=answers.csv people=likert.csv out=F
 
-agreement: percent agreement, Krippendorff's alpha, ICC, correlations, majorities; numeric answers form a scale, others
-categories. Columns can also be attributes of items (metrics.disaggregate=[COLUMN]) and of people
-(metrics.groups=[COLUMN]). crowdtruth: the quality of units, workers and annotations of a closed task (CrowdTruth 2.0).
-dsg: scores of scene graphs with and without dependencies, and their correlation with people. Columns that are not named
-are looked up by their names in the released data sets.
+The task `agreement` computes percent agreement, Krippendorff's alpha, ICC, correlations and majorities; numeric answers
+form a scale, other answers categories. Columns can also be attributes of items (metrics.disaggregate=[COLUMN]) and of
+people (metrics.groups=[COLUMN]). The task `crowdtruth` computes the quality of units, workers and annotations of a
+closed task (CrowdTruth 2.0). The task `dsg` computes scores of scene graphs with and without dependencies, and their
+correlation with people's ratings. Columns that are not named are looked up under their names in the released data sets.
 """
 
 import csv
@@ -74,7 +74,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
 
 
 def _as_csv(metrics: Sequence[Metric]) -> str:
-    """One line per metric, see `jobs.metrics.metric.wide`."""
+    """Return the metrics as CSV, one line per metric; see `jobs.metrics.metric.wide`."""
     columns, rows = wide(metrics)
     out = io.StringIO()
     writer = csv.writer(out)
@@ -90,8 +90,8 @@ def _show_repeats(metrics: Sequence[Metric]) -> None:
     for metric in metrics:
         if metric.name == "ratings_repeated" and metric.value:
             say(
-                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows: scores are averaged, of "
-                "categories the first counts"
+                f"{metric.dims['question']}: {metric.value:,.0f} duplicate (rater, item) rows; scores are averaged, of "
+                "categories the first one counts"
             )
 
 

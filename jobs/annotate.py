@@ -1,4 +1,4 @@
-"""Make tasks for people: an assignment plan -> table `assignments`, and files for Label Studio or Prodigy.
+"""Assign items to raters -> table `assignments`, and tasks for Label Studio or Prodigy.
 
     python -m jobs.annotate input=R/images records=R/records rubric=century_labels tool=label_studio \\
         raters=raters.csv per_item=3 out=R/tasks
@@ -7,10 +7,10 @@
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
         span_labels=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
 
-Writes OUT/assignments (who sees what, in which order) and OUT/label_studio or OUT/prodigy: the form, and a file of
-tasks per rater, in that rater's own random order. What people answered is read by
-`python -m jobs.import_ratings`. Pictures are blurred until asked for, may be reported and skipped
-(`welfare=`). The same seed gives the same plan.
+Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio or OUT/prodigy: the form, and
+one file of tasks per rater, in a random order. `python -m jobs.import_ratings` reads the answers. Pictures are blurred
+until the rater shows them; raters can report a picture and skip any task (`welfare=`). The same seed gives the same
+plan.
 """
 
 import json
@@ -21,16 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from actors.vlm.rubric import Rubric
-from jobs.annotation import annotate_config, shown_items, study_plan
-from jobs.annotation import form as forms
+from jobs.annotation import annotate_config, shown_items, study_form, study_plan
 from jobs.annotation.annotate_config import AnnotateConfig
-from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.participants import read_raters
 from jobs.annotation.shown_items import ShownTables
-from jobs.annotation.spans import SpanLabels
 from jobs.annotation.task_files import write_task_files
-from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
@@ -45,7 +40,7 @@ from jobs.tables import TABLES
 def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest of `assignments`, None with plan=true."""
     annotate_config.check(cfg)
-    rubric, span_labels = _questions(cfg)
+    rubric, span_labels = study_form.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
@@ -54,7 +49,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     tasks = study_plan.assign_items(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
     shown = shown_items.show_items(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
-    study = _form(cfg, rubric, span_labels, shown[0])
+    study = study_form.build_form(cfg, rubric, span_labels, shown[0])
     rows = study_plan.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)
     plan = _plan(cfg, sources, rows, study.rubric, exclusions.identity(excluded))
@@ -63,7 +58,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
-    if cfg.overwrite:  # a file of an earlier plan must not be annotated by mistake
+    if cfg.overwrite:  # nobody must annotate files of an earlier plan by mistake
         locations.remove([o.uri for o in locations.listing(folder)])
     if cfg.pictures == "files":
         _write_pictures(sources, chosen, locations.join(out, shown_items.PICTURE_FOLDER))
@@ -80,46 +75,13 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     return manifest
 
 
-def _questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
-    try:
-        rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
-        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
-    except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
-    if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
-        raise InputError("target=group: group= is needed, and a rubric that asks about a target")
-    if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
-        raise InputError(f"rubric={rubric.name}: asks about targets and names none; give it targets, or target=group")
-    return rubric, span_labels
-
-
 def _sources(cfg: AnnotateConfig) -> ShownTables:
     main = open_table(cfg.input, "images", "items")
-    named = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
-    tables: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in named.items()}
+    uris = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
+    tables: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in uris.items()}
     if main.name == "images":
         tables["images"] = main
     return ShownTables(main, **tables)
-
-
-def _form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:
-    for span_kind in span_labels.kinds if span_labels else ():
-        if span_kind.text not in item.texts:
-            roles = ", ".join(item.texts) or "none"
-            raise InputError(
-                f"span_labels: {span_kind.name} are marked in a text of role {span_kind.text!r}; the items have {roles}"
-            )
-    try:
-        return forms.form(
-            rubric,
-            questions=cfg.questions,
-            span_labels=span_labels,
-            welfare=cfg.welfare,
-            pictures=len(item.pictures),
-            texts=tuple(item.texts),
-        )
-    except ValueError as error:
-        raise InputError(f"annotate: {error}") from error
 
 
 def _plan(
@@ -129,7 +91,7 @@ def _plan(
     rubric: str,
     excluded: Mapping[str, str],
 ) -> TablePlan:
-    """Return the run of `assignments`; its identity is the plan and everything that people see."""
+    """Return the run of `assignments`; its identity is the plan and all that people see."""
     config = plain(cfg)
     shown = {
         key: config[key]

@@ -41,12 +41,15 @@ def execute(cfg: DemoConfig) -> None:
     """Run the demo; see the module's docstring.
 
     Raises:
+        InputError: `out` cannot be used, or the corpus is too small.
+        ModuleNotFoundError: a package of the extra `demo` is not installed.
         RunError: a count differs from that of the plain loop.
     """
-    from jobs.testbed.loopback_s3 import LoopbackS3
+    from jobs.testbed.loopback_s3 import LoopbackS3, server_program
     from jobs.testbed.synthetic import write_corpus
 
     begun = time.monotonic()
+    server_program()  # without its package, end before writing anything
     folder = _empty_folder(cfg.out)
     try:
         facts = write_corpus(folder / "corpus", rows=cfg.rows, pictures=cfg.pictures)
@@ -78,8 +81,8 @@ def execute(cfg: DemoConfig) -> None:
         say(f"{name + ' by status':24}{', '.join(f'{n:,} {s}' for s, n in sorted(counts[name]['status'].items()))}")
     say(f"\n{len(stored):,} objects, {sum(o.size for o in stored) / 1e6:,.1f} MB in s3://{BUCKET}/out")
     say(f"demo: {time.monotonic() - begun:.0f} s; report: {page}")
-    if wrong := [count for count, (plain, remine) in expected.items() if plain != remine]:
-        raise RunError(f"demo: {', '.join(wrong)}: different from a plain loop over the same files")
+    if different := [count for count, (plain, remine) in expected.items() if plain != remine]:
+        raise RunError(f"demo: {', '.join(different)}: different from a plain loop over the same files")
 
 
 def _pipeline(cfg: DemoConfig) -> dict[str, dict]:

@@ -4,9 +4,9 @@
     python -m jobs.evaluate ranked=R/neighbors gold=gold.csv columns.query=query_id columns.answer=item_id \\
         out=R/metrics/n
 
-`ranked` is a table of `links` or `neighbors`. `gold` has the right answers: one row per query and right answer. The
-job reports accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals, over all queries and for
-each value of the column that `group_by` names. Queries of `gold` without a list lower the coverage.
+`ranked` is a table `links` or `neighbors`. `gold` is a file with one row per query and right answer. The job computes
+accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals, over all queries and for each value of
+the column `group_by`. Queries of `gold` without a list lower the coverage.
 """
 
 import sys
@@ -36,7 +36,7 @@ class EvaluateConfig:
     out: str = MISSING  # the table of metrics to write
     columns: GoldColumns = field(default_factory=GoldColumns)
     encoding: str | None = None  # of gold as CSV; null: by its byte-order mark, else UTF-8
-    group_by: str | None = None  # a column of gold; also report metrics for each of its values
+    group_by: str | None = None  # a column of gold; also compute metrics for each of its values
     k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # of accuracy and recall
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
@@ -44,7 +44,7 @@ class EvaluateConfig:
 def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
-        raise InputError(f"k={list(cfg.k)}: give one or more different numbers, each at least 1")
+        raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
@@ -72,11 +72,11 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
 def ranking_metrics(
     ranks: Mapping[str, Sequence[int]], gold: GoldAnswers, cuts: Sequence[int], *, group_by: str | None
 ) -> Iterator[Metric]:
-    """All metrics, of all queries and then of each group.
+    """Yield all metrics, over all queries and then for each group.
 
     Args:
-        ranks: query -> ranks of its right answers, of the queries that have a list.
-        cuts: k of accuracy and recall.
+        ranks: query -> ranks of its right answers, for queries that have a list.
+        cuts: the values of k for accuracy and recall.
     """
     yield from _metrics(sorted(ranks), gold.right, ranks, cuts)
     for group in sorted(set(gold.group.values())):
@@ -89,7 +89,7 @@ def _metrics(
     ranked: Sequence[str], right: Mapping[str, set[str]], ranks: Mapping[str, Sequence[int]], cuts: Sequence[int]
 ) -> Iterator[Metric]:
     asked, listed = len(right), [ranks[query] for query in ranked]
-    first = [places[0] if places else 0 for places in listed]
+    first = [query_ranks[0] if query_ranks else 0 for query_ranks in listed]
     yield ranking.mrr(first, asked=asked)
     for k in cuts:
         yield ranking.accuracy_at(first, k, asked=asked)
@@ -108,11 +108,11 @@ def _show(metrics: Iterable[Metric]) -> None:
 
 
 def _show_ids(source: TableSource, uri: str, gold: GoldAnswers, query: str) -> None:
-    """Print an id of each side: most often the lists and gold use different kinds of ids."""
+    """Print an id from the lists and one from gold: most often the two have different kinds of ids."""
     column = RANKED[source.name][1]
     listed = next(rows[column][0].as_py() for rows in source.batches([column]) if rows.num_rows)
     right = next(iter(gold.right[query]))
-    say(f"  no list contains a right answer. {column} has ids like {listed!r}, {uri} has {right!r}: are they alike?")
+    say(f"  no list contains a right answer. {column} has ids like {listed!r}, {uri} like {right!r}: compare them")
 
 
 JOB = cli.Job("evaluate", EvaluateConfig, execute)

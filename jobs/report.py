@@ -2,10 +2,10 @@
 
     python -m jobs.report 'ratings=[R/ratings/*,R/people]' images=R/images records=R/records out=R/report
 
-Counts after each step, distributions of the answers by rater and question, agreement among raters, scores of models,
-models against people and gold, spans and scene graphs as far as the tables allow (docs/metrics.md), a gallery. The
-page needs no network and runs no script; pictures are blurred until the reader unblurs them. Writes OUT/index.html and
-the table OUT/metrics and replaces an earlier report there.
+The page has counts after each step, distributions of answers by rater and question, a gallery and the metrics that the
+tables allow: agreement among raters, scores of models, models against people and gold, spans, scene graphs
+(docs/metrics.md). It loads nothing and runs no script; pictures are blurred until the reader shows them. The job writes
+OUT/index.html and the table OUT/metrics, and replaces an earlier report there.
 """
 
 import sys
@@ -39,20 +39,20 @@ class ReportConfig:
     out: str = MISSING  # a folder: index.html and the table metrics
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     images: str | None = None  # images table: thumbnails and fetch status
-    records: str | None = None  # the records of these pictures
+    records: str | None = None  # records of these pictures
     matches: str | None = None  # output of jobs.mine, for the funnel of counts
-    embeddings: str | None = None  # a table of embeddings, for its counts
+    embeddings: str | None = None  # embeddings table, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
     items: str | None = None  # attributes to disaggregate by, targets, right values
     responses: str | None = None  # model, prompt and length of the rated responses; refusal rates
     spans: list[str] = field(default_factory=list)  # tables, or globs of tables
-    texts: str | None = None  # texts of the spans, for tokens
-    questions: str | None = None  # scene graphs: questions with their parents, answered in ratings
-    questions_rubric: str = "dsg"  # the rubric of those answers
-    likert: str | None = None  # rubric/question of people's ratings that scene graphs are correlated with
+    texts: str | None = None  # texts table of the spans, for metrics of tokens
+    questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
+    questions_rubric: str = "dsg"  # rubric of these answers
+    likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)
     title: str = "Report"  # of the page
-    gallery: int = 48  # pictures shown: a sample that depends only on their ids
+    gallery: int = 48  # number of pictures on the page, a sample that depends only on ids
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -86,7 +86,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         )
     manifest = write_metrics(
         cfg.out,
-        [*(metric for found in ratings.distributions.result() for metric in metrics_of(found)), *metrics],
+        [*(metric for distribution in ratings.distributions.result() for metric in metrics_of(distribution)), *metrics],
         inputs=[footer.object for source in tables.sources for footer in source.footers],
         identity={"inputs": [source.identity for source in tables.sources]},
         settings=config.plain(cfg),
@@ -114,7 +114,7 @@ def open_tables(cfg: ReportConfig) -> ReportTables:
     """Open the tables that the keys name.
 
     Raises:
-        InputError: no such table, or no table to report on.
+        InputError: a table does not exist, or no key names a table to report on.
     """
 
     def single(key: str, uri: str | None) -> TableSource | None:

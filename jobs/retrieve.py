@@ -84,7 +84,7 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     _balance(run.target.out, manifest, corpus)
     if cfg.faiss.out is not None:
         exact = open_table(run.target.out, "neighbors")
-        barred, cosine = exclusions.kept(task.excluded), cfg.score == COSINE
+        barred, cosine = exclusions.load(task.excluded), cfg.score == COSINE
         export(cfg.faiss, corpus, task.layout, queries=queries, exact=exact, cosine=cosine, k=cfg.k, barred=barred)
     return manifest
 

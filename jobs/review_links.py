@@ -1,4 +1,4 @@
-"""Make what people judge of `links`: a picture beside the entity it was linked to -> tables `items` and `texts`.
+"""Prepare `links` for review by people: pairs of a picture and a linked entity -> tables `items` and `texts`.
 
     python -m jobs.review_links 'links=[R/links/lemma,R/links/lemma_vision]' kb.path=R/kb out=R/verdicts
     python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \\
@@ -7,11 +7,11 @@
     python -m jobs.report   'ratings=[R/people]' items=R/verdicts/items 'metrics.disaggregate=[lemma,lemma_vision]' \\
         out=R/report
 
-CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, one like it, or a
-wrong one? A picture and a node are one item, whichever methods gave it, so that nobody judges it twice; the item's
-attributes say at which rank each method has it. Its text is the node's lemmas, its gloss and the start of its article.
-With kb.images= the addresses of up to `pictures` of the node's own pictures are attributes, too, which annotate's
-welfare=entity_links puts into the tasks as links.
+CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, a similar one, or a
+wrong one? A picture and a node are one item, even if several methods link them, so that people judge a pair once;
+the item's attributes have the rank that each method gives it. Its text is the node's lemmas, its gloss and the start of
+its article. With kb.images=, the web addresses of up to `pictures` of the node's pictures are attributes too;
+`annotate welfare=entity_links` adds them to the tasks as links.
 """
 
 import sys
@@ -36,49 +36,51 @@ from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.single_unit import write_small
 from jobs.tables import TABLES
 
-MOST = 100_000  # items: more is not for people
-LEMMAS = 5  # of a node, that people are shown
-PICTURE = "entity_picture_"  # attributes: addresses of a node's own pictures, from 1
+MAX_PAIRS = 100_000  # more than people can judge
+LEMMAS = 5  # of a node, in the text of an item
+PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, numbered from 1
 
 
 @dataclass
 class VerdictsKb:
-    """The knowledge base that was linked to."""
+    """The knowledge base of the links."""
 
-    path: str = MISSING  # the folder that jobs.kb wrote
-    images: str | None = None  # its pictures, a table of images: people are given their addresses
+    path: str = MISSING  # folder that jobs.kb wrote
+    images: str | None = None  # table of its pictures, whose web addresses people see as links
 
 
 @dataclass
 class ReviewLinksConfig:
     """Keys of `review_links`."""
 
-    out: str = MISSING  # a folder or s3://bucket/prefix: tables `items` and `texts` below it
+    out: str = MISSING  # folder or s3://bucket/prefix of the tables `items` and `texts`
     links: list[str] = field(default_factory=list)  # tables of links, or globs
     kb: VerdictsKb = field(default_factory=VerdictsKb)
-    ranks: int = 1  # how many of a picture's nodes are judged, the best ones
-    pictures: int = 3  # of a node, with kb.images; conf/welfare/entity_links.yaml has links for three
-    language: str = "en"  # of lemmas and gloss, where the node has them in it
+    ranks: int = 1  # number of best nodes per picture and method that people judge
+    pictures: int = 3  # per node, with kb.images; conf/welfare/entity_links.yaml has links for three
+    language: str = "en"  # of lemmas and gloss, if the node has them in it
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
 def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of `items`."""
     if cfg.ranks < 1:
-        raise InputError(f"ranks={cfg.ranks}: at least 1")
+        raise InputError(f"ranks={cfg.ranks}: must be at least 1")
     if not cfg.links:
         raise InputError("links= is required: tables that jobs.link wrote")
     if cfg.pictures < 1:
-        raise InputError(f"pictures={cfg.pictures}: at least 1")
-    sources = [open_table(place, "links") for pattern in cfg.links for place in tables_in(pattern)]
+        raise InputError(f"pictures={cfg.pictures}: must be at least 1")
+    sources = [open_table(uri, "links") for pattern in cfg.links for uri in tables_in(pattern)]
     parts = {"nodes": "nodes", "articles": "texts"}
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
     pairs = _pairs(sources, cfg.ranks, barred)
     texts = _texts(kb, {node for _, node in pairs}, cfg.language)
-    if lost := next((node for _, node in pairs if node not in texts), None):
-        raise InputError(f"{cfg.kb.path}: has no node {lost!r}, which the links name")
+    if missing := next((node for _, node in pairs if node not in texts), None):
+        raise InputError(
+            f"kb.path={cfg.kb.path}: no node {missing!r}, which the links name; give the knowledge base of the links"
+        )
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
         kb["images"] = open_table(cfg.kb.images, "images")
@@ -87,41 +89,41 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     for (image, node), ranks in sorted(pairs.items()):
         attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
         if cfg.kb.images is not None:
-            own = [address for other, address in shown.get(node, ()) if other != image]
-            # One that a node does not have is empty: a link's field must be known, and is left out where empty.
-            attributes |= {f"{PICTURE}{n + 1}": own[n] if n < len(own) else "" for n in range(cfg.pictures)}
+            others = [address for other, address in shown.get(node, ()) if other != image]
+            # Missing pictures are empty attributes: the fields of links must exist; links with empty ones are left out.
+            attributes |= {f"{PICTURE}{n + 1}": others[n] if n < len(others) else "" for n in range(cfg.pictures)}
         items.append(_item(image, node, texts[node]["text_id"], attributes))
     inputs = tuple(footer.object for source in [*sources, *kb.values()] for footer in source.footers)
-    made = {}
+    manifest = {}
     for name, rows in (("texts", list(texts.values())), ("items", items)):
         table = pa.Table.from_pylist(rows, schema=TABLES[name].schema())
         out = locations.join(locations.absolute(cfg.out), name)
-        made = write_small(out, table, table=name, identity={"made": "verdicts"}, config=plain(cfg), inputs=inputs)
+        manifest = write_small(out, table, table=name, identity={"made": "verdicts"}, config=plain(cfg), inputs=inputs)
     say(
         f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
         f"{len(texts):,} nodes"
     )
     summary.show_exclusions(excluded, barred.matched)
-    return made
+    return manifest
 
 
 def _pairs(sources: Iterable[TableSource], ranks: int, barred: Barred) -> dict[tuple[str, str], dict[str, int]]:
-    """(image_id, node_id) -> method -> rank, of the best `ranks` links of each picture."""
-    found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    """Return (image_id, node_id) -> method -> rank, of the best `ranks` links of each picture."""
+    pairs: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for source in sources:
         for batch in source.batches(["image_id", "method", "rank", "node_id"]):
             for row in batch.filter(pc.less_equal(batch["rank"], ranks)).to_pylist():
                 if not barred.hit(row["image_id"]):
-                    found[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
-            if len(found) > MOST:
-                raise InputError(f"links: more than {MOST:,} pairs; people cannot judge so many, link fewer pictures")
-    if not found:
-        raise InputError("links: nothing in them to be judged")
-    return found
+                    pairs[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
+            if len(pairs) > MAX_PAIRS:
+                raise InputError(f"links=: more than {MAX_PAIRS:,} pairs, too many for people; link fewer pictures")
+    if not pairs:
+        raise InputError("links=: the tables have no links to review; see ranks= and exclusions=")
+    return pairs
 
 
 def _texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> dict[str, dict[str, Any]]:
-    """node_id -> its row of `texts`."""
+    """Return node_id -> row of `texts`."""
     ids = pa.array(sorted(wanted), pa.string())
     rows = [row for batch in kb["nodes"].batches() for row in batch.filter(pc.is_in(batch["node_id"], ids)).to_pylist()]
     opening = pa.array(sorted({row["article_text_id"] for row in rows if row["article_text_id"]}), pa.string())
@@ -130,12 +132,12 @@ def _texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> di
         for batch in kb["articles"].batches(["text_id", "text"])
         for row in batch.filter(pc.is_in(batch["text_id"], opening)).to_pylist()
     }
-    made = {}
+    texts = {}
     for row in rows:
-        parts = [_lemmas(dict(row["lemmas"] or []), language), _in(dict(row["glosses"] or []), language)]
+        parts = [_lemmas(dict(row["lemmas"] or []), language), _gloss(dict(row["glosses"] or []), language)]
         parts.append(f"{article} …" if (article := articles.get(row["article_text_id"])) else "")
         text = "\n\n".join(part for part in parts if part) or row["node_id"]
-        made[row["node_id"]] = {
+        texts[row["node_id"]] = {
             "text_id": content_id("entity", row["node_id"], text),
             "role": "reference",
             "language": language,
@@ -144,42 +146,42 @@ def _texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> di
             "revision": None,
             "text": text,
         }
-    return made
+    return texts
 
 
 def _lemmas(lemmas: Mapping[str, list[str]], language: str) -> str:
-    """A node's names, those in the language first, each once."""
-    ordered = [*lemmas.get(language, []), *(name for of in sorted(lemmas) for name in lemmas[of])]
+    """Return up to LEMMAS distinct names of a node, those in `language` first."""
+    ordered = [*lemmas.get(language, []), *(name for code in sorted(lemmas) for name in lemmas[code])]
     return "; ".join(list(dict.fromkeys(ordered))[:LEMMAS])
 
 
-def _in(texts: Mapping[str, str], language: str) -> str:
-    """The text in the language, else in the first there is."""
-    return texts.get(language) or next((texts[of] for of in sorted(texts)), "")
+def _gloss(glosses: Mapping[str, str], language: str) -> str:
+    """Return the gloss in `language`, else in the first language that the node has."""
+    return glosses.get(language) or next((glosses[code] for code in sorted(glosses)), "")
 
 
 def _pictures(kb: Mapping[str, TableSource], nodes: set[str], barred: Barred) -> dict[str, list[tuple[str, str]]]:
-    """node_id -> image_id and web address of its pictures that may be shown, by image_id."""
+    """Return node_id -> (image_id, web address) of its pictures that are not excluded, by image_id."""
     wanted = pa.array(sorted(nodes), pa.string())
-    carriers: dict[str, set[str]] = defaultdict(set)
+    nodes_of: dict[str, set[str]] = defaultdict(set)
     for batch in kb["node_images"].batches(["node_id", "image_id"]):
         for row in batch.filter(pc.is_in(batch["node_id"], wanted)).to_pylist():
             if not barred.hit(row["image_id"]):
-                carriers[row["image_id"]].add(row["node_id"])
-    ids = pa.array(sorted(carriers), pa.string())
+                nodes_of[row["image_id"]].add(row["node_id"])
+    ids = pa.array(sorted(nodes_of), pa.string())
     addresses = {}
     for batch in kb["images"].batches(["image_id", "source_url", "final_url", "status"]):
-        some = batch.filter(pc.and_(pc.is_in(batch["image_id"], ids), pc.equal(batch["status"], "ok")))
-        for row in some.to_pylist():
+        usable = batch.filter(pc.and_(pc.is_in(batch["image_id"], ids), pc.equal(batch["status"], "ok")))
+        for row in usable.to_pylist():
             if barred.hit(row["source_url"]):
                 continue
             if address := next((url for url in (row["final_url"], row["source_url"]) if is_web(url)), None):
                 addresses[row["image_id"]] = address
-    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    shown: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for image in sorted(addresses):
-        for node in carriers[image]:
-            found[node].append((image, addresses[image]))
-    return found
+        for node in nodes_of[image]:
+            shown[node].append((image, addresses[image]))
+    return shown
 
 
 def _item(image: str, node: str, text_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step that ran: its job, what it returned, and its wall-clock seconds."""
+    """A completed step: its job, the job's return value, and its wall-clock seconds."""
 
     job: str
     returned: Any
@@ -87,7 +87,7 @@ def execute(cfg: RunConfig) -> list[StepResult]:
         raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
     if cfg.plan:
-        _show(cfg, loaded)
+        _print_commands(cfg, loaded)
         return []
     results = []
     for number, (name, overrides) in enumerate(prepared, 1):
@@ -106,11 +106,11 @@ def _step_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
     return {**step.set, **cfg.profile.set.get(step.job, {})}
 
 
-def _show(cfg: RunConfig, loaded: list[Any]) -> None:
+def _print_commands(cfg: RunConfig, loaded: list[Any]) -> None:
     """Print the steps, whose configurations are `loaded`, as commands that can be run one by one."""
     for step, config_of_step in zip(cfg.pipeline.steps, loaded, strict=True):
         changed = _run_keys(cfg, step, config_of_step)
-        keys = [f"{key}={_typed(value)}" for key, value in (_step_keys(cfg, step) | changed).items()]
+        keys = [f"{key}={_as_typed(value)}" for key, value in (_step_keys(cfg, step) | changed).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
 
 
@@ -141,10 +141,10 @@ def _named_resources() -> dict[str, Resources]:
     return {name: cast(Resources, OmegaConf.to_object(files.resources)) for name, files in composed.items()}
 
 
-def _typed(value: Any) -> str:
+def _as_typed(value: Any) -> str:
     """`value` as a user types it: texts without quotes."""
     if isinstance(value, list):
-        return f"[{','.join(_typed(entry) for entry in value)}]"
+        return f"[{','.join(_as_typed(entry) for entry in value)}]"
     return value if isinstance(value, str) else literal(value)
 
 

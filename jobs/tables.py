@@ -113,7 +113,7 @@ _ALL = [
         **_END,
     })),
     Table("texts", ("text_id",), {
-        "text_id": (STR, "hash of role, language, text and what else tells it from others"),
+        "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
         "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
         "date": (STR, "ISO date of the events in the text"),
@@ -132,13 +132,13 @@ _ALL = [
         "image_id": (STR, "one of its pictures"),
     }),
     Table("items", ("item_id",), {
-        "item_id": (STR, "hash of what is judged"),
+        "item_id": (STR, "hash of the content that is judged"),
         "kind": (STR, "image, response, pair, description or caption"),
         "image_ids": (STRS, "its pictures, in order"),
         "text_ids": (STRS, "its texts, in order"),
         "response_id": (STR, "the response that is judged"),
         "targets": (STRS, "its own targets (such as culture labels), if any"),
-        "gold": (STRS, "the right values, if known"),
+        "gold": (STRS, "the correct values, if known"),
         "attributes": (ATTRIBUTES, "date, scenario, sub-region and others"),
     }),
     Table("embeddings", ("item_id", "kind"), _described(schemas.embeddings(dim=768), {

@@ -2,9 +2,9 @@
 
     python -m jobs.tric_captions split=tric/dev-0 out=R/captions
 
-One text for each template, caption and date that a picture of the split has. A template (`none`, `year`, `decade`)
-says how the text names the date; jobs.tric_rank compares the templates. The column `source` is the caption's index,
-`revision` the template, `date` the date in the text.
+The table has one text for each template, caption and date of a picture in the split. The template (`none`, `year`,
+`decade`) says how the text gives the date; jobs.tric_rank compares the templates. The column `source` has the caption's
+index, `revision` the template, and `date` the date in the text.
 """
 
 import sys
@@ -53,12 +53,14 @@ def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
 
 
 def captions(split: Split, templates: dict[str, str], language: str) -> list[dict[str, Any]]:
-    """Rows of the table `texts`."""
+    """Return the rows of the table `texts`."""
     rows = []
     for template, text in templates.items():
         for date in sorted({bucket(day, template) for day in split.dates}):
             for index, caption in split.captions.items():
-                worded = text.replace("{date}", date).replace("{caption}", caption)  # a caption may hold braces
+                worded = text.replace("{date}", date).replace(
+                    "{caption}", caption
+                )  # in this order, because a caption may contain {date}
                 rows.append(
                     {
                         "text_id": content_id("caption", template, date, index, worded),
@@ -75,7 +77,7 @@ def captions(split: Split, templates: dict[str, str], language: str) -> list[dic
 
 def _check(templates: dict[str, str]) -> None:
     if not templates:
-        raise InputError(f"templates: give at least one of {', '.join(TEMPLATES)}")
+        raise InputError(f"templates={templates}: give at least one of {', '.join(TEMPLATES)}")
     for name, text in templates.items():
         if name not in TEMPLATES:
             raise InputError(f"templates.{name}: must be one of {', '.join(TEMPLATES)}")

@@ -3,11 +3,11 @@
     python -m jobs.tric_rank split=tric/dev-0 pictures=R/pictures captions=R/captions \\
         vectors=R/caption_vectors out=R/tric
 
-Writes OUT/neighbors (the best captions of each picture, template by template, in texts worded for its date),
-OUT/metrics and OUT/out.tsv, the challenge's output for the template `answer`: one line per picture, the indices of
-its 100 best captions. Captions are ranked by the exact inner product of the vectors as stored; ties keep the order of
-the file. Where the split's answers are public: mean reciprocal rank over all captions and cut at 100, with bootstrap
-intervals, by template and decade, together with the random order's and the paper's table II.
+The job writes the table OUT/neighbors (the best captions of each picture, worded for its date by the template
+`answer`), the table OUT/metrics, and OUT/out.tsv, the challenge's output for this template: one line per picture with
+the indices of its 100 best captions. The rank follows from the exact inner product of the stored vectors; ties keep the
+order of the file. If the answers of the split are public, the job computes the mean reciprocal rank over all captions
+and cut at 100, with bootstrap intervals, by template and decade, and prints it next to the paper's table II.
 """
 
 import sys
@@ -43,7 +43,7 @@ class TricRankConfig:
     captions: str = MISSING  # texts (jobs.tric_captions)
     vectors: str = MISSING  # their embeddings
     out: str = MISSING  # a folder: the tables neighbors and metrics, and out.tsv
-    answer: str = "none"  # the template whose ranking out.tsv has
+    answer: str = "none"  # the template of the rankings in out.tsv and neighbors
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -116,7 +116,7 @@ def neighbors(
 
 
 def _answers(split: Split, best: Mapping[int, Ranking]) -> str:
-    """The challenge's file. A picture without a vector gets the file's order, because each line counts."""
+    """Return the challenge's file. A picture without a vector has the captions in the order of the file."""
     indices = list(split.captions)
     pictures = range(len(split.pictures))
     return answer_lines([[indices[p] for p in best[n].positions] if n in best else indices for n in pictures])

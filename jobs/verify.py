@@ -1,46 +1,23 @@
-"""Check a table: units, footers, counts, schema, rejects, and that every key occurs once.
+"""Check a table: units, footers, counts, schema, rejects, and that all keys are unique.
 
     python -m jobs.verify input=R/records
 
-Reads footers, keys and statuses and writes nothing; exits 1 and lists the faults, if there are any. Duplicate keys are
-found by 64-bit hashes, in bounded memory, and then compared themselves.
+Reads footers, keys and statuses and writes nothing; exits 1 and lists the faults if there are any. The job finds
+duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
 """
 
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from omegaconf import MISSING
 
-from actors.errors import first_line
-from jobs import tables
 from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.runtime import cli, summary
 from jobs.runtime.console import say
-from jobs.store import locations
-from jobs.store.counts import Counts
-from jobs.store.faults import is_damage
-from jobs.store.footers import data_objects, read_footer
-from jobs.store.keys import duplicate_keys
-from jobs.store.reading import TableSource, open_table, read_unit, schema_fault
-from jobs.store.run_files import (
-    IDENTITY,
-    INPUTS,
-    MANIFEST,
-    UNITS,
-    identity_at,
-    read_inputs,
-    read_json,
-    read_manifest,
-    read_written_units,
-    run_uri,
-)
-from jobs.store.units import Unit
-from jobs.store.writer import rejects_uri
+from jobs.store import locations, table_faults
+from jobs.store.reading import TableSource, open_table
 
 FAULTS_SHOWN = 20
 
@@ -59,22 +36,17 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
         RunError: the table has a fault.
     """
     uri = locations.absolute(cfg.input)
-    _refuse(uri, list(damage(uri)))
+    _refuse(uri, list(table_faults.damage(uri)))
     source = open_table(uri)
-    faults = [*footer_faults(source), *run_faults(source), *rubric_faults(source)]
-    try:
-        faults += row_faults(source)
-    except RunError as error:
-        faults.append(str(error))
-    except UnicodeDecodeError as error:  # Arrow does not check that strings are UTF-8
-        faults.append(f"{source.uri}: damaged, a string is not UTF-8 ({first_line(error)})")
-    _refuse(uri, faults)
+    checks = (table_faults.footer_faults, table_faults.run_faults, rubric_faults, table_faults.row_faults)
+    _refuse(uri, [fault for check in checks for fault in check(source)])
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
 
 
 def _refuse(uri: str, faults: Sequence[str]) -> None:
+    """Print the first faults and raise RunError, if there are any."""
     for fault in faults[:FAULTS_SHOWN]:
         say(f"  fault: {fault}", err=True)
     if len(faults) > FAULTS_SHOWN:
@@ -83,130 +55,8 @@ def _refuse(uri: str, faults: Sequence[str]) -> None:
         raise RunError(f"{uri}: {len(faults):,} fault{'s' * (len(faults) > 1)}")
 
 
-def damage(uri: str) -> Iterator[str]:
-    """Faults because of which no job can open the table: unreadable or foreign objects, and missing units."""
-    listed = locations.listing(uri)
-    inputs = run_uri(uri, INPUTS)
-    if not any(file.uri == inputs for file in listed):
-        return  # remine did not write a table here; `open_table` says what it is
-    versions: dict[str, str] = {}
-    identities: dict[str, str] = {}
-    for file, footer in ((file, read_footer(file)) for file in data_objects(uri, listed)):
-        if footer is None:
-            yield f"{file.uri}: damaged, not a readable Parquet file"
-        elif (record := footer.record) is None:
-            yield f"{file.uri}: not written by remine"
-        else:
-            if fault := schema_fault(footer):
-                yield fault
-            versions[record["unit"]["name"]] = record["version"]
-            identities[file.uri] = record["identity"]
-    units: list[Unit] = []
-    try:
-        yield from identity_faults(uri, identities, identity_at(uri, listed))
-        units = list(read_inputs(inputs))
-    except InputError as error:
-        yield str(error)
-    if missing := [unit for unit in units if versions.get(unit.name) != unit.version]:
-        first = missing[0]
-        source = f" (of {first.inputs[0].uri})" if first.inputs else ""
-        yield (
-            f"{uri}: {len(missing):,} of {len(units):,} units are missing, the first is {first.name}{source}; "
-            "run the command that writes the table again"
-        )
-
-
-def identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[str]:
-    """Objects written with another configuration than `identity.json`, or without it, than the first object.
-
-    Args:
-        identities: uri of each object -> the identity hash in its footer.
-        kept: the identity hash of `identity.json`.
-    """
-    if kept is not None and identities and kept not in identities.values():
-        yield f"{uri}: _run/identity.json is not the configuration of any object"
-        return
-    expected = kept or next(iter(identities.values()), None)
-    for file, identity in identities.items():
-        if identity != expected:
-            yield f"{file}: written with another configuration than the other objects"
-
-
-def footer_faults(source: TableSource) -> Iterator[str]:
-    """Objects without a record, or whose record does not fit their rows, name or rejects."""
-    for footer in source.footers:
-        uri = footer.object.uri
-        if (record := footer.record) is None:
-            yield f"{uri}: not written by remine"
-            continue
-        if footer.counts.rows_out != footer.rows:
-            yield f"{uri}: has {footer.rows} rows, its footer says {footer.counts.rows_out}"
-        if not footer.counts.balances():
-            yield f"{uri}: does not balance: {footer.counts}"
-        if not uri.endswith(f"/{footer.unit.name}.parquet"):
-            yield f"{uri}: contains unit {footer.unit.name}"
-        rejected = footer.counts.rejected.total()
-        stored = _count_rejects(source.uri, footer.unit.name, record["generation"]) if rejected else 0
-        if stored != rejected:
-            yield f"{uri}: {rejected} rejected, {stored} stored in _rejects"
-
-
-def _count_rejects(table: str, unit: str, generation: int) -> int:
-    fs, path = locations.filesystem(rejects_uri(table, unit, generation))
-    try:
-        with fs.open_input_file(path) as stream:
-            rows: int = pq.read_metadata(stream).num_rows
-    except FileNotFoundError:
-        return 0
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        if not is_damage(error):
-            raise
-        return 0
-    return rows
-
-
-def run_faults(source: TableSource) -> Iterator[str]:
-    """Files of `_run/` that are missing, are damaged, or do not fit the objects."""
-    checks = {
-        IDENTITY: lambda: _identity_file_faults(source),
-        INPUTS: lambda: _inputs_faults(source),
-        MANIFEST: lambda: _manifest_faults(source),
-        UNITS: lambda: _units_faults(source),
-    }
-    for name, check in checks.items():
-        try:
-            yield from check()
-        except FileNotFoundError:
-            yield f"{source.uri}: no _run/{name}"
-        except InputError as error:
-            yield str(error)
-
-
-def _identity_file_faults(source: TableSource) -> list[str]:
-    read_json(run_uri(source.uri, IDENTITY))
-    return []
-
-
-def _inputs_faults(source: TableSource) -> list[str]:
-    names = {unit.name for unit in read_inputs(run_uri(source.uri, INPUTS))}
-    extra = {footer.unit.name for footer in source.footers} - names
-    return [f"{source.uri}: unit {name} is not in the list of inputs" for name in sorted(extra)]
-
-
-def _manifest_faults(source: TableSource) -> list[str]:
-    total = Counts.from_json(read_manifest(source.uri)["counts"])
-    return [] if total == source.counts() else [f"{source.uri}: the manifest's counts are not the sum of the footers'"]
-
-
-def _units_faults(source: TableSource) -> list[str]:
-    units = read_written_units(run_uri(source.uri, UNITS))
-    listed = {unit["name"]: (unit["generation"], unit["rows"]) for unit in units}
-    written = {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}
-    return [] if listed == written else [f"{source.uri}: _run/{UNITS} lists other units or generations than exist"]
-
-
 def rubric_faults(source: TableSource) -> Iterator[str]:
-    """A rubric that the footers name and `_run/` does not have, or has with other content."""
+    """Yield a fault if the footers name a rubric and `_run/` lacks it or has it with other content."""
     try:
         kept = read_kept(source)
     except InputError as error:
@@ -214,24 +64,6 @@ def rubric_faults(source: TableSource) -> Iterator[str]:
         return
     if kept is None and f"remine.{HASH}" in source.metadata:
         yield f"{source.uri}: no _run/{FILE}, though its footers name the rubric"
-
-
-def row_faults(source: TableSource) -> Iterator[str]:
-    """Statuses that the footers do not count, and keys that occur twice."""
-    definition = tables.table(source.name)
-    if "status" in definition.columns:
-        yield from status_faults(source)
-    for key, count in duplicate_keys(source, definition.key).items():
-        yield f"{source.uri}: key {dict(zip(definition.key, key, strict=True))} occurs {count} times"
-
-
-def status_faults(source: TableSource) -> Iterator[str]:
-    """Objects whose rows have other statuses than their footers count."""
-    for footer in source.footers:
-        rows = read_unit(footer.object.uri, columns=["status"])
-        statuses = Counter(rows["status"].to_pylist())
-        if footer.record is not None and statuses != footer.counts.status:
-            yield f"{footer.object.uri}: statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
 
 
 JOB = cli.Job("verify", VerifyConfig, execute)

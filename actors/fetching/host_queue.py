@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from actors.fetching.http_connection import CLOSING_S, Connection, HttpError, HttpRequest, Reply
 from actors.fetching.politeness import retry_after
-from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, acquired
+from actors.fetching.rate_limits import RENEW_S, Limit, Limiter, wait_for_lease
 
 BUSY = (429, 503)
 IDLE_S = 1.0  # a connection without requests is closed after this time
@@ -82,7 +82,7 @@ class HostQueue:
             self._open_lane()
 
     async def _lane(self) -> None:
-        lease = await acquired(self._shared.limiter, self._limit)
+        lease = await wait_for_lease(self._shared.limiter, self._limit)
         leased = _LeasedConnection(self._shared.new_connection(), lease)
         self._shared.opened[lease] = leased
         try:

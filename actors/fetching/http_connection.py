@@ -144,7 +144,7 @@ class Connection:
         except TimeoutError as error:
             raise HttpError("timeout", "the reply took too long", retry=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _classified(error) from error
+            raise _classify(error) from error
 
     async def _ask(self, request: HttpRequest, received: Callable[[int], Awaitable[None]]) -> Reply:
         async with self._session.request(
@@ -214,7 +214,7 @@ _CAUSES: tuple[tuple[type[Exception], str, str, bool], ...] = (  # type, kind, m
 )
 
 
-def _classified(error: Exception) -> Exception:
+def _classify(error: Exception) -> Exception:
     if private := address_error(error):
         return BlockedError("private_address", str(private))
     for cause, kind, message, retry in _CAUSES:

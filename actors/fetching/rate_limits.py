@@ -147,7 +147,7 @@ class LocalLimiter:
         return self._table.settle(limit, received=received, busy=busy, retry_after=retry_after)
 
 
-async def acquired(limiter: Limiter, limit: Limit) -> int:
+async def wait_for_lease(limiter: Limiter, limit: Limit) -> int:
     """A lease, as soon as one is free."""
     while (lease := await limiter.acquire(limit)) is None:
         await asyncio.sleep(POLL_S * random.uniform(0.5, 1.5))

@@ -83,7 +83,7 @@ class WikimediaFile:
     def original_url(self) -> str:
         """URL of the file itself."""
         zone = "archive/" if self.stamp else ""
-        return f"https://{ORIGINALS}/{self.project}/{self.wiki}/{zone}{self.hash}/{_quoted(self._stored)}"
+        return f"https://{ORIGINALS}/{self.project}/{self.wiki}/{zone}{self.hash}/{_quote(self._stored_name)}"
 
     def thumbnail_url(self, width: int, form: Form = "served") -> str:
         """URL of a thumbnail of `width` pixels; the file must be wider (`request_url` checks that).
@@ -99,11 +99,11 @@ class WikimediaFile:
             raise ValueError(f"width={width}: not served; allowed are {', '.join(map(str, SERVED_WIDTHS))}")
         host = THUMBNAILS if form == "served" else ORIGINALS
         zone = "thumb/archive" if self.stamp else "thumb"
-        path = f"{self.project}/{self.wiki}/{zone}/{self.hash}/{_quoted(self._stored)}"
-        return f"https://{host}/{path}/{_quoted(self._thumb_name(width, form))}"
+        path = f"{self.project}/{self.wiki}/{zone}/{self.hash}/{_quote(self._stored_name)}"
+        return f"https://{host}/{path}/{_quote(self._thumb_name(width, form))}"
 
     @property
-    def _stored(self) -> str:
+    def _stored_name(self) -> str:
         return f"{self.stamp}!{self.name}" if self.stamp else self.name
 
     def _thumb_name(self, width: int, form: Form) -> str:
@@ -146,24 +146,24 @@ def parse(url: str) -> WikimediaFile:
     parts = _split(url)
     host = _host(parts)
     if host in (ORIGINALS, THUMBNAILS):
-        return _of_upload([part for part in parts.path.split("/") if part])
+        return _parse_upload([part for part in parts.path.split("/") if part])
     if host in COMMONS:
-        return _of_commons(parts)
-    if is_their_host(host):
-        raise NoThumbnailError(f"a page of {host}, which does not tell the repository of the file")
+        return _parse_commons(parts)
+    if is_wikimedia_host(host):
+        raise NoThumbnailError(f"a page of {host}, which does not identify the repository of the file")
     raise NoThumbnailError("not a URL of Wikimedia")
 
 
 def is_wikimedia(url: str) -> bool:
     """Whether the URL's host belongs to Wikimedia."""
     try:
-        return is_their_host(_host(_split(url)))
+        return is_wikimedia_host(_host(_split(url)))
     except NoThumbnailError:
         return False
 
 
 @lru_cache(4096)
-def is_their_host(host: str) -> bool:
+def is_wikimedia_host(host: str) -> bool:
     """Whether a host (lower case, without a trailing dot) belongs to Wikimedia."""
     return any(host == domain or host.endswith(f".{domain}") for domain in DOMAINS)
 
@@ -235,7 +235,7 @@ def _host(parts: SplitResult) -> str:
     return (parts.hostname or "").rstrip(".")
 
 
-def _of_upload(parts: list[str]) -> WikimediaFile:
+def _parse_upload(parts: list[str]) -> WikimediaFile:
     if len(parts) < 3 or not re.fullmatch("[a-z]+", parts[0]) or not re.fullmatch("[a-z0-9-]+", parts[1]):
         raise NoThumbnailError("not the URL of a file")
     project, wiki, rest = parts[0], parts[1], parts[2:]
@@ -257,7 +257,7 @@ def _of_upload(parts: list[str]) -> WikimediaFile:
         if not (older := _ARCHIVED.fullmatch(file.name)):
             raise NoThumbnailError("an older version without its timestamp")
         file = replace(file, name=older["name"], stamp=older["stamp"])
-    if thumb and len(rest) == 4 and (thumbnail := _THUMB_NAME.match(_decoded(rest[3]))):
+    if thumb and len(rest) == 4 and (thumbnail := _THUMB_NAME.match(_decode(rest[3]))):
         page = whole_number(thumbnail["page"])
         page = page if file.extension in (*_TIFF, *_PAGED) else None
         seek = thumbnail["seek"] if file.extension in _VIDEO else None
@@ -265,23 +265,23 @@ def _of_upload(parts: list[str]) -> WikimediaFile:
     return file
 
 
-def _of_commons(parts: SplitResult) -> WikimediaFile:
+def _parse_commons(parts: SplitResult) -> WikimediaFile:
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
     path = parts.path
     page = whole_number(query.get("p") or query.get("page"))
     if path == "/w/thumb.php" and "f" in query:
-        return _on_commons(query["f"], page)
-    title = query.get("title", "") if path == "/w/index.php" else _decoded(path.removeprefix("/wiki/"))
-    if opened := _OPENED.fullmatch(_decoded(parts.fragment)):
-        title = opened["title"]
+        return _commons_file(query["f"], page)
+    title = query.get("title", "") if path == "/w/index.php" else _decode(path.removeprefix("/wiki/"))
+    if viewer := _OPENED.fullmatch(_decode(parts.fragment)):
+        title = viewer["title"]
     if title.lower() == "special:filepath" and "file" in query:
-        return _on_commons(query["file"], None)
-    if named := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
-        return _on_commons(named["name"].removeprefix("File:"), page)
+        return _commons_file(query["file"], None)
+    if match := (_FILE_PATH.fullmatch(title) or _FILE_PAGE.fullmatch(title)):
+        return _commons_file(match["name"].removeprefix("File:"), page)
     raise NoThumbnailError("a page of Commons that is not a file page")
 
 
-def _on_commons(name: str, page: int | None) -> WikimediaFile:
+def _commons_file(name: str, page: int | None) -> WikimediaFile:
     name = re.sub("_+", "_", _name(name)).strip("_")
     if not name or "/" in name:
         raise NoThumbnailError("a page of Commons that is not a file page")
@@ -292,15 +292,15 @@ def _on_commons(name: str, page: int | None) -> WikimediaFile:
 
 def _name(part: str) -> str:
     """The file name in a part of a path, as MediaWiki normalises it: decoded, NFC, underscores, no invisible marks."""
-    name = unicodedata.normalize("NFC", _INVISIBLE.sub("", _decoded(part)))
+    name = unicodedata.normalize("NFC", _INVISIBLE.sub("", _decode(part)))
     return name.replace(" ", "_")
 
 
-def _decoded(part: str) -> str:
+def _decode(part: str) -> str:
     text = unquote(part, errors="surrogateescape")
     # Titles cannot contain %XX: a text that still does was encoded twice.
     return unquote(text, errors="surrogateescape") if _ENCODED.search(text) else text
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return quote(name, safe="", errors="surrogateescape")

@@ -39,7 +39,7 @@ def write_tokenizer(
     Args:
         specials: special tokens, in the order of their ids, after `MERGED` others.
         end, pad, start: the tokens that end a turn, pad, and begin a text (the template writes `start`).
-        template: of the chat.
+        template: the chat template.
         split: regular expression of the pre-tokenisation.
         kind: class name in the settings; Qwen's class was renamed between transformers 4 and 5, its files were not.
         named: further special tokens by the attribute under which a processor looks them up.
@@ -72,7 +72,7 @@ def byte_pairs(split: str) -> Any:
     """Return a byte-level byte-pair encoding of `MERGED` tokens, trained on the texts of Python's help."""
     from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
-    tokenizer = Tokenizer.from_str(_trained())
+    tokenizer = Tokenizer.from_str(_train())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -85,7 +85,7 @@ def byte_pairs(split: str) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _trained() -> str:
+def _train() -> str:
     """Return the trained tokenizer as JSON; cached, because training takes a second per checkpoint."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
@@ -115,7 +115,7 @@ def rope(theta: float, *, sections: Sequence[int] = (), interleaved: bool = Fals
 
     Args:
         theta: base.
-        sections: of time, height and width; empty for one-dimensional positions.
+        sections: the sections of time, height and width; empty for one-dimensional positions.
     """
     import transformers
 

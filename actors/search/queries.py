@@ -86,7 +86,7 @@ class Queries:
         return len(self.vectors)
 
     def exact(self, query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Return the scores [n] float64 of pairs: the query at place `query[i]` with `vectors[i]`.
+        """Return the scores [n] float64 of pairs: the query at position `query[i]` with `vectors[i]`.
 
         Each is summed in the same order, so that equal vectors get equal scores.
         """

@@ -1,4 +1,4 @@
-"""The k best of a stream of candidates; holds few more than k per query, however many come."""
+"""The k best of a stream of candidates, with little more than k per query in memory."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ Ids = Callable[[np.ndarray], Sequence[str]]  # row numbers (int64) -> their item
 class Hits(NamedTuple):
     """The k best of each query: by query, then score from the highest, then item id; all of one length."""
 
-    query: np.ndarray  # int64, places among the queries
+    query: np.ndarray  # int64, positions among the queries
     row: np.ndarray  # int64, as numbered by the caller of `Candidates.add`
     score: np.ndarray  # float64
     item_id: list[str]
@@ -31,7 +31,7 @@ class Candidates:
         self._waiting = 0
 
     def add(self, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
-        """Consider rows [n] for the queries at places `query` [n], with their exact scores [n] float64."""
+        """Consider rows [n] for the queries at positions `query` [n], with their exact scores [n] float64."""
         self._pending.append((query, row, score))
         self._waiting += len(query)
         if self._waiting >= self._most:

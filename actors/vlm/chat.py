@@ -16,7 +16,7 @@ SHARED_IN_WINDOW = 2  # tokens of the window that all suffixes must share for th
 
 
 class SplitTokens(NamedTuple):
-    """Where the tokens of prompts part: how many they share, and the rest of each."""
+    """The tokens of several prompts: the number that all share, and the remaining ones of each."""
 
     shared: int
     suffixes: list[list[int]]
@@ -30,9 +30,9 @@ class PromptTokens(NamedTuple):
     """Prompts about one picture as tokens.
 
     Attributes:
-        inputs: what the processor returned for the first prompt, the picture included: name -> tensor, batch 1.
-        shared: how many of its tokens all prompts begin with, including the picture's.
-        suffixes: token ids of each prompt after those.
+        inputs: the processor's output for the first prompt and the picture: name -> tensor, batch 1.
+        shared: the number of tokens with which all prompts begin, including the picture's.
+        suffixes: token ids of each prompt after the shared ones.
     """
 
     inputs: dict[str, Any]
@@ -44,8 +44,8 @@ class Chat(ChatFormat):
     """Tokenises prompts with a shared prefix, and answers, in the chat format of one model.
 
     Args:
-        name: of the model, for messages.
-        bounds, config: as `ChatFormat`.
+        name: the model's name, for messages.
+        bounds, config: as for `ChatFormat`.
 
     Raises:
         ValueError: as `ChatFormat`.
@@ -96,8 +96,8 @@ class Chat(ChatFormat):
         """Return `codes` as tokens in the model's turn.
 
         Args:
-            start: how the model's turn begins. A space separates it from the answer, unless it ends in a newline and
-                the tokens split there.
+            start: the beginning of the model's turn. A space separates it from the answer, unless it ends in a newline
+                and the tokens split there.
 
         Raises:
             ValueError: no code or an empty one, or two that are the same tokens.
@@ -189,7 +189,7 @@ class Chat(ChatFormat):
         return start, match[1] if match else "", int(turn_end)
 
     def _opened(self, rendered: str, start: str) -> str:
-        """Return `rendered` with the beginning of the model's turn, without a space at its end."""
+        """Return `rendered` with the beginning of the model's turn, without a trailing space."""
         return rendered + self.lead + start.rstrip(" ") if start else rendered
 
 

@@ -24,8 +24,8 @@ class ChatFormat:
     the training of LLaVA models.
 
     Args:
-        bounds: of the pixels of a picture as the model sees it; by default the processor's own.
-        config: the model's; needed only to count the tokens of pictures.
+        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
+        config: the model's config, needed only to count the tokens of pictures.
 
     Raises:
         ValueError: a model without a chat template, or whose template omits the picture.

@@ -58,7 +58,7 @@ def check_unique(values: Iterable[Any], *, where: str, kind: str) -> None:
     """Check that no value occurs twice.
 
     Args:
-        kind: what the values are, for the message.
+        kind: the word for a value, for the message.
     """
     seen = set()
     for value in values:

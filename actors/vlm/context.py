@@ -105,7 +105,7 @@ def cut(
 
     Args:
         texts: by field; a missing field is empty.
-        fields: that the prompt uses.
+        fields: the fields that the prompt uses.
         first: fields that are cut first, in this order; the others follow from the last to the first.
         by: the model's tokenizer.
     """

@@ -18,9 +18,9 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
     The model's own generation config is not used (Qwen2.5-VL has a repetition penalty of 1.05, Gemma 3 a top_k of 64).
 
     Args:
-        inputs: as the processor returned them, possibly a batch padded on the left.
-        decode: as `custom_generate` of transformers.
-        steps: tokens that may follow the inputs.
+        inputs: the processor's output, possibly a batch padded on the left.
+        decode: a function with the interface of transformers' `custom_generate`.
+        steps: the largest number of tokens after the inputs.
     """
     import torch
     from transformers import GenerationConfig
@@ -30,24 +30,24 @@ def run_custom(model: Any, inputs: dict[str, Any], decode: Any, *, pad_id: int, 
     config = GenerationConfig(
         max_length=length + max(steps, 1), pad_token_id=pad_id, eos_token_id=None, do_sample=False, use_cache=True
     )
-    with torch.inference_mode(), _without_own_settings(model):
+    with torch.inference_mode(), _hide_generation_config(model):
         model.generate(**families.on_device(model, inputs), generation_config=config, custom_generate=decode)
 
 
 @contextmanager
-def _without_own_settings(model: Any) -> Iterator[None]:
+def _hide_generation_config(model: Any) -> Iterator[None]:
     """Hide the model's generation config, from which `generate` fills in whatever the call's config leaves open.
 
     Beams and several sequences per prompt, for instance, would multiply the rows; a static cache cannot be repeated.
     """
     from transformers import GenerationConfig
 
-    own = model.generation_config
+    config = model.generation_config
     model.generation_config = GenerationConfig()
     try:
         yield
     finally:
-        model.generation_config = own
+        model.generation_config = config
 
 
 def encode_once(model: Any, input_ids: Any, state: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

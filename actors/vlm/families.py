@@ -109,7 +109,7 @@ def picture_tokens(config: Any, inputs: Mapping[str, Any]) -> int | None:
     and columns between the pieces of a picture count as text.
 
     Args:
-        config: of the whole model.
+        config: the config of the whole model.
     """
     if (tiles := inputs.get("aspect_ratio_mask")) is not None:
         vision = config.vision_config

@@ -45,7 +45,7 @@ class TextGenerator:
     """Draws texts from a loaded model.
 
     Args:
-        model: as transformers loads it, in evaluation mode.
+        model: a model loaded by transformers, in evaluation mode.
         pad_id: any token id, for padding.
         ends: token ids that end a text; by default those of the model's generation config.
         budget: bytes for caches; by default a share of the free memory.

@@ -30,7 +30,7 @@ class CompletionScorer:
     same log-likelihoods as the portable way for the first prompt: a cache that is repeated for each completion.
 
     Args:
-        model: as transformers loads it, in evaluation mode.
+        model: a model loaded by transformers, in evaluation mode.
         pad_id: any token id, for padding.
     """
 

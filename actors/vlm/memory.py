@@ -36,7 +36,7 @@ def key_bytes(config: Any, itemsize: int) -> int:
     """Return the bytes of one token's keys and values over all layers.
 
     Args:
-        config: of the text model.
+        config: the config of the text model.
         itemsize: bytes of one number.
     """
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads

@@ -37,8 +37,8 @@ def parse_answers(text: str | None, questions: Sequence[Question]) -> dict[str, 
     """Return the answer to each question, by question name; never raises.
 
     Args:
-        text: what a model wrote.
-        questions: of the rubric; their names are the keys of the object.
+        text: the text that a model wrote.
+        questions: the rubric's questions; their names are the keys of the object.
 
     Returns:
         status ok with one of the question's answers; `out_of_range` for a number outside an ordinal scale; `unparsed`

@@ -71,7 +71,7 @@ class PictureSizer:
 
     Args:
         processor: a model's processor, as transformers loads it; without an image processor pictures stay as they are.
-        bounds: of the pictures' pixels.
+        bounds: bounds of the pictures' pixels.
     """
 
     def __init__(self, processor: Any, bounds: PixelBounds) -> None:
@@ -84,7 +84,7 @@ class PictureSizer:
         """Return (pictures, options of the image processor for a call with all of them).
 
         Args:
-            pictures: of one prompt, RGB.
+            pictures: the pictures of one prompt, RGB.
         """
         if not pictures or self._images is None or self.bounds == NO_BOUNDS:
             return list(pictures), {}

@@ -32,7 +32,7 @@ def encode(model: Any, family: Family, inputs: Mapping[str, Any]) -> Prefix:
     """Pass `inputs` through the model and return the prefix.
 
     Args:
-        inputs: as the processor returned them, cut to the prefix. (Cutting the cache instead, with its `crop`, would
+        inputs: the processor's output, cut to the prefix. (Cutting the cache instead, with its `crop`, would
             also cut the picture's keys in cross-attention layers.)
     """
     import torch
@@ -108,7 +108,7 @@ def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
 
     Args:
         rows: batch size of the pass.
-        config: of the text model.
+        config: the config of the text model.
         is_joined: whether a layer gets the prefix's keys before its own (for plain attention), or only its own.
     """
     from transformers import DynamicCache

@@ -28,7 +28,7 @@ class ClosedSetScorer:
     Args:
         engine: one of `actors.vlm.engines.ENGINES`.
         memory_budget_gb: memory for one forward pass; None: half of the free memory.
-        bounds: of the pixels of a picture as the model sees it; by default the processor's own.
+        bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
 
     Raises:
         ValueError: an unknown engine, or one that does not support the model's family.
@@ -75,7 +75,7 @@ class ClosedSetScorer:
         """Return `codes` as tokens, with the rule by which they are scored.
 
         Args:
-            start: how the model's turn begins.
+            start: the beginning of the model's turn.
 
         Raises:
             ValueError: no codes, an empty one, or two that are the same tokens.
@@ -143,7 +143,7 @@ class ClosedSetScorer:
                 raise EngineError(f"{self._label()}: {error}") from error
             return results | {group.places[number]: errors.reason(error) for number in fitting}
         pairs = zip(fitting, likelihoods, strict=True)
-        return results | {group.places[number]: _scores(found, group, number) for number, found in pairs}
+        return results | {group.places[number]: _scores(result, group, number) for number, result in pairs}
 
     def _likelihoods(
         self, group: RequestGroup, inputs: dict[str, Any], numbers: Sequence[int]

@@ -42,10 +42,10 @@ def log_likelihoods(
     """Compute the likelihood of each suffix's allowed answers, over the full vocabulary.
 
     Args:
-        inputs: what the processor returned for one prompt, on the model's device; its first `shared` tokens are used.
-        suffixes: token ids after those, at least one each.
-        answers: of each suffix.
-        kind: of the forward passes over suffixes (`actors.vlm.forward`).
+        inputs: the processor's output for one prompt, on the model's device; its first `shared` tokens are used.
+        suffixes: token ids after the shared ones, at least one each.
+        answers: the allowed answers of each suffix.
+        kind: the kind of forward passes over suffixes (`actors.vlm.forward`).
         budget: bytes that one forward pass may take.
     """
     more = token_trees.shared_length(suffixes)

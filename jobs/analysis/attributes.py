@@ -1,4 +1,4 @@
-"""Attributes of raters and items that are joined to ratings: kinds, countries, right answers, responses."""
+"""Attributes of raters and items, which are joined to ratings: kinds, countries, right answers, responses."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,11 @@ from jobs.metrics.question import PEOPLE, matching
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
-METHODS = {"human": "human", "encoder": "encoder", "gold": "gold"}  # ratings.method -> kind; other methods are models'
+METHODS = {
+    "human": "human",
+    "encoder": "encoder",
+    "gold": "gold",
+}  # ratings.method -> kind; all other methods are of models
 HUMAN = "human"  # kind and method of people's ratings
 KINDS = (HUMAN, "model", "encoder", "gold")
 RESPONSE_ATTRIBUTES = ("model", "prompt")
@@ -21,7 +25,14 @@ RESPONSE_ATTRIBUTES = ("model", "prompt")
 
 @dataclass(frozen=True)
 class Raters:
-    """rater -> kind, family; group of people -> raters; rater -> country (for ratings without a target)."""
+    """Attributes of raters.
+
+    Attributes:
+        kinds: rater -> human, model, encoder or gold.
+        families: rater -> family of models.
+        groups: group of people -> raters.
+        countries: rater -> country, the target of ratings without one.
+    """
 
     kinds: dict[str, str]
     families: dict[str, str]
@@ -37,24 +48,26 @@ def read_raters(
     groups: Sequence[str],
     kept: Sequence[Mapping[str, Any]] = (),
 ) -> Raters:
-    """Kinds, families, groups and countries of raters: from tables `raters`, else by the method of their ratings.
+    """Return the attributes of raters from tables `raters`; without them, kinds follow from the method of the ratings.
 
     Args:
         methods: rater -> the methods of its ratings.
-        kept: rows of table `raters` that tables of ratings keep (`jobs.judging.kept_raters.read`). Their kind takes
-            precedence over the method. Their family is the name of an architecture, shared by models of different
-            makers, and is not used.
-        gold: globs of raters that are right.
-        groups: columns of `raters` whose values make groups of people.
+        kept: rows of table `raters` that are kept with tables of ratings (`jobs.judging.kept_raters.read`). Their kind
+            takes precedence over the method. Their family is not used: it names an architecture, which models of
+            different makers share.
+        gold: globs of raters whose answers are right.
+        groups: columns of `raters` that divide people into groups.
 
     Raises:
-        InputError: a column that `raters` does not have, or an unknown kind.
+        InputError: `raters` lacks a column of `groups`, or a rater has an unknown kind.
     """
     rows: dict[str, dict[str, Any]] = {}
     for source in sources:
         columns = source.footers[0].schema.names
         if wrong := [name for name in groups if name not in columns]:
-            raise InputError(f"metrics.groups: no column {wrong[0]} in raters; there are {', '.join(columns)}")
+            raise InputError(
+                f"metrics.groups={list(groups)}: no column {wrong[0]} in raters; must be of {', '.join(columns)}"
+            )
         for batch in source.batches():
             rows.update((row["rater"], row) for row in batch.to_pylist() if row["rater"] in methods)
     kinds, kept_kinds = {}, {row["rater"]: row["kind"] for row in kept}
@@ -78,7 +91,7 @@ def read_raters(
 def raters_of(
     methods: Mapping[str, set[str]], groups: Mapping[str, Mapping[str, str]], *, gold: Sequence[str]
 ) -> Raters:
-    """The raters of a file: all people, except those that a glob of `gold` names.
+    """Return the raters of a file: all are people, except those that match a glob of `gold`.
 
     Args:
         groups: column -> rater -> value.
@@ -94,7 +107,7 @@ def raters_of(
 
 
 def family_of(model: str) -> str:
-    """A model's family by its name, up to the first digit or separator: qwen2.5-vl-7b@rev -> qwen."""
+    """Return a model's family: its name up to the first digit or separator, such as qwen for qwen2.5-vl-7b@rev."""
     family = re.match(r"[a-z]+", model.rsplit("/", 1)[-1].removeprefix("local:").lower())
     return family.group() if family else model
 
@@ -106,9 +119,9 @@ class Items:
     Attributes:
         hashes: uint64[n], ascending.
         columns: attribute -> (int32[n] codes, -1 unknown; the values).
-        lengths: float64[n], characters of the response, NaN unknown; None without responses.
-        named: all attributes that items have, including those not in `columns`.
-        gold: hash -> (judged targets, empty: all; the right values).
+        lengths: float64[n], characters of the response, NaN if unknown; None without responses.
+        named: names of all attributes, including those that are not in `columns`.
+        gold: hash -> (targets with known answers, empty: all; right values).
     """
 
     hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -118,14 +131,14 @@ class Items:
     gold: Mapping[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
 
     def rows(self, items: Hashes) -> NDArray[np.int64]:
-        """int64[items]: rows in `hashes`, -1 for unknown items."""
+        """Return int64[items], the rows in `hashes`, -1 for unknown items."""
         if not len(self.hashes):
             return np.full(len(items), -1, np.int64)
         row = np.minimum(np.searchsorted(self.hashes, items), len(self.hashes) - 1)
         return np.where(self.hashes[row] == items, row, -1)
 
     def codes(self, attribute: str, items: Hashes) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """int64[items] codes of an attribute, -1 unknown, and its values; a+b crosses two attributes."""
+        """Return int64[items] codes of an attribute, -1 if unknown, and its values; a+b crosses two attributes."""
         names = attribute.split("+")
         code, values = self._codes(names[0], items)
         for name in names[1:]:
@@ -141,13 +154,13 @@ class Items:
         return np.where(rows >= 0, codes[rows], -1).astype(np.int64), values
 
     def subgroups(self, attribute: str, items: Hashes) -> dict[str, NDArray[np.bool_]]:
-        """Value -> bool[items], for the values that occur."""
+        """Return value -> bool[items], for the values that occur."""
         code, values = self.codes(attribute, items)
         return {values[value]: code == value for value in np.unique(code[code >= 0])}
 
 
 def read_items(items: TableSource | None, responses: TableSource | None, attributes: Iterable[str]) -> Items:
-    """Attributes from `items`, and model, prompt and length of responses, by the item's and by the response's id."""
+    """Return attributes from `items`, and model, prompt and length of responses, by ids of items and responses."""
     wanted = sorted({name for attribute in attributes for name in attribute.split("+")})
     response_of = _responses(responses)
     ids: list[str] = []
@@ -185,7 +198,7 @@ def read_items(items: TableSource | None, responses: TableSource | None, attribu
 
 
 def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
-    """The items of a file, from attribute -> item -> value."""
+    """Return the items of a file from attribute -> item -> value."""
     ids = sorted({item for values in attributes.values() for item in values})
     if not ids:
         return Items()
@@ -205,7 +218,7 @@ def _responses(source: TableSource | None) -> dict[str, tuple[dict[str, str | No
 
 
 def coded_values(column: Sequence[str | None], order: NDArray[np.int64]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """int32[n] codes in the order of `order`, -1 for null, and the sorted values."""
+    """Return int32[n] codes in the order of `order`, -1 for null, and the sorted values."""
     values = tuple(sorted({value for value in column if value}))
     code_of = {value: code for code, value in enumerate(values)}
     return np.array([code_of.get(value or "", -1) for value in column], np.int32)[order], values

@@ -1,4 +1,4 @@
-"""From tables to metrics: one question at a time through `jobs.metrics.suite`, then spans and scene graphs."""
+"""Compute metrics from ratings, one question at a time, and from spans and scene graphs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContex
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
-TARGET = "target"  # what an item was judged against (CAIRE: a country), which is part of the rating
+TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
 GROUP_BY = tuple(name for name in EXTRA if name != "target")
 
 
 def check(settings: MetricSettings) -> None:
-    """Validate settings without reading any table.
+    """Validate settings without reading tables.
 
     Raises:
-        InputError: a setting out of range, an unknown column, weights that are not a disagreement matrix.
+        InputError: a setting is out of range or names an unknown column, or weights are not a matrix of disagreement.
     """
     if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
         raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
@@ -36,7 +36,9 @@ def check(settings: MetricSettings) -> None:
         if any(len(line) != len(matrix) for line in matrix):
             raise InputError(f"metrics.weights.{name}: must be a square matrix")
         if any(matrix[i][i] != 0 for i in range(len(matrix))):
-            raise InputError(f"metrics.weights.{name}: weights of disagreement must be 0 on the diagonal")
+            raise InputError(
+                f"metrics.weights.{name}: must be 0 on the diagonal, because equal answers do not disagree"
+            )
     if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
         raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
     for contrast in settings.contrast:
@@ -49,25 +51,25 @@ def check(settings: MetricSettings) -> None:
 
 
 def attributes(settings: MetricSettings) -> set[str]:
-    """The attributes of items that the settings name; crossed ones as a+b."""
+    """Return the attributes of items that the settings name; crossed ones as a+b."""
     return {*compared_attributes(settings), settings.concept, "model"}
 
 
 def compared_attributes(settings: MetricSettings) -> set[str]:
-    """The attributes whose values are reported separately or compared."""
+    """Return the attributes whose values are reported separately or compared."""
     return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
 
 
 def check_attributes(settings: MetricSettings, available: Collection[str]) -> None:
-    """Refuse attributes that no item has; `available` are those that items have.
+    """Refuse settings with attributes that are not in `available`, those of the items.
 
     Raises:
-        InputError: an attribute that is not available.
+        InputError: an attribute is not available.
     """
     wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
     if wrong := [name for name in wanted if name not in available]:
         listed = ", ".join(sorted(available)) or "none"
-        raise InputError(f"metrics: no item has an attribute {wrong[0]!r}; there are {listed}, and {TARGET}")
+        raise InputError(f"metrics: no item has the attribute {wrong[0]!r}; must be {TARGET} or of {listed}")
 
 
 def question_metrics(
@@ -80,12 +82,12 @@ def question_metrics(
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
 ) -> Iterator[Metric]:
-    """The metrics of every question, with its rubric, name and `group_by` columns as dims.
+    """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
-        skip: whether to leave out a (rubric, question), such as those of scene graphs.
+        skip: (rubric, question) -> whether to leave it out, such as a question of a scene graph.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
@@ -149,7 +151,7 @@ def _context(
 
 
 def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
-    """value -> bool[items], of an attribute of the items or of the target."""
+    """Return value -> bool[items] for an attribute of the items or for the target."""
     if attribute != TARGET or attribute in items.named:
         return items.subgroups(attribute, reduced.item)
     return {reduced.targets[code] or "none": reduced.target == code for code in np.unique(reduced.target)}
@@ -162,7 +164,7 @@ def _unit_names(reduced: Reduced, ids: Mapping[int, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Gold:
-    """What is right for one question's items: labels, scores or categories (see `QuestionContext`), or nothing."""
+    """The right answers to one question: labels, scores or categories (see `QuestionContext`), or none."""
 
     right: NDArray[np.bool_] | None = None
     scores: NDArray[np.float64] | None = None
@@ -171,7 +173,7 @@ class _Gold:
 
 
 def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float, float] | None) -> _Gold:
-    """The answers of gold raters, else the right values of table `items`."""
+    """Return the answers of gold raters, else the right values of table `items`."""
     experts = [name for name in reduced.answers.raters if raters.kinds[name] == "gold"]
     answers = reduced.answers.of_raters(experts)
     if experts and answers.n:
@@ -198,7 +200,7 @@ def _gold(reduced: Reduced, raters: Raters, items: Items, *, scale: tuple[float,
 
 
 def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) -> bool:
-    """Whether gold's scores are labels (1 holds, 0 does not) rather than scores of a scale that exceeds 1."""
+    """Return whether gold's scores are labels (1 holds, 0 does not) rather than scores on a scale that exceeds 1."""
     if not np.isin(levels, (0.0, 1.0)).all():
         return False
     return scale is None or scale[1] <= 1 or bool((levels < scale[0]).any())
@@ -207,11 +209,11 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
 def span_metrics(
     sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
 ) -> Iterator[Metric]:
-    """Metrics of tables `spans` by kind: against gold raters if there are any, and between the others.
+    """Yield metrics of tables `spans` by kind: against gold raters if there are any, and agreement of the others.
 
     Args:
         raters: rater -> human, model, encoder or gold.
-        overlap: intersection / union that matched spans need.
+        overlap: least intersection / union of matched spans.
     """
     marks = _marks(sources)
     wanted = {text for by_rater in marks.values() for seen in by_rater.values() for text in seen}
@@ -231,10 +233,10 @@ def span_metrics(
 
 
 def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list[spans.Span]]]]:
-    """kind -> rater -> text_id -> spans.
+    """Return kind -> rater -> text_id -> spans.
 
-    A rater has seen the items of their ok rows (a span from 0 to 0 says that nothing was marked, jobs.import_ratings),
-    and with an item all its texts in which anybody marked something of the kind.
+    A rater with an ok row about an item has seen all its texts that have a span of the kind by any rater. A span from 0
+    to 0 means that the rater marked nothing (jobs.import_ratings).
     """
     marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
     seen_items: dict[str, set[str]] = defaultdict(set)
@@ -248,7 +250,7 @@ def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list
                 start, end = row["start"], row["end"]
                 if start < 0 or end < start:
                     raise InputError(
-                        f"{source.uri}: span of {row['text_id']} from {start} to {end}; need 0 <= start <= end"
+                        f"{source.uri}: text_id={row['text_id']}: span from {start} to {end}; need 0 <= start <= end"
                     )
                 seen_items[row["rater"]].add(row["item_id"])
                 texts_of[row["kind"]][row["item_id"]].add(row["text_id"])
@@ -273,13 +275,13 @@ def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
 def dsg_metrics(
     ratings: Sequence[TableSource], questions: TableSource, *, rubric: str, likert: str | None, barred: Barred
 ) -> Iterator[Metric]:
-    """Scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
+    """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
-    A picture's set of questions is the ratings' target, or the picture's own id if the target is empty.
+    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is.
 
     Args:
-        likert: `rubric/question` of the people's ratings that scores are correlated with.
-        barred: the list of exclusions.
+        likert: `rubric/question` of the people's ratings to correlate the scores with.
+        barred: the exclusions.
     """
     sets: dict[str, list[dsg.DsgQuestion]] = defaultdict(list)
     for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):

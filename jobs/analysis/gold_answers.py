@@ -1,9 +1,10 @@
-"""The right answers of ranked queries, from a file that a person hands in, and their ranks in tables of lists."""
+"""The right answers to ranked queries, from a file of a user, and their ranks in tables of lists."""
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jobs.corpora.delimited import read_dialect, records
 from jobs.corpora.ratings_file import batches, one_file, select_columns
 from jobs.errors import InputError
 from jobs.store.reading import TableSource
@@ -15,13 +16,18 @@ RANKED = {"links": ("image_id", "node_id"), "neighbors": ("query_id", "item_id")
 class GoldColumns:
     """Names of the columns of `gold`."""
 
-    query: str = "image_id"  # what was searched for
-    answer: str = "node_id"  # a right answer to it
+    query: str = "image_id"  # the query's id
+    answer: str = "node_id"  # the id of a right answer to it
 
 
 @dataclass(frozen=True)
 class GoldAnswers:
-    """Query -> its right answers (`right`), and query -> its group (`group`, empty without groups)."""
+    """The right answers to queries.
+
+    Attributes:
+        right: query -> its right answers.
+        group: query -> its group; empty without groups.
+    """
 
     right: dict[str, set[str]]
     group: dict[str, str]
@@ -30,8 +36,12 @@ class GoldAnswers:
 def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding: str | None = None) -> GoldAnswers:
     """Read a CSV, TSV or Parquet file with one row per query and right answer.
 
+    Args:
+        group_by: the column with the query's group; None: no groups.
+
     Raises:
-        InputError: no such file or column, no row, a row without query or answer, or a query in two groups.
+        InputError: the file or a column is missing, there are no rows, a query or an answer is empty, or a query is in
+            two groups.
     """
     uri = one_file("gold", uri).uri
     wanted = {"query": [columns.query], "answer": [columns.answer]} | ({"group": [group_by]} if group_by else {})
@@ -45,18 +55,35 @@ def read_gold(uri: str, columns: GoldColumns, group_by: str | None, *, encoding:
         for query, answer, name in zip(*cells, groups, strict=True):
             row += 1
             if query is None or answer is None:
-                empty = columns.answer if query else columns.query
-                raise InputError(f"{uri}: row {row} after the header: {empty} is empty")
+                position, empty = _empty_cell(uri, columns, row, columns.answer if query else columns.query, encoding)
+                raise InputError(f"{uri}: {position}: {empty} is empty; fill it in or delete the row")
             right[query].add(answer)
             if group_by and group.setdefault(query, name or "") != (name or ""):
                 raise InputError(f"{uri}: {query} is in two groups of {group_by}: {group[query]!r} and {name or ''!r}")
     if not right:
-        raise InputError(f"{uri}: no rows after the header")
+        raise InputError(f"{uri}: the file has no rows")
     return GoldAnswers(dict(right), group)
 
 
+def _empty_cell(uri: str, columns: GoldColumns, row: int, column: str, encoding: str | None) -> tuple[str, str]:
+    """Return where the first empty query or answer is, and its column.
+
+    Batches have no lines: a delimited file is read again to find the line, which may differ from the row because fields
+    may contain line breaks and empty lines are skipped. In Parquet it is the row, from 1.
+    """
+    if not uri.lower().endswith(".parquet"):
+        names = (columns.query, columns.answer)
+        for line, cells in records(uri, read_dialect(uri, encoding=encoding), names):
+            if empty := [name for name in names if not cells[name].strip()]:
+                return f"line {line}", empty[0]
+    return f"row {row}", column
+
+
 def ranks_of(source: TableSource, right: Mapping[str, set[str]]) -> dict[str, list[int]]:
-    """Query -> ascending ranks of its right answers, for queries with a list; an empty list if none is in it."""
+    """Return query -> ascending ranks of its right answers, for queries of `right` that have a list.
+
+    The ranks are empty if the list has no right answer.
+    """
     query_column, answer_column = RANKED[source.name]
     ranks: dict[str, list[int]] = {}
     for batch in source.batches([query_column, "rank", answer_column]):

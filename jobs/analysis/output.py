@@ -1,4 +1,4 @@
-"""Write the table of metrics of `report` and `analyze`, in a folder that holds nothing of others."""
+"""Write the table of metrics of `report` and `analyze`, without overwriting files of other programs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,15 +11,15 @@ from jobs.store.single_unit import write_small
 
 
 def refuse_foreign(out: str, *names: str) -> None:
-    """Refuse a folder that holds files of these `names` but no table of metrics: another program wrote them.
+    """Refuse a folder that has a file of one of these `names` but no table of metrics: another program wrote it.
 
     Raises:
-        InputError: naming the first such file.
+        InputError: the folder has such a file.
     """
     out = locations.absolute(out)
     present = [name for name in names if locations.exists(locations.join(out, name))]
     if present and not locations.exists(locations.join(out, "metrics", "_run", "identity.json")):
-        raise InputError(f"out={out}: has a file {present[0]} that this job did not write; choose another folder")
+        raise InputError(f"out={out}: this job did not write its {present[0]}; choose another folder")
 
 
 def write_metrics(
@@ -30,7 +30,7 @@ def write_metrics(
     identity: dict[str, Any],
     settings: dict[str, Any],
 ) -> dict[str, Any]:
-    """Write the table OUT/metrics, replacing an earlier one; return its manifest and location."""
+    """Write the table OUT/metrics, replacing an earlier one, and return its manifest with its location (`out`)."""
     return write_small(
         locations.join(locations.absolute(out), "metrics"),
         metrics_table(metrics),

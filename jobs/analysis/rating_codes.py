@@ -1,8 +1,8 @@
 """Any number of ratings as compact codes: one file per question in a temporary folder, read one question at a time.
 
-Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes a rating and 12 an
-item, at the peak about 50 a rating with all metrics; it is sorted in chunks of its items. Items are identified
-by a 64-bit hash of their id (at 50 million items the chance that any two collide is 1 in 15,000).
+Memory holds a batch, the names of raters, targets and answers, and later one question: 16 bytes per rating and 12 per
+item, with all metrics about 50 per rating at the peak. A question is sorted in chunks of its items. Items are
+identified by a 64-bit hash of their id (with 50 million items, the probability of any collision is 1 in 15,000).
 """
 
 from collections import Counter
@@ -34,8 +34,8 @@ ROW = np.dtype(
         ("score", "f8"),
     ]
 )
-CHUNK = 1 << 21  # rows of a question that are sorted at once
-MAX_OPEN = 256  # files; with more questions files are closed and reopened
+CHUNK = 1 << 21  # rows of a question that one chunk sorts
+MAX_OPEN = 256  # files; with more questions, files are closed and reopened
 _CODES = {status: code for code, status in enumerate(STATUSES)}
 _OK = _CODES[Status.OK]
 
@@ -45,9 +45,9 @@ class Reduced:
     """The ratings of one question.
 
     Attributes:
-        answers: the ok ratings; their items are the pairs of item and target that were asked about.
-        item: uint64[items], the hash of each pair's item; target: int[items], index into `targets`.
-        ended: rater -> its ratings by status; `double`: pairs with more than one rating, of any status.
+        answers: the ok ratings; their items are pairs of item and target that were asked about.
+        item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
+        ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status.
     """
 
     key: Key
@@ -60,16 +60,16 @@ class Reduced:
 
     @property
     def statuses(self) -> Counter[str]:
-        """All ratings by status."""
+        """Status -> number of ratings."""
         return sum(self.ended.values(), start=Counter())
 
 
 class Reduction:
-    """Collects batches of `ratings` as codes; a context manager that removes its folder.
+    """Collects batches of `ratings` as codes. It is a context manager, which removes its folder at exit.
 
     Args:
         by: further columns that separate questions, of condition, method and order.
-        keep_ids: keep the ids behind the hashes (memory grows with the items).
+        keep_ids: whether to keep the ids of items, with memory that grows with their number.
     """
 
     def __init__(self, *, by: Sequence[str] = (), keep_ids: bool = False) -> None:
@@ -79,7 +79,7 @@ class Reduction:
         self._values: dict[Key, dict[str, int]] = {}
         self._raters: dict[str, int] = {}
         self._targets: dict[str, int] = {}
-        self.methods: dict[str, set[str]] = {}  # rater -> how its ratings were made
+        self.methods: dict[str, set[str]] = {}  # rater -> the methods of its ratings
         self.ids: dict[int, str] | None = {} if keep_ids else None
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class Reduction:
 
     @property
     def folder(self) -> Path:
-        """The folder of the codes, which exists while this is open."""
+        """The folder of the codes, which exists until the context ends."""
         return self._folder.path
 
     @property
@@ -119,13 +119,13 @@ class Reduction:
         return tuple(self._raters)
 
     def add(self, batch: pa.Table) -> None:
-        """Append a batch as codes. `Distributions.add` must have checked it."""
+        """Append a batch as codes. The caller has validated it, such as with `Distributions.add`."""
         if not batch.num_rows:
             return
         rows = np.empty(batch.num_rows, ROW)
-        ids, place = _encoded(batch["item_id"])
+        ids, position = _encoded(batch["item_id"])
         hashes = hash_texts(ids)
-        rows["item"] = hashes[place]
+        rows["item"] = hashes[position]
         if self.ids is not None:
             self.ids.update(zip(hashes.tolist(), ids, strict=True))
         rows["target"] = _coded(batch["target"], self._targets)
@@ -135,37 +135,37 @@ class Reduction:
         rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
         for rater, method in _pairs(batch, ["rater", "method"]):
             self.methods.setdefault(rater, set()).add(method)
-        answers, given = _encoded(batch["value"])
-        for key, mine in self._split(batch):
-            part = rows[mine]
-            part["value"] = self._value_codes(key, answers, given[mine])
+        answers, codes = _encoded(batch["value"])
+        for key, row_numbers in self._split(batch):
+            part = rows[row_numbers]
+            part["value"] = self._value_codes(key, answers, codes[row_numbers])
             self._file(key).write(part.tobytes())
 
     def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
-        """The rows of each question in the batch."""
+        """Yield each question of the batch with the numbers of its rows."""
         names, code = [], np.zeros(batch.num_rows, np.int64)
         for column in self._by:
-            values, place = _encoded(batch[column])
+            values, position = _encoded(batch[column])
             names.append(values)
-            code = code * len(values) + place
-        found, place = np.unique(code, return_inverse=True)
-        order = np.argsort(place, kind="stable")
-        for number, mine in zip(found, np.split(order, np.cumsum(np.bincount(place))[:-1]), strict=True):
+            code = code * len(values) + position
+        numbers, position = np.unique(code, return_inverse=True)
+        order = np.argsort(position, kind="stable")
+        for number, row_numbers in zip(numbers, np.split(order, np.cumsum(np.bincount(position))[:-1]), strict=True):
             key: list[str] = []
             for values in reversed(names):
                 number, at = divmod(int(number), len(values))  # noqa: PLW2901
                 key.insert(0, values[at])
-            yield tuple(key), mine
+            yield tuple(key), row_numbers
 
-    def _value_codes(self, key: Key, answers: list[Any], given: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _value_codes(self, key: Key, answers: list[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
         code_of = self._values.setdefault(key, {})
         code = np.full(len(answers), -1, np.int64)
-        for place in np.unique(given):
-            answer = answers[place]
-            # one value more than a closed set may have is kept, to detect that the set is not closed
+        for position in np.unique(positions):
+            answer = answers[position]
+            # one value more than a closed set may have, to detect sets that are not closed
             if answer is not None and (answer in code_of or len(code_of) <= MAX_LEVELS):
-                code[place] = code_of.setdefault(answer, len(code_of))
-        return code[given]
+                code[position] = code_of.setdefault(answer, len(code_of))
+        return code[positions]
 
     def _file(self, key: Key) -> IO[bytes]:
         if key not in self._files:
@@ -179,13 +179,14 @@ class Reduction:
         return self.folder / f"{list(self._values).index(key)}.codes"
 
     def question(self, key: Key, *, order: Sequence[str] = (), countries: Mapping[str, str] | None = None) -> Reduced:
-        """One question's ratings; several ratings of an item by one rater (samples, layouts) are merged.
+        """Return one question's ratings, with several ratings of an item by one rater (samples, layouts) merged.
 
-        The merged score is the mean of the scores, the value that of the lowest sample.
+        The merged score is the mean of the scores; the merged value is that of the lowest sample.
 
         Args:
-            order: the answers in the rubric's order; others follow by name.
-            countries: rater -> target for ratings without a target, if others have one (people of a country).
+            order: the answers in the rubric's order; other answers follow by name.
+            countries: rater -> target of the rater's ratings without a target, if other ratings of the question have
+                one.
         """
         if key in self._files:
             self._files[key].flush()
@@ -204,10 +205,10 @@ class Reduction:
             asked += _distinct(unit, rater, len(present))
             double += int((np.bincount(unit) > 1).sum())
             ok = rows["status"] == _OK
-            item, who, value, score = _once(
+            item, by_rater, value, score = _once(
                 unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
             )
-            answers.add(item=item + units.n, rater=who, value=recode[value], score=score)
+            answers.add(item=item + units.n, rater=by_rater, value=recode[value], score=score)
             units.add(item=rows["item"][first], target=rows["target"][first])
         return Reduced(
             key=key,
@@ -222,14 +223,14 @@ class Reduction:
             target=units.arrays["target"],
             targets=tuple(self._targets),
             ended={
-                names[code]: Counter({status: k for status, k in zip(STATUSES, of.tolist(), strict=True) if k})
-                for code, of in zip(present, ended, strict=True)
+                names[code]: Counter({status: k for status, k in zip(STATUSES, counts.tolist(), strict=True) if k})
+                for code, counts in zip(present, ended, strict=True)
             },
             double=double,
         )
 
     def _present(self, key: Key) -> tuple[NDArray[np.int32], int]:
-        """The codes of the raters that have ratings of the question, ascending, and how many ratings there are."""
+        """Return the codes of the raters of the question, ascending, and the number of ratings."""
         if key in self._files:
             self._files[key].flush()
         present, n = np.zeros(0, np.int32), 0
@@ -243,28 +244,30 @@ class Reduction:
                 yield rows
 
     def _parts(self, key: Key, n: int, countries: Mapping[str, str]) -> Iterator[NDArray[Any]]:
-        """The rows of a question in chunks of about `CHUNK` rows: whole pairs of item and target, ascending by hash."""
-        place = self._placing(key, countries)
+        """Yield the rows of a question in chunks of about `CHUNK` rows, each of whole pairs of item and target, by
+        hash."""
+        with_targets = self._target_filler(key, countries)
         bits = (n // CHUNK).bit_length()
         if not bits:
-            yield from map(place, self._read(self._path(key)))
+            yield from map(with_targets, self._read(self._path(key)))
             return
         paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
-        for rows in map(place, self._read(self._path(key))):
+        for rows in map(with_targets, self._read(self._path(key))):
             part = _mixed(rows) >> np.uint64(64 - bits)
             order = np.argsort(part, kind="stable")
             ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
-            for path, mine in zip(paths, np.split(order, ends[:-1]), strict=True):
+            for path, row_numbers in zip(paths, np.split(order, ends[:-1]), strict=True):
                 with path.open("ab") as file:
-                    rows[mine].tofile(file)
+                    rows[row_numbers].tofile(file)
         for path in paths:
             rows = np.fromfile(path, ROW)
             path.unlink()
             if len(rows):
                 yield rows
 
-    def _placing(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-        """A function that sets missing targets to the rater's country if other ratings of the question have one."""
+    def _target_filler(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """Return a function that sets missing targets to the rater's country, if other ratings of the question have
+        one."""
         none = self._targets.get("")
         targeted = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
         if none is None or not targeted:
@@ -274,15 +277,16 @@ class Reduction:
             if rater in self._raters and country:
                 country_of[self._raters[rater]] = self._targets.setdefault(country, len(self._targets))
 
-        def placed(rows: NDArray[Any]) -> NDArray[Any]:
-            bare = rows["target"] == none
-            rows["target"][bare] = country_of[rows["rater"][bare]]
+        def with_targets(rows: NDArray[Any]) -> NDArray[Any]:
+            without_target = rows["target"] == none
+            rows["target"][without_target] = country_of[rows["rater"][without_target]]
             return rows
 
-        return placed
+        return with_targets
 
     def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-        """The answers in order, and stored code -> position (-1 stays -1; all are -1 if the set is not closed)."""
+        """Return the answers in order, and int32[codes + 1] positions: -1 stays -1; all are -1 if the set is not
+        closed."""
         code_of = self._values[key]
         recode = np.full(len(code_of) + 1, -1, np.int32)  # -1 indexes the last element
         if len(code_of) > MAX_LEVELS:
@@ -294,9 +298,9 @@ class Reduction:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """A column's distinct values, null included, and the position of each row's value."""
+    """Return a column's distinct values, including null, and int64[rows], the position of each row's value."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # combine_chunks keeps several if they are large
+    if isinstance(whole, pa.ChunkedArray):  # combine_chunks keeps several large chunks
         whole = pa.concat_arrays(whole.chunks)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)
@@ -305,9 +309,9 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64]:
-    """Each row's code in `code_of`, to which new values are added."""
-    values, place = _encoded(column)
-    return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64)[place]
+    """Return each row's code in `code_of`; adds new values to it."""
+    values, position = _encoded(column)
+    return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64)[position]
 
 
 def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
@@ -316,19 +320,19 @@ def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
 
 
 def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row's pair of item and target, numbered in the order of hashes, and one row of each pair."""
+    """Return each row's pair of item and target, numbered in the order of hashes, and one row of each pair."""
     _, first, unit = np.unique(_mixed(rows), return_index=True, return_inverse=True)
     return unit, first
 
 
 def _mixed(rows: NDArray[Any]) -> Hashes:
-    """The hash of each row's pair of item and target."""
+    """Return the hash of each row's pair of item and target."""
     mixed: Hashes = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed
 
 
 class _Growing:
-    """Arrays with a known maximum length that are filled from the front; pages that are not filled need no memory."""
+    """Arrays of a maximum length, filled from the front; memory pages without data take no memory."""
 
     def __init__(self, most: int, **kinds: str) -> None:
         self._arrays = {name: np.empty(most, kind) for name, kind in kinds.items()}
@@ -343,12 +347,12 @@ class _Growing:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The filled part of each array."""
+        """Name -> the filled part of the array."""
         return {name: array[: self.n] for name, array in self._arrays.items()}
 
 
 def _distinct(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:
-    """int64[raters]: number of distinct pairs that each rater was asked about."""
+    """Return int64[raters], the number of distinct pairs that each rater was asked about."""
     pairs = np.unique(unit * np.int64(max(raters, 1)) + rater)
     return np.bincount(pairs % max(raters, 1), minlength=raters)
 
@@ -360,7 +364,7 @@ def _once(
     value: NDArray[np.int32],
     score: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """One row per unit and rater, sorted: unit, rater, the first sample's value, the mean score."""
+    """Return one row per unit and rater, sorted: unit, rater, value of the lowest sample, mean score."""
     order = np.lexsort((sample, rater, unit))
     unit, rater, value, score = unit[order], rater[order], value[order], score[order]
     new = np.ones(len(unit), bool)

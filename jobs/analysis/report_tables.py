@@ -1,4 +1,4 @@
-"""The tables that a report reads: one pass over all ratings, then the metrics that the tables allow."""
+"""Read the tables of a report: one pass over all ratings, then the metrics that the tables allow."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from jobs.metrics.question import MetricSettings
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
-ALL_PEOPLE = "all people"  # the rater that stands for the pooled ratings of people
-MAX_PEOPLE_SHOWN = 8  # with more people the page shows one pooled distribution
+ALL_PEOPLE = "all people"  # the rater of people's pooled ratings
+MAX_PEOPLE_SHOWN = 8  # with more people, the page shows their pooled distribution
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ReportTables:
 
     @property
     def sources(self) -> list[TableSource]:
-        """All tables."""
+        """All opened tables."""
         single = (self.items, self.responses, self.texts, self.questions)
         present = [source for source in single if source is not None]
         return [*self.corpus.values(), *self.ratings, *present, *self.raters, *self.spans]
@@ -47,11 +47,11 @@ class ReportTables:
 
 @dataclass(frozen=True)
 class RatingSummary:
-    """What one pass over the ratings collects.
+    """The results of one pass over the ratings.
 
     Attributes:
-        distributions: of each rater's answers; `pooled`: of people's answers as if one rater had given them.
-        rows_of: image_id -> its rows of `ratings`, of the pictures in the gallery.
+        distributions: of each rater's answers; `pooled`: of the answers of all people together.
+        rows_of: image_id -> its rows of `ratings`, for the pictures of the gallery.
     """
 
     distributions: Distributions
@@ -59,7 +59,7 @@ class RatingSummary:
     rows_of: Mapping[str, list[dict[str, Any]]]
 
     def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
-        """The distributions for the page: every rater's, but pooled people's if there are many of them.
+        """Return the distributions for the page: each rater's, or one for all people if there are many.
 
         Args:
             methods: rater -> the methods of its ratings.
@@ -73,10 +73,10 @@ class RatingSummary:
 def summarize_ratings(
     ratings: Sequence[TableSource], gallery: set[str], barred: Barred, reduction: Reduction
 ) -> RatingSummary:
-    """Read all ratings once, except those of excluded items, and add their codes to `reduction`.
+    """Read all ratings once, without those of excluded items, and add their codes to `reduction`.
 
     Args:
-        gallery: image_ids whose rows are kept.
+        gallery: image_ids whose rows to keep.
     """
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -107,14 +107,15 @@ def report_metrics(
     likert: str | None,
     barred: Barred,
 ) -> Iterator[Metric]:
-    """All metrics that the tables allow, except those of distributions.
+    """Yield all metrics that the tables allow, except those of distributions.
 
     Args:
-        models: rows of table `raters` that tables of ratings and responses keep.
-        questions_rubric: rubric of the answers to scene graphs; likert: rubric/question that these are correlated with.
+        models: rows of table `raters` that are kept with tables of ratings and responses.
+        questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
+            correlate them with.
 
     Raises:
-        InputError: settings name an attribute, column or kind that the tables do not have.
+        InputError: the settings name an attribute, column or kind that the tables do not have.
     """
     groups = settings.groups if tables.raters else ()
     raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
@@ -140,7 +141,7 @@ def report_metrics(
 
 
 def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
-    """Rater -> kind, of raters who marked spans; they may have no ratings."""
+    """Return rater -> kind for the raters who marked spans, who may have no ratings."""
     names = {
         name
         for source in tables.spans

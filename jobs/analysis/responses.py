@@ -9,20 +9,20 @@ from jobs.store.reading import TableSource, read_unit
 
 
 def refusal_rates(source: TableSource, *, barred: Barred | None = None) -> list[RefusalRate]:
-    """Refusal rates by model, prompt and kind; one unit is in memory at a time.
+    """Return refusal rates by model, prompt and kind; one unit is in memory at a time.
 
     Args:
         source: a table `responses`.
-        barred: exclusions; responses about these items are not counted.
+        barred: the exclusions; responses about excluded items do not count.
 
     Raises:
-        InputError: an unknown kind of refusal.
+        InputError: a refusal has an unknown kind.
     """
-    counted = RefusalRates()
+    rates = RefusalRates()
     for footer in source.footers:
         rows = read_unit(footer.object.uri, columns=COLUMNS)
         try:
-            counted.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
+            rates.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
         except ValueError as error:
             raise InputError(f"{footer.object.uri}: {error}") from error
-    return counted.rates()
+    return rates.rates()

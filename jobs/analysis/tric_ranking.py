@@ -1,4 +1,4 @@
-"""Rank a TRIC split's captions for its pictures by vectors, and the metrics of these rankings."""
+"""Rank the captions of a TRIC split for its pictures by their vectors, and evaluate the rankings."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -16,9 +16,9 @@ from jobs.metrics.metric import Metric
 from jobs.store.reading import TableSource
 
 Vectors = NDArray[np.float16]
-Wording = tuple[str, str]  # template, and the date as the template words it
+Wording = tuple[str, str]  # template, and the date in the template's words
 _RANDOM = (
-    "Expected MRR of the captions in random order: the sum of 1 / rank over the captions' number (TRIC, section VII); "
+    "Expected MRR of the captions in random order: sum of 1 / rank over the number of captions (TRIC, section VII); "
     "n counts captions."
 )
 
@@ -28,7 +28,7 @@ class WordedCaptions:
     """The captions of a split in one wording, in the order of the file.
 
     Attributes:
-        text_ids: of the texts in table `texts`; `indices`: the captions' indices in the file.
+        text_ids: ids in table `texts`; `indices`: the captions' indices in the file.
         vectors: float16[captions, dim], as stored.
     """
 
@@ -49,15 +49,15 @@ Rankings = Mapping[str, Mapping[int, Ranking]]  # template -> position of the pi
 
 
 def rank(query: Vectors, captions: WordedCaptions) -> Ranking:
-    """Rank all captions by inner product with the picture, highest first; ties keep the order of the file.
+    """Return all captions ranked by inner product with the picture, highest first; ties keep the order of the file.
 
     Args:
-        query: float16[dim], the picture's vector as stored: of length 1 except for rounding to float16.
-        captions: their vectors are rounded in the same way.
+        query: float16[dim], the picture's vector as stored: of length 1 up to rounding to float16.
+        captions: their vectors have the same rounding.
 
     Products and sums are float64, which is exact here: a product of two float16 numbers is a multiple of 2**-48, and
     a sum of such numbers needs at most 53 bits as long as it is below 32. Scores are therefore equal only if
-    they are equal in exact arithmetic, and the order does not depend on the machine.
+    they are equal in exact arithmetic, and the order is the same on every machine.
     """
     scores = (captions.vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     order = np.argsort(-scores, kind="stable")
@@ -67,7 +67,7 @@ def rank(query: Vectors, captions: WordedCaptions) -> Ranking:
 def rank_all(
     split: Split, vectors: Mapping[str, Vectors], captions: Mapping[Wording, WordedCaptions]
 ) -> dict[str, dict[int, Ranking]]:
-    """Template -> position of the picture in the split -> ranking, of the pictures (content_id) that have a vector."""
+    """Return template -> position in the split -> ranking, for the pictures (by content_id) that have a vector."""
     templates = dict.fromkeys(template for template, _ in captions)
     return {
         template: {
@@ -80,7 +80,7 @@ def rank_all(
 
 
 def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], rankings: Rankings) -> Iterator[Metric]:
-    """The random order's MRR, and with public answers MRR by template, over all pictures and by decade."""
+    """Yield the MRR of the random order and, if the answers are public, the MRR by template and decade."""
     count = len(split.captions)
     for cut in (None, ANSWERS):
         yield Metric(
@@ -89,7 +89,7 @@ def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], ra
             value=ranking.random_mrr(count, cut=cut),
             n=count,
             coverage=1.0,
-            reason="computed, not estimated: no interval",
+            reason="no interval: an exact value",
         )
     if split.expected is None:
         return
@@ -110,19 +110,19 @@ def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], ra
 
 
 def _rank_of(picture: Ranking, captions: WordedCaptions, index: str) -> int:
-    """The rank of the caption with this index, from 1."""
+    """Return the rank, from 1, of the caption with this index."""
     return 1 + int(np.flatnonzero(picture.positions == captions.indices.index(index))[0])
 
 
 def read_vectors(source: TableSource, wanted: Collection[str]) -> dict[str, Vectors]:
-    """item_id -> vector float16[dim] as stored, of the wanted rows with status ok."""
+    """Return item_id -> vector float16[dim] as stored, for the wanted rows with status ok."""
     vectors: dict[str, Vectors] = {}
     for batch in source.batches(["item_id", "embedding", "status"]):
         if not batch.num_rows:
             continue
         dim = batch.schema.field("embedding").type.list_size
         values = np.concatenate([chunk.flatten().to_numpy() for chunk in batch["embedding"].chunks])
-        row = 0  # of `values`, which leave out null vectors
+        row = 0  # in `values`, which has no rows for null vectors
         for item, status in zip(batch["item_id"].to_pylist(), batch["status"].to_pylist(), strict=True):
             if status == Status.OK:
                 if item in wanted:
@@ -132,10 +132,10 @@ def read_vectors(source: TableSource, wanted: Collection[str]) -> dict[str, Vect
 
 
 def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> dict[Wording, WordedCaptions]:
-    """The captions in each wording.
+    """Return the captions in each wording.
 
     Raises:
-        InputError: the captions are not those of the split, or one has no vector.
+        InputError: the captions are not those of the split, a wording is missing, or a caption has no vector.
     """
     ids: dict[Wording, dict[str, str]] = defaultdict(dict)
     for batch in captions.batches(["text_id", "revision", "date", "source"]):
@@ -145,7 +145,7 @@ def read_captions(split: Split, captions: TableSource, vectors: TableSource) -> 
     worded: dict[Wording, WordedCaptions] = {}
     for wording, text_of in ids.items():
         if set(text_of) != set(split.captions):
-            raise InputError(f"{captions.uri}: not the captions of this split; run jobs.tric_captions on it")
+            raise InputError(f"{captions.uri}: not the captions of this split; run jobs.tric_captions on the split")
         texts = [text_of[index] for index in split.captions]
         if missing := [text for text in texts if text not in vector_of]:
             raise InputError(

@@ -1,6 +1,6 @@
-"""People's annotations: readers of what annotation tools and spreadsheets give, writers of what they take.
+"""Annotations by people: what `annotate`, `import_ratings` and `review_links` share.
 
-Readers (`tabular`, `label_studio`, `prodigy`) give Arrow tables of one of the schemas in `model`, in batches, and
-send what is no annotation to a `reject` callback with its position. `answers` and `spans` say what the words of
-people stand for. Nothing here knows of runs or of Hydra.
+The readers (`tabular`, `label_studio`, `prodigy`) yield Arrow tables of one of the schemas in `model`, in batches, and
+pass anything that is not an annotation to a callback `reject`, with its position. `answers` and `spans` translate the
+words in a file into a rubric's answers and into kinds of spans. The readers depend on neither runs nor Hydra.
 """

@@ -18,12 +18,12 @@ class AnnotateConfig(Writing):
 
     input: str = MISSING  # a table of images or of items
     images: str | None = None  # the pictures of items
-    records: str | None = None  # facts shown with the pictures, and the fields of links
+    records: str | None = None  # facts shown with the pictures, and values for the fields of links
     texts: str | None = None  # the texts of items
     responses: str | None = None  # the responses of items
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all
-    span_labels: dict[str, Any] = field(default_factory=dict)  # spans to be marked (conf/span_labels)
+    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
     tool: str = "label_studio"  # or prodigy
@@ -36,11 +36,11 @@ class AnnotateConfig(Writing):
     target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
     shared: int = 0  # items that every rater (of a group) sees
     limit: int | None = None  # most tasks per rater; a column limit of raters takes precedence
-    audit: float = 0.0  # share of each rater's tasks that the auditor looks at again
-    auditor: str | None = None  # who looks at them; not one of the raters
-    size: int | None = None  # items; null: all
+    audit: float = 0.0  # share of each rater's tasks that the auditor repeats
+    auditor: str | None = None  # who repeats them; not one of the raters
+    size: int | None = None  # number of items; null: all
     seed: int = 0  # the same seed, items and raters give the same plan
-    files: str = "rater"  # one file of tasks per rater; or group: one that a group shares
+    files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
     picture_base: str = "pictures/"  # for pictures=files: prepended to a file's name, so that the tool finds it
 
@@ -60,18 +60,20 @@ def check(cfg: AnnotateConfig) -> None:
     }
     for key, (value, allowed) in choices.items():
         if value not in allowed:
-            raise InputError(f"{key}={value}: there are {', '.join(allowed)}")
+            raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
     if not cfg.rubric and not cfg.span_labels:
-        raise InputError("annotate: nothing to ask people; give rubric=NAME, span_labels=NAME or both")
+        raise InputError("annotate: rubric=NAME is required, or span_labels=NAME, or both")
     plans = {"per_item": cfg.per_item is not None, "per_group": cfg.per_group is not None, "quotas": bool(cfg.quotas)}
     if sum(plans.values()) != 1:
         present = ", ".join(key for key, is_set in plans.items() if is_set) or "none"
         raise InputError(f"annotate: give one of per_item=, per_group= and quotas= ({present} is given)")
     if cfg.quotas and not (isinstance(cfg.quotas, dict) and all(type(n) is int for n in cfg.quotas.values())):
-        raise InputError(f"quotas={cfg.quotas}: {{group: raters per item, …}} is needed")
+        raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
     if cfg.per_item is None and cfg.group is None:
         raise InputError("annotate: per_group= and quotas= need group=, the column of raters that names the group")
     if cfg.size is not None and cfg.size < 1:
-        raise InputError(f"size={cfg.size}: at least 1")
+        raise InputError(f"size={cfg.size}: must be at least 1, or null for all")
     if bool(cfg.audit) != bool(cfg.auditor):
-        raise InputError("annotate: audit= and auditor= go together: the share to draw, and who looks at it")
+        raise InputError(
+            "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"
+        )

@@ -1,4 +1,4 @@
-"""What people's words stand for: a rubric's answers by value, label, people's label or number; never a guess."""
+"""From the text in a file to a rubric's answer: by value, label, label for people, or number; nothing is guessed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ ISSUE_ANSWERS = ("no", "yes")
 
 
 class Meaning(NamedTuple):
-    """What a given word became: the place of the answer, None unless status is ok."""
+    """The answer that a text names, as its index in the answers; None unless status is ok."""
 
-    place: int | None
+    answer_index: int | None
     status: str
     kind: str | None
     message: str | None
@@ -25,9 +25,11 @@ class Meaning(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerSet:
-    """The answers to one question, in the rubric's order; `words` gives the place of each folded word.
+    """The answers to one question, in the rubric's order.
 
-    `words` has None for a choice of people's that stands for no answer; `ambiguous` are words of several answers.
+    Attributes:
+        words: folded word -> index of the answer; None for an option that means "no answer".
+        ambiguous: folded words that name several answers.
     """
 
     values: tuple[str, ...]
@@ -35,25 +37,25 @@ class AnswerSet:
     words: Mapping[str, int | None]
     ambiguous: frozenset[str] = frozenset()
 
-    def meaning(self, given: str | None) -> Meaning:
-        """The answer that `given` names; no case, no surplus white space, and 3.0 or 3,0 for the score 3."""
-        if given is None or not given.strip():
+    def meaning(self, text: str | None) -> Meaning:
+        """Return the answer that `text` names, ignoring case and surplus white space; 3.0 and 3,0 name the score 3."""
+        if text is None or not text.strip():
             return Meaning(None, Status.SKIPPED.value, "no_answer", "the person gave no answer")
-        word = fold(given)
+        word = fold(text)
         if word in self.ambiguous:
-            return Meaning(None, Status.OUT_OF_RANGE.value, "ambiguous", f"{given!r} is the word of several answers")
+            return Meaning(None, Status.OUT_OF_RANGE.value, "ambiguous", f"{text!r} names several answers")
         if word in self.words:
-            place = self.words[word]
-            if place is None:
-                return Meaning(None, Status.REFUSED.value, "no_rating", f"{given!r} stands for no answer")
-            return Meaning(place, Status.OK.value, None, None)
-        if (place := self._number(word)) is not None:
-            return Meaning(place, Status.OK.value, None, None)
+            index = self.words[word]
+            if index is None:
+                return Meaning(None, Status.REFUSED.value, "no_rating", f"{text!r} means no answer")
+            return Meaning(index, Status.OK.value, None, None)
+        if (index := self._by_number(word)) is not None:
+            return Meaning(index, Status.OK.value, None, None)
         return Meaning(
-            None, Status.OUT_OF_RANGE.value, "unknown_answer", f"{given!r} is none of {', '.join(self.values)}"
+            None, Status.OUT_OF_RANGE.value, "unknown_answer", f"{text!r} is not one of {', '.join(self.values)}"
         )
 
-    def _number(self, word: str) -> int | None:
+    def _by_number(self, word: str) -> int | None:
         try:
             number = float(_DECIMAL_COMMA.sub(r"\1.\2", word))
         except ValueError:
@@ -62,30 +64,33 @@ class AnswerSet:
 
     @cached_property
     def _by_score(self) -> dict[float, int]:
-        return {score: place for place, score in enumerate(self.scores) if score is not None}
+        return {score: index for index, score in enumerate(self.scores) if score is not None}
 
 
 @dataclass(frozen=True)
 class Questionnaire:
-    """The questions that people were asked, and how a file may call them.
+    """The questions that people answered, and the names that a file may use for them.
 
-    Without a rubric `default` holds for every question, and `asked` is empty.
+    Attributes:
+        names: folded name or text -> name of the question.
+        asked: names of the questions that people see; empty without a rubric.
+        default: without a rubric, the answers to every question.
     """
 
     name: str
     sets: Mapping[str, AnswerSet]
-    names: Mapping[str, str]  # folded name or text -> question
+    names: Mapping[str, str]
     asked: tuple[str, ...]
     default: AnswerSet | None = None
 
-    def question(self, said: str) -> str | None:
-        """The question that a file calls `said`, by its name or its text; None if it is unknown."""
-        if said == ISSUE:
-            return said
-        return said if self.default and not self.names else self.names.get(fold(said))
+    def question(self, text: str) -> str | None:
+        """Return the name of the question that `text` gives by name or by wording; None if it is unknown."""
+        if text == ISSUE:
+            return text
+        return text if self.default and not self.names else self.names.get(fold(text))
 
     def answers(self, question: str) -> AnswerSet:
-        """The answers to `question`."""
+        """Return the answers to `question`."""
         if question == ISSUE:
             return _ISSUE_SET
         return self.sets[question] if question in self.sets else self._default()
@@ -99,12 +104,12 @@ _DECIMAL_COMMA = re.compile(r"^(-?\d+),(\d+)$")
 
 
 def fold(text: str) -> str:
-    """Without case and with single spaces."""
+    """Return `text` without case and with single spaces."""
     return " ".join(text.casefold().split())
 
 
 def of_rubric(rubric: Rubric) -> Questionnaire:
-    """The questionnaire of a rubric; people are asked what its people's variant names, everything without one."""
+    """Return the questionnaire of a rubric: the questions of its part `people`, or all without such a part."""
     people = rubric.people.questions if rubric.people else {}
     sets = {question.name: answer_set(question, people.get(question.name)) for question in rubric.questions}
     names: dict[str, str] = {}
@@ -116,10 +121,10 @@ def of_rubric(rubric: Rubric) -> Questionnaire:
 
 
 def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:
-    """A questionnaire without a rubric: any question, all with these answers.
+    """Return a questionnaire without a rubric: any question, all with these answers.
 
     Raises:
-        ValueError: no two different answers, or an ordinal scale of what are no numbers.
+        ValueError: fewer than two different answers, or an ordinal scale of answers that are not numbers.
     """
     values = tuple(answers)
     if len({fold(value) for value in values}) != len(values) or len(values) < 2:
@@ -132,22 +137,22 @@ def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnair
 
 
 def answer_set(question: Question, people: PeopleQuestion | None) -> AnswerSet:
-    """The words of `question`. A value always means itself; a label that two answers share means neither."""
+    """Return the answers of `question`. A value always names itself; a label that two answers share names neither."""
     values = tuple(answer.value for answer in question.answers)
     words: dict[str, int | None] = {}
     ambiguous: set[str] = set()
-    by_label = [(fold(answer.label), place) for place, answer in enumerate(question.answers)]
-    place_of = {value: place for place, value in enumerate(values)}
+    by_label = [(fold(answer.label), index) for index, answer in enumerate(question.answers)]
+    index_of = {value: index for index, value in enumerate(values)}
     options = people.options if people else ()
-    by_option = [(fold(o.label), None if o.value is None else place_of[o.value]) for o in options]
-    for word, place in [*by_label, *by_option]:
-        if words.setdefault(word, place) != place:
+    by_option = [(fold(o.label), None if o.value is None else index_of[o.value]) for o in options]
+    for word, index in [*by_label, *by_option]:
+        if words.setdefault(word, index) != index:
             ambiguous.add(word)
     folded = [fold(value) for value in values]
-    own = {word: place for place, word in enumerate(folded)}
-    doubled = {word for word in folded if folded.count(word) > 1}  # values that differ in case alone
+    by_value = {word: index for index, word in enumerate(folded)}
+    duplicates = {word for word in folded if folded.count(word) > 1}  # values that differ only in case
     scores = tuple(answer.score for answer in question.answers)
-    return AnswerSet(values, scores, {**words, **own}, frozenset((ambiguous - own.keys()) | doubled))
+    return AnswerSet(values, scores, {**words, **by_value}, frozenset((ambiguous - by_value.keys()) | duplicates))
 
 
-_ISSUE_SET = AnswerSet(ISSUE_ANSWERS, (None, None), {word: place for place, word in enumerate(ISSUE_ANSWERS)})
+_ISSUE_SET = AnswerSet(ISSUE_ANSWERS, (None, None), {word: index for index, word in enumerate(ISSUE_ANSWERS)})

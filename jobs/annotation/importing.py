@@ -1,4 +1,4 @@
-"""Importing: all annotations read into a spool on disk, repeated ones told apart, what stays written as one unit."""
+"""Import annotations: read them all into a spool on disk, decide which repeated ones stay, and write one unit."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,15 +24,15 @@ from jobs.tables import TABLES
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
 ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
-SHOWN = 3  # rejects that are named at the end
+SHOWN = 3  # rejects that the command prints
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportSettings:
-    """What annotations become."""
+    """Into which rows annotations are converted."""
 
     table: str  # ratings, spans or raters
-    asked: Questionnaire | None = None  # needed for ratings
+    questionnaire: Questionnaire | None = None  # required for ratings
     method: str = "human"  # column `method` of ratings
     rater_kind: str = "human"  # column `kind` of raters
     urls: bool = False  # item_ids are URLs of pictures and become image_ids
@@ -42,12 +42,12 @@ class ImportSettings:
 class Importer:
     """Reads all files into spools of rows and rejects, then writes the rows that stay.
 
-    Memory does not grow with the rows, except for 40 bytes each (80 of `spans`), which find repeated ones.
+    Per row it holds only 40 bytes in memory (80 for `spans`), with which it detects repeated rows.
 
     Args:
-        read: yields a file's annotations in batches, and passes what is not one to a callback.
-        barred: the list of exclusions; rows of its pictures are dropped.
-        pseudonym: returns the name that replaces a rater's; None leaves names as they are.
+        read: yields a file's annotations in batches, and passes anything else to a callback.
+        barred: the exclusions; rows of excluded pictures are dropped.
+        pseudonym: returns the name that replaces a rater's; None keeps the names.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Importer:
         barred: Barred,
         pseudonym: Callable[[str], str] | None,
     ) -> None:
-        self.table, self.files, self.asked = settings.table, files, settings.asked
+        self.table, self.files, self.questionnaire = settings.table, files, settings.questionnaire
         self._read, self._method, self._urls = read, settings.method, settings.urls
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
         self._barred, self._pseudonym = barred, pseudonym
@@ -68,32 +68,35 @@ class Importer:
         self.first_repeat = ""
         self._rejected = self._excluded_rows = 0
         self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end")]
-        self._exact = Repeats(TABLES[table].key)
-        self._whole = Repeats(self._annotation_key)  # of spans: one person's spans in one text
+        self._row_repeats = Repeats(TABLES[table].key)
+        self._text_repeats = Repeats(self._annotation_key)  # of spans: one person's spans in one text
         self._annotations: list[np.ndarray] = []
 
     def peek(self) -> None:
-        """Read the beginning of the first file, so that a wrong mapping is told at once.
+        """Read the beginning of the first file, to report a wrong mapping at once.
 
         Raises:
-            InputError: as the reader.
+            InputError: see the reader.
         """
         next(self._read(self.files[0].uri, lambda _: None), None)
 
     def read(self, folder: Path, *, named: str) -> None:
-        """Read every file; its rows and rejects go to spools in `folder`. `named` is how messages call the input.
+        """Read every file into spools of rows and rejects in `folder`.
+
+        Args:
+            named: name of the input in messages.
 
         Raises:
-            InputError: as the reader; nothing to read; or repeated rows under duplicates=refuse.
+            InputError: see the reader; also if there is nothing to import, or repeated rows under duplicates=refuse.
         """
         writer: pq.ParquetWriter | None = None
         with _RejectSpool(folder / REJECTS_SPOOL) as rejects:
             for number, file in enumerate(self.files):
                 for raw in self._read(file.uri, rejects):
-                    made = self._rows(raw, number)
-                    if made is not None:
-                        writer = writer or pq.ParquetWriter(folder / ROWS_SPOOL, made.schema)
-                        writer.write_table(made)
+                    batch = self._rows(raw, number)
+                    if batch is not None:
+                        writer = writer or pq.ParquetWriter(folder / ROWS_SPOOL, batch.schema)
+                        writer.write_table(batch)
         self._rejected, self.first_rejects = rejects.count, rejects.first
         if writer is not None:
             writer.close()
@@ -103,8 +106,8 @@ class Importer:
             raise InputError(f"{named}: nothing to import for table {self.table}{why}")
 
     def _rows(self, raw: pa.Table, number: int) -> pa.Table | None:
-        """A batch as rows of the table, with `_time`, `_images`, `_file`, `_position` beside them."""
-        # Before URLs become ids, which hides that another URL names the same picture.
+        """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""
+        # Check URLs before they become ids: the id does not show that another URL is the same picture.
         out = rows.is_excluded(raw, self._barred) if self._barred and "item_id" in raw.column_names else None
         raw = rows.named(raw, pseudonym=self._pseudonym, urls=self._urls)
         if self.table == "raters":
@@ -117,44 +120,47 @@ class Importer:
         if not raw.num_rows:
             return None
         if self.table == "spans":
-            made = rows.spans(raw)
-            self._whole.add(made, raw["time"])
-            known = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
-            # -1, a file that does not tell annotations apart: all its rows of one key belong together.
-            self._annotations.append(np.where(known < 0, -1 - number, known + (number << 40)))
+            batch = rows.spans(raw)
+            self._text_repeats.add(batch, raw["time"])
+            numbers = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
+            # -1: the file does not number annotations, so that all its rows of one key belong together.
+            self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         else:
-            assert self.asked is not None
-            made = rows.ratings(raw, self.asked, method=self._method)
-        self._exact.add(made, raw["time"])
-        made = made.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
+            assert self.questionnaire is not None
+            batch = rows.ratings(raw, self.questionnaire, method=self._method)
+        self._row_repeats.add(batch, raw["time"])
+        batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
         images = raw["images"] if "images" in raw.column_names else pa.nulls(raw.num_rows, pa.list_(pa.string()))
-        return made.append_column("_position", raw["position"]).append_column("_images", images)
+        return batch.append_column("_position", raw["position"]).append_column("_images", images)
 
     def _note_repeats(self, spool: Path) -> None:
-        again = self._exact.first_repeat()
-        if again is None and self.table == "spans":
-            elsewhere = np.flatnonzero(~self._whole.keeps_with("first", np.concatenate(self._annotations)))
-            again = int(elsewhere[0]) if len(elsewhere) else None
-        if again is None:
+        repeat = self._row_repeats.first_repeat()
+        if repeat is None and self.table == "spans":
+            dropped = np.flatnonzero(~self._text_repeats.keeps_with("first", np.concatenate(self._annotations)))
+            repeat = int(dropped[0]) if len(dropped) else None
+        if repeat is None:
             return
-        places = pq.read_table(spool, columns=["_file", "_position"]).slice(again, 1).to_pylist()[0]
-        self.first_repeat = f"{self.files[places['_file']].uri}, position {places['_position']:,}"
+        origin = pq.read_table(spool, columns=["_file", "_position"]).slice(repeat, 1).to_pylist()[0]
+        self.first_repeat = f"{self.files[origin['_file']].uri}, position {origin['_position']:,}"
         if self._duplicates == "refuse":
             key = ", ".join(self._annotation_key)
-            raise InputError(f"{self.first_repeat}: the same {key} as an earlier row, and duplicates=refuse")
+            raise InputError(
+                f"duplicates=refuse: {self.first_repeat} has the same {key} as an earlier row; "
+                "use last, first or sample"
+            )
 
     def write(self, folder: Path, writer: UnitWriter) -> None:
-        """Write what `read` left in `folder`: rejects, and the rows that stay."""
+        """Write the rejects and the rows that stay, from the spools that `read` wrote to `folder`."""
         counts = writer.counts
         for reject in _spooled(folder / REJECTS_SPOOL):
             writer.reject(reject)
         counts.rows_in = self._rejected
         if self.table == "raters":
-            made = self._people.table()
+            raters = self._people.table()
             counts.rows_in += self._people.rows
-            counts.filtered = Counter({"seen_before": self._people.rows - made.num_rows})
+            counts.filtered = Counter({"seen_before": self._people.rows - raters.num_rows})
             counts.tallies["conflicts"] = dict(self._people.conflicts)
-            writer.write(made)
+            writer.write(raters)
             return
         counts.rows_in += self._excluded_rows
         exclusions.count(counts, self._barred.take_matched())
@@ -178,28 +184,28 @@ class Importer:
                 if dropped := int((~keeps[here]).sum()):
                     writer.counts.filtered["repeated"] += dropped
                 stays = batch.filter(pa.array(keeps[here]))
-                made = stays.drop_columns(["_file", "_position", "_images"])
+                output = stays.drop_columns(["_file", "_position", "_images"])
                 if self.table == "ratings":
-                    self._welfare.add(made, stays["_images"])
-                writer.write(made)
+                    self._welfare.add(output, stays["_images"])
+                writer.write(output)
 
     def _decide(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Which rows stay, and, if all of them do, their number among those of their key."""
+        """Return bool [rows], which rows stay, and for duplicates=sample int64 [rows], the samples; else None."""
         if self._duplicates == "sample":
-            return self._exact.keeps("sample"), self._exact.ranks()
+            return self._row_repeats.keeps("sample"), self._row_repeats.ranks()
         rule = "last" if self._duplicates == "refuse" else self._duplicates
-        kept = self._exact.keeps(rule)
+        kept = self._row_repeats.keeps(rule)
         if self.table == "spans":
-            kept &= self._whole.keeps_with(rule, np.concatenate(self._annotations))
+            kept &= self._text_repeats.keeps_with(rule, np.concatenate(self._annotations))
         return kept, None
 
     def reported(self) -> dict[str, int]:
-        """How many people reported each picture; known once the rows are written."""
-        return {picture: len(by) for picture, by in sorted(self._welfare.reporters.items())}
+        """Return picture -> how many people reported it, of the rows that `write` has written."""
+        return {picture: len(people) for picture, people in sorted(self._welfare.reporters.items())}
 
 
 class _RejectSpool:
-    """Takes rejects into a Parquet file; the first few are kept to be shown."""
+    """Writes rejects to a Parquet file and keeps the first few in memory."""
 
     def __init__(self, path: Path) -> None:
         self.first: list[Reject] = []

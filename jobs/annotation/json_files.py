@@ -1,4 +1,4 @@
-"""JSON read a piece at a time: the elements of a large array, the objects of JSON lines."""
+"""Incremental reading of JSON: the elements of a large array, the objects of JSON lines."""
 
 import codecs
 import json
@@ -16,10 +16,10 @@ _SPACE = " \t\r\n"
 
 
 def elements(uri: str) -> Iterator[Any]:
-    """The elements of the JSON array in `uri`; one of them and a chunk are held at a time.
+    """Yield the elements of the JSON array in `uri`; memory holds one element and one chunk.
 
     Raises:
-        InputError: empty, no array at the top, not UTF-8, or JSON that is broken or breaks off.
+        InputError: the file is empty, not an array, not UTF-8, invalid or truncated.
     """
     decoder = json.JSONDecoder(parse_int=json_integer)
     buffer, closed, begun, number = "", False, False, 0
@@ -32,7 +32,7 @@ def elements(uri: str) -> Iterator[Any]:
                     raise InputError(f"{uri}: empty")
                 continue
             if buffer[0] != "[":
-                raise InputError(f"{uri}: begins with {buffer[:1]!r}; a JSON array of tasks is needed")
+                raise InputError(f"{uri}: begins with {buffer[:1]!r}; must be a JSON array of tasks")
             buffer, begun = buffer[1:], True
         buffer = buffer.lstrip(_SPACE + ",")
         if buffer.startswith("]"):
@@ -40,13 +40,13 @@ def elements(uri: str) -> Iterator[Any]:
         try:
             element, end = decoder.raw_decode(buffer)
             if end == len(buffer) and not closed:
-                raise json.JSONDecodeError("may go on", buffer, end)  # a number or word cut by the chunk
+                raise json.JSONDecodeError("may continue", buffer, end)  # a number or word that the chunk cuts
         except json.JSONDecodeError as error:
             if closed or len(buffer) > MAX_ELEMENT:
-                raise InputError(f"{uri}: element {number + 1} of the array is no JSON ({error.msg})") from error
-            grown = [chunk for _ in range(1 + len(buffer) // CHUNK) if (chunk := next(chunks, ""))]  # doubles at least
-            closed = not grown
-            buffer += "".join(grown)
+                raise InputError(f"{uri}: element {number + 1} of the array is not valid JSON ({error.msg})") from error
+            more = [chunk for _ in range(1 + len(buffer) // CHUNK) if (chunk := next(chunks, ""))]  # at least doubles
+            closed = not more
+            buffer += "".join(more)
             continue
         yield element
         number += 1
@@ -54,10 +54,13 @@ def elements(uri: str) -> Iterator[Any]:
 
 
 def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of JSON lines with their line, from 1; other lines are rejects, blank ones nothing.
+    """Yield (line number from 1, object) of a file of JSON lines; blank lines are skipped, others go to `reject`.
+
+    Args:
+        private: keep the text of lines out of rejects.
 
     Raises:
-        InputError: empty, or the first line is no JSON object.
+        InputError: the file is empty, or its first line is not a JSON object.
     """
     fs, path = locations.filesystem(uri)
     seen = False
@@ -73,10 +76,10 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
                 seen = True
                 yield number, data
             elif not seen:
-                raise InputError(f"{uri}: line {number} is no JSON object; a file of JSON lines is needed")
+                raise InputError(f"{uri}: line {number} is not a JSON object; must be a file of JSON lines")
             else:
                 kept = "" if private else raw[:RAW_KEPT].decode("utf-8", "replace")
-                reject(Reject(uri, number, "not_json", "a line that is no JSON object", kept))
+                reject(Reject(uri, number, "not_json", "the line is not a JSON object", kept))
     if not seen:
         raise InputError(f"{uri}: empty")
 
@@ -84,8 +87,8 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
 def _lines(stream: Any) -> Iterator[bytes]:
     rest = b""
     while chunk := stream.read(CHUNK):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield from complete
     if rest:
         yield rest
 

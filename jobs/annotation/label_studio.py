@@ -1,4 +1,4 @@
-"""Label Studio's JSON export: a list of tasks with their annotations. Drafts and predictions are no annotations."""
+"""Reader of Label Studio's JSON export, a list of tasks with annotations. Drafts and predictions are ignored."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,35 +12,35 @@ from jobs.annotation.tools import COMMENT, REPORT, WELFARE, Done, ToolReading
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
-VALUES = ("choices", "rating", "number", "text", "labels")  # where a result's value lies, by the control's type
-CHECKED_AFTER = 1000  # annotations without any control that is asked for: it is another project's export
+VALUES = ("choices", "rating", "number", "text", "labels")  # keys of a result's value, by type of control
+CHECKED_AFTER = 1000  # annotations; if none has an expected control by then, the export is of another project
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """The answers, spans or people in `uri`, in batches; `reject` gets what is no annotation, by task.
+    """Yield the answers, spans or raters in `uri`, in batches; anything else goes to `reject` with its task's number.
 
     Raises:
-        InputError: not such an export, or one of another project.
+        InputError: not Label Studio's JSON export, or that of another project.
     """
     yield from tools.batches(_Export(uri, reading, reject).rows(), reading.table)
 
 
 class _Export:
-    """One file: makes rows of its annotations, and counts its controls to tell another project's export."""
+    """One file: converts its annotations into rows, and counts its controls to detect another project's export."""
 
     def __init__(self, uri: str, reading: ToolReading, reject: Rejects) -> None:
         self._uri, self._reading, self._reject = uri, reading, reject
-        self._unknown: Counter[str] = Counter()
-        self._wanted: set[str] = set()
-        self._known = self._annotations = 0
+        self._unexpected: Counter[str] = Counter()
+        self._expected: set[str] = set()
+        self._matches = self._annotations = 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The rows of all annotations."""
+        """Yield the rows of all annotations."""
         for number, task in enumerate(json_files.elements(self._uri), start=1):
             if not _is_task(task):
                 if number == 1:
-                    raise InputError(f"{self._uri}: {_what_is_it(task)}")
-                self._reject(Reject(self._uri, number, "not_a_task", "an element without data and annotations"))
+                    raise InputError(f"{self._uri}: {_mismatch(task)}")
+                self._reject(Reject(self._uri, number, "not_a_task", "the element has no data or no annotations"))
                 continue
             for annotation in task.get("annotations", task.get("completions")):
                 done = self._done(number, task, annotation)
@@ -56,37 +56,40 @@ class _Export:
         self._check(enough=0)
 
     def _check(self, *, enough: int) -> None:
-        """Refuse an export of which nothing is known, once `enough` annotations were seen."""
-        if self._known or not self._unknown or self._reading.table == "raters" or self._annotations < enough:
+        """Raise InputError if no control was expected so far; before `enough` annotations, do nothing."""
+        if self._matches or not self._unexpected or self._reading.table == "raters" or self._annotations < enough:
             return
-        there = ", ".join(name for name, _ in self._unknown.most_common(8))
+        controls = ", ".join(name for name, _ in self._unexpected.most_common(8))
         raise InputError(
-            f"{self._uri}: another project's annotations: its controls are {there}; wanted are "
-            f"{', '.join(sorted(self._wanted)) or 'none'} (map them with columns.questions={{question: control}})"
+            f"{self._uri}: another project's annotations: its controls are {controls}; expected are "
+            f"{', '.join(sorted(self._expected)) or 'none'} (map them with columns.questions={{question: control}})"
         )
 
     def _note(self, names: Iterable[str], questions: Sequence[str]) -> None:
         """Count the controls of one annotation."""
         span_kinds = self._reading.span_labels.kinds if self._reading.span_labels else ()
-        wanted = {*(self._reading.controls.get(q, q) for q in questions), *(span_kind.name for span_kind in span_kinds)}
-        self._wanted |= wanted
+        expected = {
+            *(self._reading.controls.get(q, q) for q in questions),
+            *(span_kind.name for span_kind in span_kinds),
+        }
+        self._expected |= expected
         self._annotations += 1
-        self._known += sum(name in wanted for name in names)
-        self._unknown.update(name for name in names if name not in wanted and name not in WELFARE)
+        self._matches += sum(name in expected for name in names)
+        self._unexpected.update(name for name in names if name not in expected and name not in WELFARE)
 
     def _done(self, number: int, task: Mapping[str, Any], annotation: Any) -> Done | None:
-        """One annotation; None if it was rejected."""
+        """Return the work that one annotation records; None if it was rejected."""
         data, reading = task["data"], self._reading
         results = annotation.get("result") if isinstance(annotation, dict) else None
         if not isinstance(results, list):
-            message = "an annotation without a list of results"
+            message = "the annotation has no list of results"
             self._reject(Reject(self._uri, number, "not_an_annotation", message))
             return None
         item, rater = reading.get(data, "item_id"), _rater(data, annotation, reading)
         for name, value in (("item_id", item), ("rater", rater)):
             if model.blank(value):
-                there = f"; its data has {', '.join(list(data)[:8])}" if name == "item_id" else ""
-                message = f"task {task.get('id')} names no {name}{there}"
+                fields = f"; its data has {', '.join(list(data)[:8])}" if name == "item_id" else ""
+                message = f"task {task.get('id')} has no {name}{fields}"
                 self._reject(Reject(self._uri, number, f"no_{name}", message))
                 return None
         by_control: dict[str, list[Mapping[str, Any]]] = {}
@@ -101,7 +104,7 @@ class _Export:
             item_id=str(item),
             rater=str(rater),
             data=data,
-            given={q: _chosen(by_control.get(reading.controls.get(q, q), ())) for q in questions},
+            chosen={q: _chosen(by_control.get(reading.controls.get(q, q), ())) for q in questions},
             marked={span_kind.name: list(map(_span, by_control.get(span_kind.name, ()))) for span_kind in span_kinds},
             skipped=bool(annotation.get("was_cancelled")),
             reported=bool(_chosen(by_control.get(REPORT, ()))),
@@ -120,9 +123,10 @@ def _is_task(task: Any) -> bool:
     return isinstance(task.get("annotations", task.get("completions")), list)
 
 
-def _what_is_it(task: Any) -> str:
+def _mismatch(task: Any) -> str:
+    """Return what a file is that does not begin with a task of the export."""
     if isinstance(task, dict) and "annotator" in task and "data" not in task:
-        return "Label Studio's JSON-MIN export, which leaves out what is needed; export as JSON"
+        return "Label Studio's JSON-MIN export, which lacks required fields; export as JSON"
     if isinstance(task, dict):
         return (
             f"not Label Studio's JSON export: its first element has {', '.join(list(task)[:8])}, not data, annotations"
@@ -133,10 +137,10 @@ def _what_is_it(task: Any) -> str:
 def _rater(data: Mapping[str, Any], annotation: Mapping[str, Any], reading: ToolReading) -> Any:
     if reading.rater == "assigned":
         return reading.get(data, "assigned_to")
-    by = annotation.get("completed_by")
-    if isinstance(by, dict):
-        return next((by[key] for key in ("email", "username", "id") if not model.blank(by.get(key))), None)
-    return by
+    person = annotation.get("completed_by")
+    if isinstance(person, dict):
+        return next((person[key] for key in ("email", "username", "id") if not model.blank(person.get(key))), None)
+    return person
 
 
 def _time(annotation: Mapping[str, Any]) -> float | None:
@@ -147,15 +151,15 @@ def _time(annotation: Mapping[str, Any]) -> float | None:
 
 
 def _chosen(values: Any) -> list[Any]:
-    """What the results of one control hold: choices, a rating, a number or texts."""
-    found: list[Any] = []
+    """Return the contents of one control's results: choices, a rating, a number or texts."""
+    contents: list[Any] = []
     for value in values:
         for key in VALUES:
             if key in value:
-                said = value[key]
-                found += said if isinstance(said, list) else [said]
+                content = value[key]
+                contents += content if isinstance(content, list) else [content]
                 break
-    return found
+    return contents
 
 
 def _span(value: Mapping[str, Any]) -> dict[str, Any]:

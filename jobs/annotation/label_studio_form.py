@@ -1,4 +1,4 @@
-"""A study in Label Studio: the labelling configuration and the tasks."""
+"""Writer of a study for Label Studio: the labelling configuration and the tasks."""
 
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -9,10 +9,10 @@ from jobs.annotation.form import Form, FormQuestion, ShownItem
 from jobs.annotation.spans import SpanKind
 from jobs.annotation.tools import COMMENT, REPORT, SHOW
 
-TOLD = "task"  # the object that all controls refer to, except those of spans; it is always in sight
-# A picture is one object whatever its state: one that is shown only when a box is ticked is measured while hidden, and
-# then drawn as small as a stamp. So the box unblurs it by style alone; a browser that cannot do that leaves it blurred.
-# No `>` in it: Label Studio takes a style as it stands in the XML, where that is escaped.
+INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible
+# The box unblurs a picture by style alone: Label Studio would measure a picture that a condition hides while it is
+# hidden, and then draw it as small as a stamp. A browser without :has() leaves the picture blurred.
+# The style contains no `>`: Label Studio does not unescape the `&gt;` of the XML.
 STYLE = """
 .remine-note * {font-size: 14px !important; font-weight: 400 !important; line-height: 1.4 !important;
   margin: 4px 0 !important;}
@@ -25,26 +25,26 @@ STYLE = """
 }
 """
 KEEP_LABEL = (
-    'Turn on "Keep label selected after creating a region" in the settings of Label Studio: the label that you choose '
-    "then serves for several spans."
+    'Turn on "Keep label selected after creating a region" in the settings of Label Studio: then you choose a label '
+    "once for several spans."
 )
-BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # none of KEYBOARD's
+BOX_KEYS = {SHOW: ".", REPORT: "-", ISSUE: "l"}  # not in KEYBOARD
 
 
 def config_xml(form: Form) -> str:
-    """The labelling configuration. Texts of people's are escaped; `$` begins a variable there and is written wide."""
+    """Return the labelling configuration as XML. In texts, `$`, which would begin a variable, becomes full-width."""
     view = Xml.Element("View", className="remine-sheet")
     _add(view, "Style").text = STYLE
     for text in filter(None, [form.welfare.notice, form.instructions, form.welfare.skip_help]):
         _note(view, text)
     columns = _add(view, "View", className="remine-columns")
     look = _add(columns, "View", className="remine-look")
-    _add(look, "HyperText", name=TOLD, value="$told", inline="true", clickableLinks="true")
+    _add(look, "HyperText", name=INSTRUCTION, value="$told", inline="true", clickableLinks="true")
     if form.asks_report:
         _box(look, REPORT, form.welfare.report, form.welfare.report_help)
     if form.pictures:
         _pictures(look, form)
-    # Who reports a picture is asked nothing more.
+    # A reported picture needs no answers.
     asked = _add(columns, "View", className="remine-ask", **_when_not_reported(form))
     for role in form.texts:
         if not form.span_labels or role not in [span_kind.text for span_kind in form.span_labels.kinds]:
@@ -64,7 +64,7 @@ def config_xml(form: Form) -> str:
         _question(asked, question)
     if form.welfare.comment:
         _header(asked, form.welfare.comment, size="5")
-        _add(asked, "TextArea", name=COMMENT, toName=TOLD, rows="2", maxSubmissions="1", editable="true")
+        _add(asked, "TextArea", name=COMMENT, toName=INSTRUCTION, rows="2", maxSubmissions="1", editable="true")
     Xml.indent(view)
     return Xml.tostring(view, encoding="unicode") + "\n"
 
@@ -86,13 +86,13 @@ def _pictures(view: Xml.Element, form: Form) -> None:
 
 
 def field_of(number: int) -> str:
-    """The task's field of its picture `number`, from 0: image, image_2, …"""
+    """Return the field of a task that holds picture `number`, from 0: image, image_2, …"""
     return "image" if number == 0 else f"image_{number + 1}"
 
 
 def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
-    """A box to be ticked; it has no alias, because conditions compare with a choice's own value."""
-    choices = _add(view, "Choices", name=name, toName=TOLD, choice="multiple", showInline="true")
+    """Add a tick box; it has no alias, because conditions compare with the choice's value."""
+    choices = _add(view, "Choices", name=name, toName=INSTRUCTION, choice="multiple", showInline="true")
     _add(choices, "Choice", value=_word(label), hotkey=BOX_KEYS[name])
     if help_:
         _note(view, help_)
@@ -108,7 +108,7 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
             _note(panel, example)
     missing = {"required": "true", "requiredMessage": f"Not answered yet: {_plain(question.text)}"}
     choices = _add(
-        view, "Choices", name=question.name, toName=TOLD, choice="single-radio", showInline="false", **missing
+        view, "Choices", name=question.name, toName=INSTRUCTION, choice="single-radio", showInline="false", **missing
     )
     for option in question.options:
         extra = {"hotkey": option.hotkey} if option.hotkey else {}
@@ -142,7 +142,7 @@ def _note(view: Xml.Element, text: str) -> None:
 
 
 def _word(text: str) -> str:
-    """A choice's value that a condition can name: commas would begin another value there."""
+    """Return the value of a choice for use in a condition, where a comma would begin another value."""
     return _plain(text).replace(",", "\N{FULLWIDTH COMMA}")
 
 
@@ -150,21 +150,21 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).replace("$", "\N{FULLWIDTH DOLLAR SIGN}")
 
 
-def task(form: Form, thing: ShownItem, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
-    """One task as Label Studio imports it. What the import reads again stands in its data by name."""
+def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> dict[str, Any]:
+    """Return one task as Label Studio imports it; its data has the fields that `import_ratings` reads by name."""
     data: dict[str, Any] = {
-        "item_id": thing.item_id,
+        "item_id": item.item_id,
         "target": target,
         "rubric": form.rubric,
         "questions": [question.name for question in form.questions],
-        "image_ids": list(thing.image_ids),
-        "told": forms.instruction(thing, target),
+        "image_ids": list(item.image_ids),
+        "told": forms.instruction(item, target),
         "place": place,
         "asks_issue": form.asks_issue,
     }
     if assigned_to is not None:
         data["assigned_to"] = assigned_to
-    data |= {field_of(number): address for number, address in enumerate(thing.pictures)}
-    for role, (text_id, text) in thing.texts.items():
+    data |= {field_of(number): address for number, address in enumerate(item.pictures)}
+    for role, (text_id, text) in item.texts.items():
         data |= {role: text, f"{role}_id": text_id}
     return {"data": data}

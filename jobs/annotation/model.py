@@ -1,4 +1,4 @@
-"""What a reader gives: answers, marked spans of text, and people, as they were given."""
+"""Schemas of what the readers yield: answers, spans and raters as the file has them, and values of their cells."""
 
 import math
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ _STR, _F64 = pa.string(), pa.float64()
 ANSWERS = pa.schema([
     ("item_id", _STR), ("target", _STR), ("question", _STR), ("rater", _STR), ("condition", _STR), ("order", _STR),
     ("sample", pa.int32()),
-    ("given", _STR),  # what was chosen, as the file has it; null: nothing
-    ("status", _STR),  # skipped or reported where the person said so, else null
-    ("kind", _STR),  # why, short
-    ("images", pa.list_(_STR)),  # the item's pictures where the file names them
+    ("answer", _STR),  # the answer as the file has it; null: none
+    ("status", _STR),  # skipped, reported or refused if the person did so, else null
+    ("kind", _STR),  # value of error_kind; null: that of the status
+    ("images", pa.list_(_STR)),  # the item's pictures if the file names them
     ("comment", _STR), ("seconds", _F64),
     ("time", _F64),  # seconds since 1970, of the annotation
     ("position", pa.int64()),
@@ -25,7 +25,7 @@ ANSWERS = pa.schema([
 SPANS = pa.schema([
     ("item_id", _STR), ("rater", _STR), ("text_id", _STR), ("kind", _STR), ("start", pa.int32()), ("end", pa.int32()),
     ("category", _STR), ("score", _F64), ("status", _STR), ("time", _F64),
-    ("annotation", pa.int64()),  # which annotation of the file; null: the file does not tell them apart
+    ("annotation", pa.int64()),  # number of the annotation in the file; null: the file does not number them
     ("position", pa.int64()),
 ])  # fmt: skip
 PEOPLE = pa.schema([
@@ -36,20 +36,20 @@ ATTRIBUTES = ("country", "pool", "experience")
 
 
 def table(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as Arrow; what a row does not name is null."""
+    """Return rows as an Arrow table; columns that a row does not have are null."""
     return pa.Table.from_pylist(list(rows), schema=schema)
 
 
 def blank(text: Any) -> bool:
-    """Whether a cell holds nothing."""
+    """Return whether a cell is empty."""
     return text is None or not str(text).strip()
 
 
 def seconds_since_1970(value: Any) -> float | None:
-    """A time as ISO 8601 (UTC if it names no zone) or as a number of seconds; None if there is none.
+    """Return a time, given as ISO 8601 (UTC without a zone) or as a number of seconds; None for an empty cell.
 
     Raises:
-        ValueError: neither.
+        ValueError: the cell is neither.
     """
     if blank(value):
         return None
@@ -59,12 +59,12 @@ def seconds_since_1970(value: Any) -> float | None:
         moment = datetime.fromisoformat(str(value).strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return number
 
 
 def duration(value: Any) -> float | None:
-    """A time spent, in seconds; None if there is none or it is no finite number from 0 on."""
+    """Return a duration in seconds; None unless the cell is a finite number, at least 0."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -73,6 +73,6 @@ def duration(value: Any) -> float | None:
 
 
 def flag(value: Any) -> bool | None:
-    """Whether a cell says yes; None if it says neither yes nor no."""
+    """Return whether a cell says yes; None if it says neither yes nor no."""
     word = "" if value is None else str(value).strip().casefold()
     return True if word in TRUE else False if word in FALSE else None

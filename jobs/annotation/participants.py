@@ -1,4 +1,4 @@
-"""Who takes part in a study: a CSV or Parquet file with a column `rater`, or a table of raters."""
+"""Reader of the people who take part in a study: a CSV or Parquet file with a column `rater`, or a table of raters."""
 
 from collections.abc import Sequence
 
@@ -15,43 +15,49 @@ NAME, LIMIT = "rater", "limit"
 
 
 def read_raters(uri: str, *, group: str | None, limit: int | None, encoding: str | None = None) -> list[Rater]:
-    """The raters in the order of their names; `group` names the column of groups, `limit` holds where none is given.
+    """Return the raters, sorted by name.
+
+    Args:
+        group: name of the column of groups.
+        limit: maximum number of tasks of raters without a limit of their own.
 
     Raises:
-        InputError: no such column, no rater, one without a group, or a limit that is no number.
+        InputError: a missing column, an empty name or group, or a limit that is not a number.
     """
-    found = [o.uri for o in locations.find(uri)]
-    if len(found) == 1 and found[0].lower().endswith(".parquet") and not uri.rstrip("/").endswith("_run"):
-        rows = _parquet(found[0])
-    elif len(found) == 1:
-        rows = _csv(found[0], encoding, group)
+    files = [o.uri for o in locations.find(uri)]
+    if len(files) == 1 and files[0].lower().endswith(".parquet") and not uri.rstrip("/").endswith("_run"):
+        rows = _parquet(files[0])
+    elif len(files) == 1:
+        rows = _csv(files[0], encoding, group)
     else:
         rows = pa.concat_tables(list(open_table(uri, "raters").batches())).to_pylist()
     header = list(rows[0]) if rows else []
     for column in filter(None, [NAME, group]):
         if column not in header:
-            raise InputError(f"raters={uri}: no column {column}; there are {', '.join(header) or 'no rows'}")
+            raise InputError(
+                f"raters={uri}: no column {column}; its columns are {', '.join(header) or 'unknown, it has no rows'}"
+            )
     raters = []
     for row in rows:
         name = str(row[NAME] or "").strip()
         if not name:
-            raise InputError(f"raters={uri}: a row without a rater")
-        of = str(row[group] or "").strip() if group else ""
-        if group and not of:
+            raise InputError(f"raters={uri}: column {NAME} is empty in a row")
+        group_name = str(row[group] or "").strip() if group else ""
+        if group and not group_name:
             raise InputError(f"raters={uri}: rater {name!r} has no {group}")
-        raters.append(Rater(name, of, _limit(uri, name, row.get(LIMIT), limit)))
+        raters.append(Rater(name, group_name, _limit(uri, name, row.get(LIMIT), limit)))
     return sorted(raters, key=lambda rater: rater.name)
 
 
-def _limit(uri: str, name: str, said: object, otherwise: int | None) -> int | None:
-    if said is None or not str(said).strip():
-        return otherwise
+def _limit(uri: str, name: str, cell: object, default: int | None) -> int | None:
+    if cell is None or not str(cell).strip():
+        return default
     try:
-        number = int(str(said))
+        number = int(str(cell))
     except ValueError as error:
-        raise InputError(f"raters={uri}: limit {said!r} of rater {name!r} is no whole number") from error
+        raise InputError(f"raters={uri}: limit {cell!r} of rater {name!r} is not a whole number") from error
     if number < 0:
-        raise InputError(f"raters={uri}: limit {number} of rater {name!r} is less than 0")
+        raise InputError(f"raters={uri}: limit {number} of rater {name!r} must be at least 0")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Prodigy's `db-out`: JSON lines, one a task that a person answered with accept, reject or ignore."""
+"""Reader of Prodigy's `db-out`: JSON lines, one per task that a person answered with accept, reject or ignore."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,15 +13,15 @@ from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
 ANSWERS = ("accept", "reject", "ignore")
-REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options beside the rubric's answers
-SPAN_KIND = "span_kind"  # a task that asks for spans names its kind here
+REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options in addition to the rubric's answers
+SPAN_KIND = "span_kind"  # field of a task: the kind of spans to mark
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
-    """The answers, spans or people in `uri`, in batches; `reject` gets what is no annotation, by line.
+    """Yield the answers, spans or raters in `uri`, in batches; anything else goes to `reject` with its line.
 
     Raises:
-        InputError: not such a file, or no question named anywhere.
+        InputError: not what db-out writes, or a task without a question.
     """
     yield from tools.batches(_rows(uri, reading, reject), reading.table)
 
@@ -31,7 +31,7 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
     for line, data in json_files.lines(uri, reject, private=reading.private):
         if first and "answer" not in data:
             raise InputError(
-                f"{uri}: not what `prodigy db-out` writes: line {line} has {', '.join(list(data)[:8])}, no answer"
+                f"{uri}: not what `prodigy db-out` writes: line {line} has {', '.join(list(data)[:8])}, but no answer"
             )
         first = False
         if data.get("answer") not in ANSWERS:
@@ -51,34 +51,36 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
 
 def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, reject: Rejects) -> Done | None:
     item, rater = reading.get(data, "item_id"), _rater(data, reading)
-    for name, value in (("item_id", item), ("rater", rater)):
+    for field, value in (("item_id", item), ("rater", rater)):
         if model.blank(value):
-            reject(Reject(uri, line, f"no_{name}", f"names no {name}; it has {', '.join(list(data)[:8])}"))
+            reject(
+                Reject(uri, line, f"no_{field}", f"the task has no {field}; its fields are {', '.join(list(data)[:8])}")
+            )
             return None
-    said = data.get("accept") or []
-    chosen = list(said) if isinstance(said, list) else [said]
+    accepted = data.get("accept") or []
+    chosen = list(accepted) if isinstance(accepted, list) else [accepted]
     question = reading.get(data, "question") or reading.question
     if reading.table == "ratings" and SPAN_KIND not in data and model.blank(question):
-        raise InputError(f"{uri}: line {line} names no question; give question=NAME or columns.question=FIELD")
-    own = [each for each in chosen if each not in (REPORT_OPTION, ISSUE_OPTION)]
+        raise InputError(f"{uri}: line {line} has no question; give question=NAME or columns.question=FIELD")
+    selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in data.get("options") or [] if isinstance(option, dict)}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
-    known = reading.asked.question(str(question)) if reading.asked and question else question
-    if reading.table == "ratings" and SPAN_KIND not in data and known is None:
-        reject(Reject(uri, line, "unknown_question", f"{question!r} is no question of the rubric"))
+    name = reading.questionnaire.question(str(question)) if reading.questionnaire and question else question
+    if reading.table == "ratings" and SPAN_KIND not in data and name is None:
+        reject(Reject(uri, line, "unknown_question", f"{question!r} is not a question of the rubric"))
         return None
     return Done(
         item_id=str(item),
         rater=str(rater),
-        data={**data, "questions": [known]} if known else data,
-        given={str(known): [_known(each, str(known), data, reading) for each in own]},
+        data={**data, "questions": [name]} if name else data,
+        chosen={str(name): [_answer(option, str(name), data, reading) for option in selected]},
         marked=_marked(data, reading),
-        # Who ticks "something is wrong with the response" chooses that instead of an answer.
-        skipped=data["answer"] == "ignore" or (bool(issue) and not own and SPAN_KIND not in data),
+        # Prodigy keeps one option: "something is wrong with the response" takes the place of an answer.
+        skipped=data["answer"] == "ignore" or (bool(issue) and not selected and SPAN_KIND not in data),
         reported=REPORT_OPTION in chosen,
         issue=issue,
         comment=str(data[COMMENT]) if not model.blank(data.get(COMMENT)) else None,
-        seconds=None,  # Prodigy notes when a task was answered, not when it was begun
+        seconds=None,  # Prodigy records when a task was answered, but not when the person began it
         time=_time(data),
         position=line,
         number=line,
@@ -87,7 +89,7 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
 
 
 def _rater(data: Mapping[str, Any], reading: ToolReading) -> Any:
-    """Who answered. Prodigy calls a person `<dataset>-<session>`; the session is the name where the task knows it."""
+    """Return who answered: of Prodigy's name `<dataset>-<session>` the session, if the task is assigned to it."""
     assigned = reading.get(data, "assigned_to")
     if reading.rater == "assigned":
         return assigned
@@ -104,11 +106,11 @@ def _time(data: Mapping[str, Any]) -> float | None:
         return None
 
 
-def _known(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolReading) -> str:
-    """The option's id, or its text where the rubric knows only that."""
-    if reading.asked is None:
+def _answer(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolReading) -> str:
+    """Return the option's id, or its text if only that is an answer of the rubric."""
+    if reading.questionnaire is None:
         return str(chosen)
-    answers = reading.asked.answers(question)
+    answers = reading.questionnaire.answers(question)
     texts = {str(option.get("id")): str(option.get("text")) for option in data.get("options") or [] if "text" in option}
     text = texts.get(str(chosen))
     unknown = answers.meaning(str(chosen)).kind == "unknown_answer"
@@ -117,15 +119,15 @@ def _known(chosen: Any, question: str, data: Mapping[str, Any], reading: ToolRea
 
 def _marked(data: Mapping[str, Any], reading: ToolReading) -> dict[str, Sequence[Mapping[str, Any]]]:
     spans = [span for span in data.get("spans") or [] if isinstance(span, dict)]
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    by_kind: dict[str, Sequence[Mapping[str, Any]]] = {}
     for span_kind in reading.span_labels.kinds if reading.span_labels else ():
         if data.get(SPAN_KIND, span_kind.name) == span_kind.name:
-            found[span_kind.name] = [{**span, "text": None} for span in spans]
-    return dict(found)
+            by_kind[span_kind.name] = [{**span, "text": None} for span in spans]
+    return by_kind
 
 
 def _of_task(data: Mapping[str, Any], reading: ToolReading) -> ToolReading:
-    """The reading with the one kind that the task asks for, whose text is the task's `text`."""
+    """Return `reading` with only the kind of spans that the task asks for; its text is the field `text`."""
     assert reading.span_labels is not None
     kinds = tuple(
         span_kind for span_kind in reading.span_labels.kinds if data.get(SPAN_KIND, span_kind.name) == span_kind.name

@@ -1,9 +1,9 @@
-"""A study in Prodigy: tasks as JSON lines and the settings that show them, for its built-in recipe `mark`.
+"""Writer of a study for Prodigy's built-in recipe `mark`: tasks as JSON lines, and the settings that show them.
 
-    prodigy mark DATASET anna.choice.jsonl --view-id blocks        (beside it prodigy.json = prodigy.choice.json)
+    cp prodigy.choice.json prodigy.json && prodigy mark DATASET anna.choice.jsonl --view-id blocks
 
-Prodigy shows one closed question at a time: its `choice` interface keeps one answer a task. So each question is a
-task of its own, and so is each text in which spans are marked.
+Prodigy's interface `choice` stores one answer per task. Each question is therefore a separate task, and so is each text
+in which people mark spans.
 """
 
 import html
@@ -32,16 +32,18 @@ _CSS = """
 
 
 def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
-    """prodigy.json for the tasks of `kind`: choice or spans. Skipping (the space bar) is always there.
+    """Return prodigy.json for the tasks of `kind`, choice or spans. People can always skip (space bar).
 
-    `per_task` is for a file that several people share: Prodigy then gives each task to as many of them.
+    Args:
+        per_task: for a file that several people share, the number of people to whom Prodigy gives each task; None for
+            a file of one rater.
     """
     blocks: list[dict[str, Any]] = [{"view_id": "html"}]
-    made: dict[str, Any] = {
+    common: dict[str, Any] = {
         "global_css": _CSS,
         "buttons": ["accept", "ignore", "undo"],
         "show_stats": False,
-        # A file of one rater is sent as it stands, all of it: the plan has decided on it and on its order.
+        # Prodigy sends all of one rater's file, in the order of the plan.
         **({"feed_overlap": True} if per_task is None else {"feed_overlap": False, "annotations_per_task": per_task}),
         "exclude_by": "task",
         "batch_size": 1,
@@ -52,48 +54,46 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
     if kind == SPANS and form.span_labels:
         labels = [label for span_kind in form.span_labels.kinds for label in span_kind.labels]
         blocks.append({"view_id": "spans_manual", "labels": [label.value for label in labels]})
-        made["custom_theme"] = {"labels": {label.value: label.colour for label in labels if label.colour}}
-        made["keymap_by_label"] = {label.value: label.hotkey for label in labels if label.hotkey}
+        common["custom_theme"] = {"labels": {label.value: label.colour for label in labels if label.colour}}
+        common["keymap_by_label"] = {label.value: label.hotkey for label in labels if label.hotkey}
     blocks.append({"view_id": "choice", "text": None, "html": None, "image": None})
     if form.welfare.comment:
         blocks.append(
             {"view_id": "text_input", "field_id": COMMENT, "field_label": form.welfare.comment, "field_rows": 2}
         )
-    return {**made, "blocks": blocks}
+    return {**common, "blocks": blocks}
 
 
-def tasks(
-    form: Form, thing: ShownItem, *, target: str, assigned_to: str | None, place: int
-) -> Iterator[dict[str, Any]]:
+def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> Iterator[dict[str, Any]]:
     """Return the tasks of one item: one per question, then one per text to mark (these have a field `span_kind`)."""
     base: dict[str, Any] = {
-        "item_id": thing.item_id,
+        "item_id": item.item_id,
         "target": target,
         "rubric": form.rubric,
-        "image_ids": list(thing.image_ids),
+        "image_ids": list(item.image_ids),
         "place": place,
     }
     if assigned_to is not None:
         base["assigned_to"] = assigned_to
-    # The box for a faulty response is a question of its own: it is asked once an item.
+    # The box for a faulty response appears once per item, with the first question.
     issue: list[dict[str, Any]] = [{"id": ISSUE_OPTION, "text": form.welfare.issue}] if form.asks_issue else []
     report: list[dict[str, Any]] = [{"id": REPORT_OPTION, "text": form.welfare.report}] if form.asks_report else []
-    roles = form.span_labels.in_reading_order(thing.texts) if form.span_labels else list(thing.texts)
-    said = [f"{role}: {thing.texts[role][1]}" for role in roles]
+    roles = form.span_labels.in_reading_order(item.texts) if form.span_labels else list(item.texts)
+    all_texts = [f"{role}: {item.texts[role][1]}" for role in roles]
     for number, question in enumerate(form.questions):
         options: list[dict[str, Any]] = []
         for option in question.options:
             style = {"style": {"borderLeft": f"8px solid {option.colour}"}} if option.colour else {}
             options.append({"id": option.value, "text": option.label, **style})
-        title = _texts(said) + f"<h3>{html.escape(question.text)}</h3>"
+        title = _texts(all_texts) + f"<h3>{html.escape(question.text)}</h3>"
         title += _notes([question.guidance, *question.examples])
         options += [*report, *(issue if number == 0 else [])]
-        yield {**base, "question": question.name, "html": _page(form, thing, target, title), "options": options}
+        yield {**base, "question": question.name, "html": _page(form, item, target, title), "options": options}
     for span_kind in form.span_labels.kinds if form.span_labels else ():
-        if span_kind.text not in thing.texts:
+        if span_kind.text not in item.texts:
             continue
-        text_id, text = thing.texts[span_kind.text]
-        others = [f"{role}: {thing.texts[role][1]}" for role in roles if role != span_kind.text]
+        text_id, text = item.texts[span_kind.text]
+        others = [f"{role}: {item.texts[role][1]}" for role in roles if role != span_kind.text]
         title = _texts(others) + f"<h3>{html.escape(span_kind.title or span_kind.name)}</h3>"
         title += _notes([span_kind.guidance, *_labels(span_kind)])
         yield {
@@ -102,13 +102,13 @@ def tasks(
             "text": text,
             "text_id": text_id,
             "tokens": tokens(text),
-            "html": _page(form, thing, target, title),
+            "html": _page(form, item, target, title),
             "options": report,
         }
 
 
 def kind_of(task: dict[str, Any]) -> str:
-    """Which settings show the task."""
+    """Return the kind of settings that show the task."""
     return SPANS if SPAN_KIND in task else CHOICE
 
 
@@ -116,21 +116,21 @@ def _labels(span_kind: SpanKind) -> list[str]:
     return [f"{label.value}: {label.label}. {label.guidance}" for label in span_kind.labels]
 
 
-def _page(form: Form, thing: ShownItem, target: str, title: str) -> str:
+def _page(form: Form, item: ShownItem, target: str, title: str) -> str:
     notes = _notes([form.welfare.notice, form.instructions, form.welfare.skip_help, form.welfare.report_help])
-    return notes + forms.instruction(thing, target) + _pictures(form, thing) + title
+    return notes + forms.instruction(item, target) + _pictures(form, item) + title
 
 
-def _pictures(form: Form, thing: ShownItem) -> str:
-    """The pictures, blurred until the label is clicked; no script."""
-    if not thing.pictures:
+def _pictures(form: Form, item: ShownItem) -> str:
+    """Return the pictures as HTML without scripts, blurred until the rater clicks the label."""
+    if not item.pictures:
         return ""
     blurred = " remine-blurred" if form.welfare.blur else ""
     shown = "".join(
         f'<img class="remine-picture{blurred}" src="{html.escape(address, quote=True)}" alt=""/>'
-        for address in thing.pictures
+        for address in item.pictures
     )
-    box = f"show-{content_id(thing.item_id)[:12]}"
+    box = f"show-{content_id(item.item_id)[:12]}"
     switch = (
         f'<input type="checkbox" class="remine-show" id="{box}"/>'
         f'<label for="{box}">{html.escape(form.welfare.show)}</label><br/>'
@@ -147,8 +147,7 @@ def _notes(texts: list[str]) -> str:
 
 
 def tokens(text: str) -> list[dict[str, Any]]:
-    """Words and signs with their places, which Prodigy lets people select."""
-    found = list(_TOKEN.finditer(text))
+    """Return the words and signs that people can select, with their positions."""
     return [
         {
             "text": match.group(),
@@ -157,5 +156,5 @@ def tokens(text: str) -> list[dict[str, Any]]:
             "id": number,
             "ws": match.end() < len(text) and text[match.end()].isspace(),
         }
-        for number, match in enumerate(found)
+        for number, match in enumerate(_TOKEN.finditer(text))
     ]

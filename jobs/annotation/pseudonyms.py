@@ -1,4 +1,4 @@
-"""Raters' names behind a keyed hash: the same key gives the same pseudonym, without it nobody can tell."""
+"""Pseudonyms of raters from a keyed hash: the same key gives the same pseudonym; without the key, names stay secret."""
 
 import hashlib
 import hmac
@@ -9,27 +9,27 @@ from jobs.errors import InputError
 from jobs.store import locations
 
 KEY_VARIABLE = "REMINE_RATER_KEY"
-MIN_KEY_BYTES = 16  # 128 bits; the names hidden are few, so that only the key protects them
-PSEUDONYM_DIGITS = 24  # 96 bits: no two of 10^9 people share one
-FINGERPRINT_DIGITS = 8  # tells a key from another one; too short to say anything of it
+MIN_KEY_BYTES = 16  # 128 bits; names are few and can be guessed, so that only the key protects them
+PSEUDONYM_DIGITS = 24  # 96 bits: 10^9 people have different ones
+FINGERPRINT_DIGITS = 8  # identifies a key; too short to reveal it
 
 
 @dataclass
 class Pseudonyms:
-    """Gives pseudonyms; `key` is in no representation of this object."""
+    """Returns pseudonyms; the representation of this object does not contain the key."""
 
     key: bytes = field(repr=False)
-    _known: dict[str, str] = field(default_factory=dict, repr=False)
+    _cache: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __call__(self, name: str) -> str:
-        """The pseudonym of `name`: `p-` and 24 hexadecimal digits of HMAC-SHA-256."""
-        if name not in self._known:
-            self._known[name] = "p-" + self._digest(f"rater:{name}")[:PSEUDONYM_DIGITS]
-        return self._known[name]
+        """Return the pseudonym of `name`: `p-` and 24 hexadecimal digits of HMAC-SHA-256."""
+        if name not in self._cache:
+            self._cache[name] = "p-" + self._digest(f"rater:{name}")[:PSEUDONYM_DIGITS]
+        return self._cache[name]
 
     @property
     def fingerprint(self) -> str:
-        """What a run's identity says of the key, so that two keys are not mixed in one place."""
+        """Identifies the key in a run's identity, so that a table never mixes pseudonyms under two keys."""
         return self._digest("fingerprint")[:FINGERPRINT_DIGITS]
 
     def _digest(self, text: str) -> str:
@@ -37,10 +37,10 @@ class Pseudonyms:
 
 
 def read_key(key_file: str | None) -> Pseudonyms:
-    """The pseudonyms under the key in `key_file`, or else in the environment variable REMINE_RATER_KEY.
+    """Return the pseudonyms under the key in `key_file`, else in the environment variable REMINE_RATER_KEY.
 
     Raises:
-        InputError: no key, or one that is too short; it is never shown.
+        InputError: no key, or one that is too short; the message does not contain it.
     """
     if key_file:
         (file,) = locations.find(key_file)[:1]
@@ -49,7 +49,7 @@ def read_key(key_file: str | None) -> Pseudonyms:
     else:
         key, where = os.environ.get(KEY_VARIABLE, "").strip().encode("utf-8", "surrogateescape"), f"${KEY_VARIABLE}"
         if not key:
-            raise InputError(f"anonymise=true needs a key: set ${KEY_VARIABLE} or give key_file=FILE")
+            raise InputError(f"anonymise=true: needs a key; set ${KEY_VARIABLE} or give key_file=FILE")
     if len(key) < MIN_KEY_BYTES:
-        raise InputError(f"{where}: the key has {len(key)} bytes, at least {MIN_KEY_BYTES} are needed")
+        raise InputError(f"{where}: the key has {len(key)} bytes; must have at least {MIN_KEY_BYTES}")
     return Pseudonyms(key)

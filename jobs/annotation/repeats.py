@@ -1,4 +1,4 @@
-"""Rows that have one key: which of them stays. Hashes decide, 40 bytes a row, so that millions of rows fit."""
+"""Which of several rows with the same key stays. Keys are compared by hashes, in 40 bytes of memory per row."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ RULES = ("last", "first", "sample", "refuse")
 
 
 class Repeats:
-    """Collects the keys of rows in order, then says which row of each key stays.
+    """Collects the keys of rows in order, then returns which row of each key stays.
 
-    `last` keeps the row of the latest time (of equal or absent ones the last in the input), `first` the earliest;
+    `last` keeps the row with the latest time (of equal or missing times, the last in the input), `first` the earliest;
     `sample` keeps all and numbers them from 0 in that order.
     """
 
@@ -24,22 +24,23 @@ class Repeats:
         self._times: list[np.ndarray] = []
 
     def add(self, rows: pa.Table, times: pa.ChunkedArray | None) -> None:
-        """Take the next rows; `times` are seconds, null where unknown."""
+        """Add the next rows; `times` are seconds since 1970, null if unknown."""
         self._hashes.append(hash_texts_128(joined_columns(rows, self.key)))
-        unknown = np.full(rows.num_rows, -np.inf)
-        known = unknown if times is None else pc.fill_null(times, -np.inf).to_numpy().astype(np.float64)
-        self._times.append(known)
+        if times is None:
+            self._times.append(np.full(rows.num_rows, -np.inf))
+        else:
+            self._times.append(pc.fill_null(times, -np.inf).to_numpy().astype(np.float64))
 
     def ranks(self) -> np.ndarray:
-        """int64 [rows]: the place of each row among those of its key, in order of time and input, from 0."""
+        """Return int64 [rows]: the number of each row among those of its key, by time and then input, from 0."""
         order, first = self._groups()
-        places = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        numbers = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
         ranks = np.empty(len(order), np.int64)
-        ranks[order] = places
+        ranks[order] = numbers
         return ranks
 
     def keeps(self, rule: str) -> np.ndarray:
-        """bool [rows]: whether the row stays under `rule`; all do under `sample`."""
+        """Return bool [rows]: whether the row stays under `rule`; under `sample`, all do."""
         order, first = self._groups()
         kept = np.ones(len(order), bool)
         if rule in ("first", "last") and len(order):
@@ -48,9 +49,12 @@ class Repeats:
         return kept
 
     def keeps_with(self, rule: str, annotations: np.ndarray) -> np.ndarray:
-        """bool [rows]: whether the row is of the annotation that stays; `annotations` int64 [rows] tells them apart.
+        """Return bool [rows]: whether the row belongs to the annotation that stays under `rule`.
 
-        All rows of one key that stem from one annotation stay together.
+        All rows of one key and one annotation stay together.
+
+        Args:
+            annotations: int64 [rows], a number for each annotation.
         """
         order, first = self._groups()
         kept = np.ones(len(order), bool)
@@ -62,7 +66,7 @@ class Repeats:
         return kept
 
     def first_repeat(self) -> int | None:
-        """The place of the first row whose key an earlier one has."""
+        """Return the index of the first row whose key an earlier row has; None if all keys differ."""
         order, first = self._groups()
         if first.all():
             return None

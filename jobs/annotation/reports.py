@@ -1,4 +1,4 @@
-"""Reported pictures go to a list of exclusions (`jobs.runtime.exclusions`), which every job honours."""
+"""Adding reported pictures to a list of exclusions (`jobs.runtime.exclusions`), which every job respects."""
 
 from collections.abc import Mapping
 
@@ -7,27 +7,31 @@ from jobs.store import locations
 
 
 def add_to_list(uri: str, reports: Mapping[str, int], *, least: int) -> tuple[int, int]:
-    """Add pictures to the list at `uri`, keeping what stands there; `reports` says how many people reported each.
+    """Add reported pictures to the list at `uri`, which keeps its other lines.
 
-    Pictures that fewer than `least` people reported are left out.
-    Returns how many were new and how many of those reported stand there now.
+    Args:
+        reports: picture -> how many people reported it.
+        least: pictures that fewer people reported are left out.
+
+    Returns:
+        How many pictures were new, and how many reported pictures the list now has.
 
     Raises:
         InputError: the list cannot be read or written.
     """
     reported = {picture: people for picture, people in sorted(reports.items()) if people >= least}
-    place = locations.absolute(uri)
+    target = locations.absolute(uri)
     with locations.named_errors(uri):
         try:
-            text = locations.read_bytes(place).decode("utf-8-sig")
+            text = locations.read_bytes(target).decode("utf-8-sig")
         except FileNotFoundError:
             text = ""
         except UnicodeDecodeError as error:
             raise InputError(f"reports={uri}: not a list of exclusions (byte {error.start} is not UTF-8)") from error
-        there = {line.partition(" #")[0].strip() for line in text.splitlines()}
-        new = {picture: n for picture, n in reported.items() if picture not in there}
+        listed = {line.partition(" #")[0].strip() for line in text.splitlines()}
+        new = {picture: n for picture, n in reported.items() if picture not in listed}
         if new:
             text += "" if not text or text.endswith("\n") else "\n"
             text += "".join(f"{picture} # reported by {n}\n" for picture, n in new.items())
-            locations.replace(place, text.encode())
+            locations.replace(target, text.encode())
     return len(new), len(reported)

@@ -1,4 +1,4 @@
-"""Rows of the tables `ratings`, `spans` and `raters` from what the readers give."""
+"""Rows of the tables `ratings`, `spans` and `raters` from the batches that the readers yield, and their counts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,38 +19,37 @@ from jobs.tables import TABLES
 
 _SEPARATOR = "\x1f"
 _MESSAGES = {"reported": "the person reported the picture", "skipped": "the person skipped the task"}
-HELD = 1 << 22  # hashes kept before they are made distinct again
+HELD = 1 << 22  # hashes kept before duplicates are removed
 
 
 def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) -> pa.Table:
-    """`raw` with raters behind pseudonyms, and item_ids that are URLs as image_ids."""
+    """Return `raw` with pseudonyms for raters, and with image_ids for item_ids that are URLs."""
     for column, convert in (("rater", pseudonym), ("item_id", content_id if urls else None)):
         if convert and column in raw.column_names:
-            place = raw.column_names.index(column)
-            raw = raw.set_column(place, column, mapped(raw[column], convert, pa.string()))
+            raw = raw.set_column(raw.column_names.index(column), column, mapped(raw[column], convert, pa.string()))
     return raw
 
 
-def ratings(raw: pa.Table, asked: Questionnaire, *, method: str) -> pa.Table:
-    """Rows of `ratings`: given words become answers; who skipped or reported gives none."""
+def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str) -> pa.Table:
+    """Return rows of `ratings`: cells become answers, except for tasks that the person skipped or reported."""
     empty = pa.scalar("")
     key = pc.binary_join_element_wise(
-        raw["question"], raw["given"], _SEPARATOR, null_handling="replace", null_replacement=""
+        raw["question"], raw["answer"], _SEPARATOR, null_handling="replace", null_replacement=""
     )
     coded = key.combine_chunks().dictionary_encode()
     pairs = [text.split(_SEPARATOR, 1) for text in coded.dictionary.to_pylist()]
-    meanings = [asked.answers(question).meaning(given) for question, given in pairs]
-    sets = [asked.answers(question) for question, _ in pairs]
+    meanings = [questionnaire.answers(question).meaning(answer) for question, answer in pairs]
+    sets = [questionnaire.answers(question) for question, _ in pairs]
 
     def spread(values: list[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind).take(coded.indices)
 
-    places = [(s, m.place) for s, m in zip(sets, meanings, strict=True)]
-    value = spread([None if p is None else s.values[p] for s, p in places], pa.string())
-    score = spread([None if p is None else s.scores[p] for s, p in places], pa.float64())
+    chosen = [(s, m.answer_index) for s, m in zip(sets, meanings, strict=True)]
+    value = spread([None if i is None else s.values[i] for s, i in chosen], pa.string())
+    score = spread([None if i is None else s.scores[i] for s, i in chosen], pa.float64())
     ended = pc.is_valid(raw["status"])
     status = pc.coalesce(raw["status"], spread([m.status for m in meanings], pa.string()))
-    own_kind = pc.coalesce(raw["kind"], raw["status"])
+    ended_kind = pc.coalesce(raw["kind"], raw["status"])
     message = mapped(raw["status"], lambda word: _MESSAGES.get(word, f"the person's answer is {word}"), pa.string())
     columns = {
         **{name: raw[name] for name in ("item_id", "question", "rater", "comment", "seconds")},
@@ -60,17 +59,17 @@ def ratings(raw: pa.Table, asked: Questionnaire, *, method: str) -> pa.Table:
         "score": pc.if_else(ended, pa.scalar(None, pa.float64()), score),
         "answers": spread([list(s.values) for s in sets], pa.list_(pa.string())),
         "status": status,
-        "error_kind": pc.if_else(ended, own_kind, spread([m.kind for m in meanings], pa.string())),
+        "error_kind": pc.if_else(ended, ended_kind, spread([m.kind for m in meanings], pa.string())),
         "error_message": pc.if_else(ended, message, spread([m.message for m in meanings], pa.string())),
-        "raw": pc.if_else(pc.equal(status, Status.OK.value), pa.scalar(None, pa.string()), raw["given"]),
-        "rubric": pa.array([asked.name] * raw.num_rows, pa.string()),
+        "raw": pc.if_else(pc.equal(status, Status.OK.value), pa.scalar(None, pa.string()), raw["answer"]),
+        "rubric": pa.array([questionnaire.name] * raw.num_rows, pa.string()),
         "method": pa.array([method] * raw.num_rows, pa.string()),
     }
     return _complete(columns, "ratings", raw.num_rows)
 
 
 def spans(raw: pa.Table) -> pa.Table:
-    """Rows of `spans`; a span of a file without statuses is ok."""
+    """Return rows of `spans`; without a status, a span is ok."""
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
     return _complete(columns, "spans", raw.num_rows)
@@ -78,12 +77,12 @@ def spans(raw: pa.Table) -> pa.Table:
 
 def _complete(columns: Mapping[str, Any], table: str, rows: int) -> pa.Table:
     schema = TABLES[table].schema()
-    made = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(rows, f.type) for f in schema]
-    return pa.table(made, schema=schema)
+    arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(rows, f.type) for f in schema]
+    return pa.table(arrays, schema=schema)
 
 
 def is_excluded(raw: pa.Table, barred: Barred) -> np.ndarray:
-    """bool [rows]: whether a row is of a picture on the list: as its item, or among the pictures it names."""
+    """Return bool [rows]: whether the row's item, or one of the pictures that the row names, is excluded."""
     hit = barred.mask(raw["item_id"])
     if "images" in raw.column_names:
         hit |= np.fromiter((barred.hit(*(images or ())) for images in raw["images"].to_pylist()), bool, raw.num_rows)
@@ -92,49 +91,49 @@ def is_excluded(raw: pa.Table, barred: Barred) -> np.ndarray:
 
 @dataclass
 class RaterRows:
-    """The raters seen, each once; of two different attributes of one person neither is kept, and that is counted."""
+    """The raters seen so far, each once; two values of one attribute are dropped and counted as a conflict."""
 
     kind: str
     seen: dict[str, dict[str, str | None]] = field(default_factory=dict)
     conflicts: dict[str, int] = field(default_factory=dict)
     rows: int = 0
-    _torn: set[tuple[str, str]] = field(default_factory=set)
+    _conflicting: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, raw: pa.Table) -> None:
-        """Take rows with `rater` and any attributes."""
+        """Add rows with a column `rater` and any attributes."""
         self.rows += raw.num_rows
         columns = ["rater", *(name for name in ATTRIBUTES if name in raw.column_names)]
         distinct = raw.select(columns).group_by(columns, use_threads=False).aggregate([])
         for row in distinct.to_pylist():
-            known = self.seen.setdefault(row["rater"], dict.fromkeys(ATTRIBUTES))
+            attributes = self.seen.setdefault(row["rater"], dict.fromkeys(ATTRIBUTES))
             for name in columns[1:]:
-                self._settle(row["rater"], known, name, row[name])
+                self._merge(row["rater"], attributes, name, row[name])
 
-    def _settle(self, rater: str, known: dict[str, str | None], name: str, said: str | None) -> None:
-        if said is None or known[name] == said or (rater, name) in self._torn:
+    def _merge(self, rater: str, attributes: dict[str, str | None], name: str, value: str | None) -> None:
+        if value is None or attributes[name] == value or (rater, name) in self._conflicting:
             return
-        if known[name] is None:
-            known[name] = said
+        if attributes[name] is None:
+            attributes[name] = value
             return
-        self._torn.add((rater, name))
+        self._conflicting.add((rater, name))
         self.conflicts[name] = self.conflicts.get(name, 0) + 1
-        known[name] = None
+        attributes[name] = None
 
     def table(self) -> pa.Table:
-        """Rows of `raters`, sorted."""
-        rows = [{"rater": rater, "kind": self.kind, **about} for rater, about in sorted(self.seen.items())]
+        """Return rows of `raters`, sorted by name."""
+        rows = [{"rater": rater, "kind": self.kind, **attributes} for rater, attributes in sorted(self.seen.items())]
         return pa.Table.from_pylist(rows, schema=TABLES["raters"].schema())
 
 
 class Distinct:
-    """Counts different keys by 64-bit hashes: 8 bytes each; of 10^7 keys two collide once in 400,000 runs."""
+    """Counts distinct keys by 64-bit hashes, in 8 bytes each; two of 10^7 keys collide once in 400,000 runs."""
 
     def __init__(self) -> None:
         self._held: list[np.ndarray] = []
         self._count = 0
 
     def add(self, rows: pa.Table, key: list[str]) -> None:
-        """Take the keys of `rows`."""
+        """Add the keys of `rows`."""
         if rows.num_rows:
             self._held.append(np.unique(hash_texts(joined_columns(rows, key))))
             self._count += len(self._held[-1])
@@ -152,7 +151,7 @@ class Distinct:
 
 
 class Welfare:
-    """How often people reported a picture, skipped a task or found something wrong with a response."""
+    """Counts how often people reported a picture, skipped a task or marked a response as faulty."""
 
     KEYS = {"tasks": ["item_id", "target", "rater"], "items": ["item_id"], "people": ["rater"]}
 
@@ -162,7 +161,7 @@ class Welfare:
         self.reporters: dict[str, set[str]] = {}  # picture -> who reported it
 
     def add(self, rows: pa.Table, images: pa.ChunkedArray) -> None:
-        """Take rows of `ratings` and the pictures that each names."""
+        """Add rows of `ratings`, and the pictures that each row names."""
         narrow = rows.select(["item_id", "target", "rater", "question", "status", "error_kind", "value"])
         reported = pc.equal(narrow["status"], Status.REPORTED.value)
         skipped = pc.and_(
@@ -180,11 +179,11 @@ class Welfare:
                 self.reporters.setdefault(picture, set()).add(row["rater"])
 
     def tallies(self) -> dict[str, dict[str, int]]:
-        """Counts by kind: how many tasks, items and people, and of how many."""
+        """Return for reports, skips and issues the numbers of tasks, items and people, and the totals (`of_…`)."""
         return {
             word: {
-                **{name: len(found) for name, found in of.items()},
-                **{f"of_{name}": len(self._all[name]) for name in of},
+                **{name: len(distinct) for name, distinct in counters.items()},
+                **{f"of_{name}": len(self._all[name]) for name in counters},
             }
-            for word, of in self._some.items()
+            for word, counters in self._some.items()
         }

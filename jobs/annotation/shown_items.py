@@ -32,17 +32,17 @@ class ShownTables:
 
 @dataclass(frozen=True)
 class Showing:
-    """How items are shown: columns of records, links, and where pictures are served (None: where they came from)."""
+    """How items are shown: columns of records, links, and the base address of pictures (None: their sources)."""
 
-    about: Sequence[str]
+    columns: Sequence[str]
     links: Sequence[Mapping[str, str]]
     base: str | None
 
 
 def choose(sources: ShownTables, *, size: int | None, barred: Barred) -> list[dict[str, Any]]:
-    """Return at most `size` items: those with the smallest ids, which are hashes and so a fair sample.
+    """Return at most `size` items: those with the smallest ids, a random sample because ids are hashes.
 
-    Each has item_id, image_ids, text_ids, response_id, attributes. Pictures that are excluded or not ok are left out.
+    Each has item_id, image_ids, text_ids, response_id, attributes. Excluded pictures, and those not ok, are left out.
 
     Raises:
         InputError: no item is left.
@@ -92,14 +92,14 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
         if row["response_id"]:
             roles[RESPONSE] = (row["response_id"], by_response[row["response_id"]]["text"] or "")
         shown = [(image, images[image]) for image in row["image_ids"] or []]
-        about = facts.get(shown[0][0], {}) if shown else {}
-        items.append(_shown_item(row, shown, roles, about, showing))
+        record = facts.get(shown[0][0], {}) if shown else {}
+        items.append(_shown_item(row, shown, roles, record, showing))
     _check_alike(items)
     return items
 
 
 def _check_alike(items: Sequence[ShownItem]) -> None:
-    """Refuse items that one form cannot show."""
+    """Raise InputError unless one form can show all items."""
     first = items[0]
     for other in items:
         if len(other.pictures) != len(first.pictures) or list(other.texts) != list(first.texts):
@@ -113,9 +113,9 @@ def _check_alike(items: Sequence[ShownItem]) -> None:
 def _facts(
     records: TableSource | None, pictures: set[str], showing: Showing, *, attributes: set[str]
 ) -> dict[str, dict[str, Any]]:
-    fields = sorted({*showing.about, "page_title", "page_url"})
+    fields = sorted({*showing.columns, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
-        raise InputError(f"show_columns: records have no column {unknown[0]!r}")
+        raise InputError(f"show_columns={unknown[0]}: records have no such column")
     try:
         check_links(showing.links, [*fields, "image_url", "source_url", *sorted(attributes)])
     except ValueError as error:
@@ -129,7 +129,7 @@ def _by_key(
     """Return the rows whose column `name` is wanted, the first of each."""
     if source is None:
         if need:
-            raise InputError(f"annotate: {key}= is needed, the table of the items' {key}")
+            raise InputError(f"{key}= is required: the table of the items' {key}")
         return {}
     ids = pa.array(sorted(wanted), pa.string())
     rows: dict[str, dict[str, Any]] = {}
@@ -137,7 +137,7 @@ def _by_key(
         for row in batch.filter(pc.is_in(batch[name], ids)).to_pylist():
             rows.setdefault(row[name], row)
     if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
-        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item has")
+        raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names")
     return rows
 
 
@@ -145,7 +145,7 @@ def _shown_item(
     item: Mapping[str, Any],
     images: Sequence[tuple[str, Mapping[str, Any]]],
     texts: Mapping[str, tuple[str, str]],
-    about: Mapping[str, Any],
+    record: Mapping[str, Any],
     showing: Showing,
 ) -> ShownItem:
     sources = [url for _, image in images[:1] for url in (image["final_url"], image["source_url"]) if is_web(url)]
@@ -154,9 +154,11 @@ def _shown_item(
         item_id=item["item_id"],
         image_ids=tuple(image_id for image_id, _ in images),
         pictures=tuple(_address(image_id, image, showing.base) for image_id, image in images),
-        about=tuple((name.replace("_", " "), about[name]) for name in showing.about if about.get(name)),
+        facts=tuple((name.replace("_", " "), record[name]) for name in showing.columns if record.get(name)),
         texts=dict(sorted(texts.items())),
-        links=links_of(showing.links, {**dict(item["attributes"] or ()), **about, "image_url": web, "source_url": web}),
+        links=links_of(
+            showing.links, {**dict(item["attributes"] or ()), **record, "image_url": web, "source_url": web}
+        ),
     )
 
 

@@ -1,14 +1,14 @@
 """Kinds of spans that people mark in texts, read from a file of `conf/span_labels/`.
 
 name: mistakes_omissions
-source: where the kinds come from
-instructions: …              # what people read before everything else
+source: …                    # publication that defines the kinds
+instructions: …              # text above the form
 texts: [reference, generated]  # roles in the order in which people read them
 kinds:                       # in the order in which people mark them
   - name: mistakes           # of the control in the annotation tool
     kind: mistake            # as in table `spans`
     text: generated          # role of the text in which it is marked
-    title: …                 # what people read
+    title: …                 # heading above the text
     guidance: …
     labels:
       - {value: added_detail, label: Added detail, colour: "#d62728", hotkey: "1", guidance: …}

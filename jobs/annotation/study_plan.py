@@ -1,4 +1,4 @@
-"""The plan of a study: who is shown what, as rows of table `assignments`, and a summary of it in words."""
+"""The plan of a study: rows of table `assignments`, and a summary of them in words."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def assign_items(
     if unknown := next((name for name in quotas if name not in groups), None):
         raise InputError(f"quotas: no rater has {cfg.group} {unknown!r}; there are {', '.join(groups)}")
     if cfg.auditor in {rater.name for rater in raters}:
-        raise InputError(f"auditor={cfg.auditor}: is one of the raters; name somebody else, who has not seen the items")
+        raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
     try:
         return assignment.assign(
             [_SEPARATOR.join([item, target]) for item in items for target in targets],
@@ -45,25 +45,25 @@ def assign_items(
 
 
 def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:
-    """Return rows of `assignments`: the raters' tasks, then those of the auditor, each once and in random order."""
+    """Return rows of `assignments`: the raters' tasks, then the auditor's, each once and in random order."""
     rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
-    audited = sorted({(task.thing, task.group if cfg.target == "group" else "") for task in tasks if task.audit})
+    audited = sorted({(task.item, task.group if cfg.target == "group" else "") for task in tasks if task.audit})
     if cfg.auditor and audited:
         order = assignment.shuffled(audited, seed=cfg.seed, name=cfg.auditor)
         rows += [
-            _row(cfg, Assignment(cfg.auditor, group, place, thing, shared=False, audit=False), role=AUDITOR)
-            for place, (thing, group) in enumerate(order, start=1)
+            _row(cfg, Assignment(cfg.auditor, group, place, item, shared=False, audit=False), role=AUDITOR)
+            for place, (item, group) in enumerate(order, start=1)
         ]
     return rows
 
 
 def _row(cfg: AnnotateConfig, task: Assignment, *, role: str) -> dict[str, Any]:
-    item, _, target = task.thing.partition(_SEPARATOR)
+    item_id, _, target = task.item.partition(_SEPARATOR)
     by_group = cfg.files == "group" and role != AUDITOR
     return {
         "rater": task.rater,
         "place": task.place,
-        "item_id": item,
+        "item_id": item_id,
         "target": task.group if cfg.target == "group" else target,
         "group": task.group,
         "role": role,
@@ -82,14 +82,14 @@ def describe(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> str:
     """Return the numbers of a plan in a sentence: tasks, items, raters, loads, overlaps, audits."""
     by_group = cfg.per_item is None
     numbers = assignment.summary(tasks, by_group=by_group)
-    shared = ""
+    overlaps = ""
     if numbers.overlap_least is not None:
-        shared = (
+        overlaps = (
             f"; any two raters{' of a group' if by_group else ''} share {numbers.overlap_least:,} to "
             f"{numbers.overlap_most:,} (median {numbers.overlap_median:g})"
         )
     audits = f"; {numbers.audits:,} drawn for the audit" if numbers.audits else ""
     return (
-        f"{numbers.tasks:,} tasks of {numbers.things:,} things for {numbers.raters:,} raters, "
-        f"{numbers.least:,} to {numbers.most:,} each{shared}{audits}"
+        f"{numbers.tasks:,} tasks of {numbers.items:,} items for {numbers.raters:,} raters, "
+        f"{numbers.least:,} to {numbers.most:,} each{overlaps}{audits}"
     )

@@ -11,7 +11,7 @@ from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.study_plan import AUDITOR
 from jobs.store import locations
 
-Placed = tuple[Mapping[str, Any], str | None, int]  # a row of `assignments`, its rater (None: the group's), its place
+Placed = tuple[Mapping[str, Any], str | None, int]  # row of `assignments`, rater (None: of a group), place
 
 
 def write_task_files(
@@ -50,7 +50,7 @@ def write_task_files(
 
 
 def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> list[Placed]:
-    """Return the tasks of one file; of a group's, each once and in an order of the file's own."""
+    """Return the tasks of one file; for a group's file, each task once and in a random order."""
     if cfg.files != "group" or rows[0]["role"] == AUDITOR:
         return [(row, row["rater"], row["place"]) for row in rows]
     distinct = {(row["item_id"], row["target"]): row for row in rows}
@@ -59,7 +59,7 @@ def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, under the only kind of task."""
+    """Return the text of one file, under the only kind of task in Label Studio."""
     labelled = [
         label_studio_form.task(study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place)
         for row, rater, place in tasks

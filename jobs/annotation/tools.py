@@ -1,4 +1,4 @@
-"""What the readers of annotation tools' exports share: fields of a task, answers and spans from one annotation."""
+"""What the readers of annotation tools share: fields of a task, and the answers and spans of one annotation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,21 +15,25 @@ from jobs.store.writer import Reject, Rejects
 
 REPORT = "report_picture"  # the control by which a person reports a picture
 COMMENT = "comment"
-SHOW = "show_picture"  # a picture is blurred until it is asked for
+SHOW = "show_picture"  # the control that shows a blurred picture
 WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
 
 
 @dataclass(frozen=True)
 class ToolReading:
-    """What is read from a tool's export.
+    """How to read a tool's export.
 
-    `controls` gives the tool's own name of a question where it differs; `fields` the fields of a task's data that
-    hold item_id, rater, text_id and the like where they are called otherwise; `rater` whether the person is who the
-    tool says (`annotator`) or whom the task was made for (`assigned`).
+    Attributes:
+        table: ratings, spans or raters.
+        controls: question -> name of its control in the tool, if it differs.
+        fields: item_id, target, text_id, … -> field of a task's data, if it differs.
+        question: the question of tasks that do not name one.
+        rater: `annotator`, who answered according to the tool, or `assigned`, the person to whom the task was assigned.
+        private: keep the text of lines out of rejects.
     """
 
     table: str
-    asked: Questionnaire | None = None
+    questionnaire: Questionnaire | None = None
     span_labels: SpanLabels | None = None
     controls: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -38,43 +42,47 @@ class ToolReading:
     private: bool = False
 
     def questions(self, data: Mapping[str, Any]) -> tuple[str, ...]:
-        """The questions a task asked: those it names, else the mapped ones, else the rubric's.
+        """Return the questions of a task: those it names, else the mapped ones, else the rubric's.
 
         Raises:
             InputError: tasks of another rubric, or a question that the rubric does not have.
         """
-        if self.asked and self.asked.names and (of := data.get("rubric")) and of != self.asked.name:
-            raise InputError(f"the tasks are of rubric {of!r}, not {self.asked.name}")
-        named = data.get("questions")
-        if isinstance(named, list) and named:
-            asked = tuple(map(str, named))
+        questionnaire = self.questionnaire
+        if questionnaire and questionnaire.names and (rubric := data.get("rubric")) and rubric != questionnaire.name:
+            raise InputError(f"rubric={questionnaire.name}: the tasks are of rubric {rubric!r}")
+        names = data.get("questions")
+        if isinstance(names, list) and names:
+            questions = tuple(map(str, names))
         else:
-            asked = tuple(self.controls) or (self.asked.asked if self.asked else ())
-        if self.asked and (unknown := next((each for each in asked if self.asked.question(each) is None), None)):
-            there = ", ".join(self.asked.sets)
-            raise InputError(f"the tasks ask {unknown!r}; rubric {self.asked.name} has {there}, so they are another's")
-        return asked
+            questions = tuple(self.controls) or (questionnaire.asked if questionnaire else ())
+        if questionnaire and (
+            unknown := next((name for name in questions if questionnaire.question(name) is None), None)
+        ):
+            raise InputError(
+                f"rubric={questionnaire.name}: the tasks ask {unknown!r}; it has {', '.join(questionnaire.sets)}"
+            )
+        return questions
 
     def get(self, data: Mapping[str, Any], name: str) -> Any:
-        """Field `name` of a task, under the name it has there; `a.b` is field b of field a."""
-        found: Any = data
+        """Return field `name` of a task, or the field that replaces it; `a.b` is field b of field a."""
+        value: Any = data
         for part in self.fields.get(name, name).split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
 
 
 @dataclass(frozen=True)
 class Done:
-    """One person's work on one task, as any tool has it."""
+    """One person's work on one task, independent of the tool."""
 
     item_id: str
     rater: str
     data: Mapping[str, Any]
-    given: Mapping[str, Sequence[Any]]  # question -> what was chosen
+    chosen: Mapping[str, Sequence[Any]]  # question -> chosen options
     marked: Mapping[str, Sequence[Mapping[str, Any]]]  # name of the span kind -> spans with start, end, text, label
     skipped: bool
     reported: bool
-    issue: bool | None  # None: the form had no such box
+    issue: bool | None  # whether the response is faulty; None: the form had no such box
     comment: str | None
     seconds: float | None
     time: float | None
@@ -84,36 +92,37 @@ class Done:
 
 
 def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
-    """Rows under `model.ANSWERS`: one a question that was asked, and one for the box of response issues.
+    """Yield rows of `model.ANSWERS`: one per question of the task, and one for the box of response issues.
 
-    The time spent on the task is shared equally among them; the comment stands with the first.
+    Each row has an equal share of the time spent on the task; the first row has the comment.
     """
-    asked = [*reading.questions(done.data), *([] if done.issue is None else [ISSUE])]
-    for place, question in enumerate(asked):
+    questions = [*reading.questions(done.data), *([] if done.issue is None else [ISSUE])]
+    for number, question in enumerate(questions):
         status, kind = _ended(done)
-        given = done.given.get(question, ())
-        if question == ISSUE and done.issue:  # said even by who then skips
-            status, kind, given = None, None, ["yes"]
+        chosen = done.chosen.get(question, ())
+        if question == ISSUE and done.issue:  # valid even if the person then skips the task
+            status, kind, chosen = None, None, ["yes"]
         elif question == ISSUE:
-            given = [] if status else ["no"]
+            chosen = [] if status else ["no"]
         yield {
             "item_id": done.item_id,
             "target": _text(reading.get(done.data, "target")),
             "question": question,
             "rater": done.rater,
             "condition": _text(reading.get(done.data, "condition")),
-            "given": one(given),
+            "answer": one(chosen),
             "status": status,
             "kind": kind,
             "images": images(done.data),
-            "comment": done.comment if place == 0 else None,
-            "seconds": None if done.seconds is None else done.seconds / len(asked),
+            "comment": done.comment if number == 0 else None,
+            "seconds": None if done.seconds is None else done.seconds / len(questions),
             "time": done.time,
             "position": done.position,
         }
 
 
 def _ended(done: Done) -> tuple[str | None, str | None]:
+    """Return status and kind of a task that the person reported, skipped or refused; else None, None."""
     if done.reported:
         return Status.REPORTED.value, "reported"
     if done.skipped:
@@ -122,13 +131,13 @@ def _ended(done: Done) -> tuple[str | None, str | None]:
 
 
 def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterator[dict[str, Any]]:
-    """Rows under `model.SPANS`. A text in which nothing was marked has one row with start = end = 0."""
+    """Yield rows of `model.SPANS`. A text in which the person marked nothing has one row with start = end = 0."""
     assert reading.span_labels is not None
     for span_kind in reading.span_labels.kinds:
         text = reading.get(done.data, span_kind.text)
         if not isinstance(text, str):  # the task does not show this text
             for _ in done.marked.get(span_kind.name, ()):
-                message = f"{span_kind.name}: marked in a text {span_kind.text!r} that the task lacks"
+                message = f"{span_kind.name}: the task has no text {span_kind.text!r} to mark"
                 reject(Reject(uri, done.position, "no_text", message))
             continue
         row = {
@@ -141,16 +150,16 @@ def spans(uri: str, done: Done, reading: ToolReading, reject: Rejects) -> Iterat
             "position": done.position,
         }
         status = _ended(done)[0]
-        said = [] if status else done.marked.get(span_kind.name, ())
-        found = [_span(span_kind, text, each) for each in said]
-        for fault in (each for each in found if isinstance(each, _Fault)):
+        marked = [] if status else done.marked.get(span_kind.name, ())
+        converted = [_span(span_kind, text, span) for span in marked]
+        for fault in (span for span in converted if isinstance(span, _Fault)):
             reject(Reject(uri, done.position, *fault))
-        kept = [each for each in found if not isinstance(each, _Fault)]
-        whole = {(each["start"], each["end"]): each for each in kept}  # one key, one row: several labels are joined
-        for key, first in whole.items():
-            labels = dict.fromkeys(each["category"] for each in kept if (each["start"], each["end"]) == key)
+        valid = [span for span in converted if not isinstance(span, _Fault)]
+        by_range = {(span["start"], span["end"]): span for span in valid}  # a row per range, which joins its labels
+        for key, first in by_range.items():
+            labels = dict.fromkeys(span["category"] for span in valid if (span["start"], span["end"]) == key)
             yield {**row, **first, "category": "+".join(filter(None, labels)) or None, "status": Status.OK.value}
-        if not said:
+        if not marked:
             yield {**row, "start": 0, "end": 0, "status": status or Status.OK.value}
 
 
@@ -159,47 +168,47 @@ class _Fault(NamedTuple):
     message: str
 
 
-def _span(span_kind: SpanKind, text: str, said: Mapping[str, Any]) -> dict[str, Any] | _Fault:
-    """Start, end and category of one span in characters (code points), or what is wrong with it."""
-    start, end, label = said.get("start"), said.get("end"), said.get("label")
+def _span(span_kind: SpanKind, text: str, span: Mapping[str, Any]) -> dict[str, Any] | _Fault:
+    """Return start, end and category of a span in characters (code points), or its fault."""
+    start, end, label = span.get("start"), span.get("end"), span.get("label")
     if not isinstance(start, int) or not isinstance(end, int):
-        return _Fault("bad_span", f"{span_kind.name}: {start!r} to {end!r} are no whole numbers")
-    in_points = _points(text, start, end) if said.get("text") and text[start:end] != said["text"] else None
-    if in_points and text[slice(*in_points)] == said["text"]:
+        return _Fault("bad_span", f"{span_kind.name}: {start!r} to {end!r} are not whole numbers")
+    in_points = _points(text, start, end) if span.get("text") and text[start:end] != span["text"] else None
+    if in_points and text[slice(*in_points)] == span["text"]:
         start, end = in_points  # the tool counted UTF-16 units
     if not 0 <= start < end <= len(text):
-        message = f"{span_kind.name}: {start} to {end} does not lie in its text of {len(text)} characters"
+        message = f"{span_kind.name}: {start} to {end} is outside of the text of {len(text)} characters"
         return _Fault("span_outside_text", message)
     category = span_kind.category(str(label)) if label is not None else None
     if label is not None and category is None:
-        known = ", ".join(each.value for each in span_kind.labels)
-        return _Fault("unknown_label", f"{span_kind.name}: label {label!r} is none of {known}")
+        allowed = ", ".join(category.value for category in span_kind.labels)
+        return _Fault("unknown_label", f"{span_kind.name}: label {label!r} is not one of {allowed}")
     return {"start": start, "end": end, "category": category}
 
 
 def _points(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Offsets in UTF-16 units as code points, None if they cut a character."""
+    """Return offsets in UTF-16 units as code points; None if they cut a character."""
     units = text.encode("utf-16-le")
     try:
-        return tuple(len(units[: 2 * place].decode("utf-16-le")) for place in (start, end))  # type: ignore[return-value]
+        return tuple(len(units[: 2 * offset].decode("utf-16-le")) for offset in (start, end))  # type: ignore[return-value]
     except UnicodeDecodeError:
         return None
 
 
 def text_id(span_kind: SpanKind, data: Mapping[str, Any], reading: ToolReading, text: str) -> str:
-    """The id of the text: the task's field `<role>_id`, else a hash of role and text as in table `texts`."""
+    """Return the id of the text: the task's field `<role>_id`, else a hash of role and text as in table `texts`."""
     return _text(reading.get(data, f"{span_kind.text}_id")) or content_id(span_kind.text, "", text)
 
 
 def images(data: Mapping[str, Any]) -> list[str] | None:
-    """The pictures of a task, where it names them."""
-    named = data.get("image_ids")
-    return [str(each) for each in named] if isinstance(named, list) else None
+    """Return the pictures of a task, None if it does not name them."""
+    image_ids = data.get("image_ids")
+    return [str(image_id) for image_id in image_ids] if isinstance(image_ids, list) else None
 
 
 def one(chosen: Sequence[Any]) -> str | None:
-    """What was chosen as one text; several choices as a JSON list, which no closed answer is."""
-    texts = [str(each) for each in chosen]
+    """Return the chosen option as text; several as a JSON list, which is never the value of an answer."""
+    texts = [str(option) for option in chosen]
     if len(texts) > 1:
         return json.dumps(texts, ensure_ascii=False)
     return texts[0] if texts else None
@@ -210,7 +219,7 @@ def _text(value: Any) -> str | None:
 
 
 def batches(rows: Iterable[dict[str, Any]], table: str) -> Iterator[Any]:
-    """`rows` as Arrow tables of a bounded size."""
+    """Yield `rows` as Arrow tables of a bounded size."""
     held: list[dict[str, Any]] = []
     for row in rows:
         held.append(row)

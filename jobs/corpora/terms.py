@@ -89,7 +89,7 @@ def pack(terms: Mapping[str, tuple[str, ...]]) -> bytes:
     """Return the terms and their sources as JSON; combinations of sources are few and stored once."""
     sources = sorted(set(terms.values()))
     number = {names: n for n, names in enumerate(sources)}
-    packed = {"sources": sources, "terms": list(terms), "of": [number[names] for names in terms.values()]}
+    packed = {"sources": sources, "terms": list(terms), "sources_of": [number[names] for names in terms.values()]}
     return json.dumps(packed, ensure_ascii=False).encode()
 
 
@@ -97,7 +97,7 @@ def unpack(data: bytes) -> dict[str, tuple[str, ...]]:
     """Return the terms and sources that `pack` packed."""
     packed = json.loads(data)
     sources = [tuple(names) for names in packed["sources"]]
-    return {term: sources[number] for term, number in zip(packed["terms"], packed["of"], strict=True)}
+    return {term: sources[number] for term, number in zip(packed["terms"], packed["sources_of"], strict=True)}
 
 
 def _read_file(config: TermsConfig, uri: str) -> tuple[list[str | None], list[str | None]]:

@@ -10,7 +10,7 @@ class HashIndex:
     """Indices of strings in a sorted list of their 128-bit hashes."""
 
     def __init__(self, hashes: np.ndarray) -> None:
-        """`hashes`: uint64 [strings, 2], distinct and sorted."""
+        """Index `hashes`, uint64 [strings, 2], distinct and sorted."""
         self._hashes = np.ascontiguousarray(hashes)
         first = hashes[:, 0]
         _, counts = np.unique(first, return_counts=True)

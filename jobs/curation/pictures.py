@@ -22,7 +22,7 @@ class PictureFacts:
         gone: bool [pictures].
         hashed: bool [pictures], whether there is a perceptual hash.
         phash: uint64 [pictures], 0 if not hashed.
-        counts: pictures of the records that are `there`, `gone` or `unknown`; rows `of_others`.
+        counts: pictures of the records that are `existing`, `gone` or `unknown`; rows `of_others`.
     """
 
     gone: np.ndarray
@@ -63,7 +63,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Pic
     if hashes and fine.any() and not hashed.any():
         raise InputError(f"images={source.uri}: no phash in any row; near_duplicates= needs them")
     gone = missing & ~fine
-    counts = {"there": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
+    counts = {"existing": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
     return PictureFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})
 
 

@@ -1,4 +1,4 @@
-"""Read the pictures or items that a model is asked about as rows for the stages.
+"""Read pictures or items as the rows from which stages prepare prompts.
 
 In a table `images` each picture is an item. In a table `items` each row lists image_ids and text_ids, which are looked
 up in the tables `images=` and `texts=`. Columns about a picture come from the table `records=`. The value of a context

@@ -63,7 +63,7 @@ class KeptRubric:
         """Return the SHA-256 (64 hexadecimal digits) of everything that determines what a rating means.
 
         That is the rubric's name and, of every question, its name, text, note, scale and answers with value, label,
-        score and order. Not included is what changes how a question is asked but not what an answer means: the parts
+        score and order. Excluded is what changes how a question is asked but not what an answer means: the parts
         and layouts of prompts, the context fields, the variant for people (guidance, options, examples), the targets,
         the version, the source and the order of the questions. Ratings by people and by models with one rubric
         therefore have one hash, and so have two layouts; the identity of each table distinguishes their prompts.

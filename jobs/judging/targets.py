@@ -21,7 +21,7 @@ class RatingCounts(NamedTuple):
     """Numbers of ratings.
 
     Attributes:
-        rows_out: per item, as `jobs.runtime.stage_contract.Stage` takes it.
+        rows_out: per item, in the form of `jobs.runtime.stage_contract.Stage.rows_out`.
         total: of all items.
     """
 
@@ -74,7 +74,7 @@ def count_ratings(
 
     Args:
         source: table `images` or `items`.
-        rubric: whose questions are asked.
+        rubric: the questions.
         targets: labels for items without their own; the rubric's if None.
         samples: ratings per item, label and question.
 

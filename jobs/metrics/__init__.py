@@ -1,4 +1,4 @@
-"""Metrics: pure functions on arrays and Arrow batches. Nothing here reads, writes or imports Ray.
+"""Metrics: pure functions on arrays and Arrow batches, without input, output or Ray.
 
-A metric that is not defined is None and carries a reason; it is never 0.
+An undefined metric has the value None and a reason; it is never 0.
 """

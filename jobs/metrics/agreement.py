@@ -1,7 +1,7 @@
 """Agreement among raters: percent agreement, Krippendorff's alpha, Cohen's kappa.
 
-All three follow from how often two raters gave answers k and l to the same item, a levels x levels matrix that is a sum
-over items. Metrics and intervals therefore cost little for any number of items. Values equal those of the packages
+All three are functions of how often two raters gave the answers k and l to the same item: a levels x levels matrix that
+is a sum over items. Their cost hardly depends on the number of items. The values equal those of the packages
 `krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
 """
 
@@ -19,7 +19,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval", "ratio")
-MAX_PAIRS = 100  # of raters; with more there are no kappas
+MAX_PAIRS = 100  # of raters; with more, kappas are not computed
 
 _PERCENT = (
     "Pairs of raters of one item whose answers differ by at most {tolerance:g} / all such pairs, items pooled "
@@ -29,22 +29,22 @@ _ALPHA = (
     "Krippendorff's alpha, 1 - observed / expected disagreement, {level} differences (Krippendorff 2011); "
     "n counts items with two or more ratings."
 )
-_KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items both rated."
+_KAPPA = "Cohen's kappa of two raters (Cohen 1960), differences {weights}; n counts the items that both rated."
 
 
 def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "score") -> Metric:
-    """Share of agreeing pairs of ratings among all pairs of ratings of one item (Century, appendix M).
+    """Return the share of agreeing pairs among all pairs of ratings of the same item (Century, appendix M).
 
-    Use for a first look that needs no statistics to read; it does not correct for chance, so compare it only between
-    questions with similar distributions of answers.
+    Use it for a first look. It is easy to interpret but not corrected for chance: compare it only between questions
+    with similar distributions of answers.
 
-    The paper's pseudo-code never adds the pairs it finds within the tolerance, and counts nothing at tolerance 0; this
-    is what its text describes: every unordered pair of raters of an item counts once, and agrees if its answers differ
-    by at most `tolerance`.
+    The function follows the text of the paper: every unordered pair of raters of an item counts once, and agrees if its
+    answers differ by at most `tolerance`. The pseudo-code of the paper differs: it never adds the pairs within the
+    tolerance, and counts nothing at tolerance 0.
 
     Args:
         tolerance: in points of the scale; must be 0 for values.
-        by: what is compared, "score" or "value".
+        by: what to compare, "score" or "value".
 
     Undefined: no item has two ratings.
     """
@@ -55,7 +55,7 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
     if not (rated := _pairable(counts)).any():
         return _no_pairs(name, definition, answers, dims=dims)
     close = np.abs(numbers[:, None] - numbers[None, :]) <= tolerance
-    pairs = _blocks(counts[rated], weighed=False)
+    pairs = _blocks(counts[rated], weighted=False)
     sums = np.stack([(pairs * close).sum((1, 2)), pairs.sum((1, 2))], axis=1)
     value = float(sums[:, 0].sum() / sums[:, 1].sum())
     return estimated(
@@ -72,19 +72,19 @@ def percent_agreement(answers: RatingTable, *, tolerance: float = 0, by: str = "
 def krippendorff_alpha(
     answers: RatingTable, level: Level | ArrayLike, *, by: str = "score", name: str | None = None
 ) -> Metric:
-    """Krippendorff's alpha for any number of raters, with missing ratings (Krippendorff 2011).
+    """Return Krippendorff's alpha for any number of raters, with missing ratings (Krippendorff 2011).
 
-    Use for reliability when raters rate different items, which rules out kappa and ICC. Choose nominal differences
-    for categories, ordinal for Likert scales, interval for scores whose differences are comparable.
+    Use it for reliability when raters rate different items, where kappa and ICC are not defined. Choose nominal
+    differences for categories, ordinal for Likert scales, interval for scores whose differences are comparable.
 
     Args:
         level: nominal, ordinal, interval or ratio differences; or weights: float64[levels, levels] of
             disagreement (0 on the diagonal), in the order of the levels of `answers.counts(by=by)`.
-        by: "score" or "value"; values without scores are nominal only (or weighted).
+        by: "score" or "value"; values without scores allow only nominal differences or weights.
         name: the name of the weights.
 
-    Undefined: no item has two ratings; or all pairable answers are equal (no disagreement is expected, so agreement
-    cannot be distinguished from chance).
+    Undefined: no item has two ratings; all answers of items with two ratings are equal, so that no disagreement is
+    expected; or negative scores with ratio differences.
     """
     level_name = level if isinstance(level, str) else (name or "weighted")
     definition = _ALPHA.format(level=level_name)
@@ -93,11 +93,11 @@ def krippendorff_alpha(
     if not rated.any():
         return _no_pairs("alpha", definition, answers, dims={"level": level_name})
     n, dims = int(rated.sum()), {"level": level_name}
-    coincidences = _blocks(counts[rated], weighed=True)
+    coincidences = _blocks(counts[rated], weighted=True)
     if np.count_nonzero(coincidences.sum((0, 1))) < 2:
         return undefined("alpha", definition, _EQUAL, n=n, coverage=answers.coverage, dims=dims)
     if level_name == "ratio" and numbers.min() < 0:
-        return undefined("alpha", definition, "ratio differences need scores from 0 up", n=n, dims=dims)
+        return undefined("alpha", definition, "ratio differences need scores of at least 0", n=n, dims=dims)
     differences = _differences(level, numbers)
 
     def alpha(summed: Floats) -> Floats:
@@ -107,7 +107,7 @@ def krippendorff_alpha(
     flat = coincidences.reshape(len(coincidences), -1)
     value = float(alpha(flat.sum(0)[None])[0])
     if not np.isfinite(value):
-        return undefined("alpha", definition, "the weights expect no disagreement", n=n, dims=dims)
+        return undefined("alpha", definition, "the expected disagreement under the weights is 0", n=n, dims=dims)
     return estimated(
         "alpha",
         definition,
@@ -120,9 +120,9 @@ def krippendorff_alpha(
 
 
 def alpha_of_moments(answers: RatingTable) -> Metric:
-    """Krippendorff's alpha with interval differences, from sums of scores and squares.
+    """Return Krippendorff's alpha with interval differences, from sums of scores and of squares.
 
-    Use for continuous scores; `krippendorff_alpha` needs a matrix over all levels.
+    Use it for continuous scores; `krippendorff_alpha` needs a matrix over all levels.
 
     Undefined: no item has two ratings, or no variance.
     """
@@ -136,7 +136,7 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
     score = kept.score - kept.score.mean()  # against cancellation
     n = per_item[rated].astype(np.float64)
     total, squares = (np.bincount(kept.item, x, answers.items)[rated] for x in (score, score**2))
-    # over ordered pairs of an item's ratings the squared differences sum up to 2 (n squares - total²)
+    # over ordered pairs of an item's ratings, the squared differences sum to 2 (n squares - total²)
     sums = np.stack([2 * (n * squares - total**2) / (n - 1), n, total, squares], axis=1)
 
     def alpha(summed: Floats) -> Floats:
@@ -153,21 +153,21 @@ def alpha_of_moments(answers: RatingTable) -> Metric:
 
 
 def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> Metric:
-    """Cohen's kappa of the two raters of `answers` (Cohen 1960).
+    """Return Cohen's kappa of the two raters of `answers` (Cohen 1960).
 
-    Use for two raters of the same items; quadratic weights for ordinal scales. For more raters use
+    Use it for two raters of the same items, with quadratic weights for ordinal scales. For more raters use
     `krippendorff_alpha`.
 
     Args:
         weights: None, "linear" or "quadratic" differences of the levels' positions, as in scikit-learn.
 
-    Undefined: not two raters, no item rated by both, or both gave one and the same answer throughout.
+    Undefined: one rater or more than two, no item rated by both, or both always gave the same single answer.
     """
     definition = _KAPPA.format(weights=weights or "unweighted")
     dims = {"weights": weights or "none"}
     if len(answers.raters) != 2:
-        return undefined("kappa", definition, f"{len(answers.raters)} raters: kappa is of two", dims=dims)
-    code, levels = _both(answers, by)
+        return undefined("kappa", definition, f"{len(answers.raters)} raters: kappa is defined for two", dims=dims)
+    code, levels = _answer_pairs(answers, by)
     if not len(code):
         return _no_pairs("kappa", definition, answers, dims=dims)
     coverage = len(code) / answers.items
@@ -176,8 +176,8 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     size = len(levels) ** 2
     parts = np.array_split(shuffled(code[:, None])[:, 0], min(len(code), BLOCKS))
     cells = np.stack([np.bincount(part, minlength=size) for part in parts]).astype(np.float64)
-    apart = np.abs(np.subtract.outer(np.arange(len(levels)), np.arange(len(levels)))).astype(np.float64)
-    cost = {None: (apart > 0).astype(np.float64), "linear": apart, "quadratic": apart**2}[weights]
+    distance = np.abs(np.subtract.outer(np.arange(len(levels)), np.arange(len(levels)))).astype(np.float64)
+    cost = {None: (distance > 0).astype(np.float64), "linear": distance, "quadratic": distance**2}[weights]
 
     def kappa(summed: Floats) -> Floats:
         tables = summed.reshape(-1, len(levels), len(levels))
@@ -189,8 +189,8 @@ def cohen_kappa(answers: RatingTable, *, weights: str | None = None, by: str = "
     return estimated("kappa", definition, value, len(code), coverage=coverage, interval=interval, dims=dims)
 
 
-def _both(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
-    """Of the items that both raters answered the pair of answers: int32[n], first x levels + second; the levels."""
+def _answer_pairs(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
+    """Return both raters' answers to their n common items as int32[n] (first x levels + second), and the levels."""
     one, other = (answers.where(answers.rater == code) for code in (0, 1))
     _, *rows = np.intersect1d(one.item, other.item, assume_unique=True, return_indices=True)
     pairs = zip((one, other), rows, strict=True)
@@ -203,9 +203,9 @@ def _both(answers: RatingTable, by: str) -> tuple[NDArray[np.int32], Floats]:
 
 
 def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str = "value") -> list[Metric]:
-    """Cohen's kappa of each pair of raters that share an item, with dims `rater_a`, `rater_b`.
+    """Return Cohen's kappa of each pair of raters, with dims `rater_a` and `rater_b`.
 
-    Empty with more than `MAX_PAIRS` pairs: use alpha for the agreement of a crowd.
+    The list is empty if there are more than `MAX_PAIRS` pairs: use alpha for the agreement of a crowd.
     """
     if len(answers.raters) * (len(answers.raters) - 1) // 2 > MAX_PAIRS:
         return []
@@ -219,12 +219,12 @@ def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str
 def agreement(
     answers: RatingTable, *, tolerance: float = 1, weights: Mapping[str, ArrayLike] | None = None, pairs: bool = True
 ) -> list[Metric]:
-    """Percent agreement, alpha and kappa as the answers allow: all levels for scores, nominal for categories.
+    """Return percent agreement, alpha and kappa: for scores with all kinds of differences, for categories nominal.
 
     Args:
-        tolerance: of the second percent agreement, in points of the scale.
-        weights: name -> disagreement matrix over the scores' levels, for further alphas; undefined with a
-            reason if its size differs from the number of levels that occur.
+        tolerance: of `percent_agreement_within`, in points of the scale.
+        weights: name -> matrix of disagreement between the scores' levels, for further alphas, which are undefined if
+            its size differs from the number of levels that occur.
         pairs: whether to add kappa of each pair of raters.
     """
     if not answers.scored:
@@ -241,7 +241,7 @@ def agreement(
             *(pairwise_kappas(answers) if pairs else ()),
         ]
     if (levels := len(answers.levels())) > MAX_LEVELS_OF_A_SCALE:
-        reason = f"{levels:,} different scores: equality is not informative"
+        reason = f"{levels:,} different scores: equal scores are too rare to measure agreement"
         equal = undefined("percent_agreement", _PERCENT.format(tolerance=0), reason, coverage=answers.coverage)
         return [equal, alpha_of_moments(answers)]
     metrics = [percent_agreement(answers), percent_agreement(answers, tolerance=tolerance)]
@@ -250,12 +250,12 @@ def agreement(
         if np.shape(matrix) == (levels, levels):
             metrics.append(krippendorff_alpha(answers, matrix, name=name))
         else:
-            reason = f"weights of {len(np.asarray(matrix))} levels, but {levels} scores occur"
+            reason = f"the matrix has {len(np.asarray(matrix))} levels, but {levels} different scores occur"
             metrics.append(undefined("alpha", _ALPHA.format(level=name), reason, dims={"level": name}))
     return metrics + (pairwise_kappas(answers, weights="quadratic", by="score") if pairs else [])
 
 
-MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; with more, a scale is continuous
+MAX_LEVELS_OF_A_SCALE = 101  # 0 … 100; a scale with more levels is treated as continuous
 _EQUAL = "all answers are equal: without variance, agreement cannot be distinguished from chance"
 
 
@@ -264,30 +264,30 @@ def _pairable(counts: NDArray[Any]) -> NDArray[np.bool_]:
     return rated
 
 
-def _blocks(counts: NDArray[Any], *, weighed: bool) -> Floats:
-    """Ordered pairs of ratings of one item by their answers, summed over the items of each block.
+def _blocks(counts: NDArray[Any], *, weighted: bool) -> Floats:
+    """Return the numbers of ordered pairs of ratings of the same item by their answers, summed over blocks of items.
 
     Args:
-        weighed: weigh each item by 1 / (its ratings - 1): Krippendorff's coincidence matrix.
+        weighted: weight each item by 1 / (its ratings - 1), as in Krippendorff's coincidence matrix.
 
     Returns:
         float64[blocks, levels, levels], in an order that does not depend on names.
     """
     rows = shuffled(counts)
-    if len(rows) <= BLOCKS:  # every item is a block
-        one, other = _weighed(rows, weighed=weighed)
+    if len(rows) <= BLOCKS:  # one block per item
+        one, other = _weighted(rows, weighted=weighted)
         return one[:, :, None] * other[:, None, :] - other[:, :, None] * np.eye(rows.shape[1])
-    parts = (_weighed(part, weighed=weighed) for part in np.array_split(rows, BLOCKS))
+    parts = (_weighted(part, weighted=weighted) for part in np.array_split(rows, BLOCKS))
     return np.stack([one.T @ other - np.diag(other.sum(0)) for one, other in parts])
 
 
-def _weighed(counts: NDArray[Any], *, weighed: bool) -> tuple[Floats, Floats]:
+def _weighted(counts: NDArray[Any], *, weighted: bool) -> tuple[Floats, Floats]:
     rows = counts.astype(np.float64)
-    return rows, rows / (rows.sum(1) - 1)[:, None] if weighed else rows
+    return rows, rows / (rows.sum(1) - 1)[:, None] if weighted else rows
 
 
 def _differences(level: Level | ArrayLike, numbers: Floats) -> Callable[[Floats], Floats]:
-    """float64[r, levels] marginals -> float64[1 or r, levels, levels] of disagreement."""
+    """Return a function from marginals float64[r, levels] to disagreement float64[1 or r, levels, levels]."""
     one, other = numbers[:, None], numbers[None, :]
     if not isinstance(level, str):
         weights = np.asarray(level, np.float64)
@@ -312,7 +312,7 @@ def _alpha(coincidences: Floats, differences: Floats) -> Floats:
     marginal = coincidences.sum(1)
     n = marginal.sum(1)
     observed = (coincidences * differences).sum((1, 2))
-    # the diagonal does not matter: its difference is 0
+    # the diagonal contributes nothing: its differences are 0
     expected = (marginal[:, :, None] * marginal[:, None, :] * differences).sum((1, 2)) / (n - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(1 - observed / expected)

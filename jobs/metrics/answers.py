@@ -1,6 +1,6 @@
-"""The ok answers to one question as arrays of codes, the input of all functions about raters.
+"""The ok answers to one question as arrays of codes: the input of all functions that compare raters.
 
-One row per answer: an item rated by three of five hundred raters takes three rows, not five hundred cells.
+There is one row per answer: an item rated by three of five hundred raters takes three rows, not five hundred cells.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
-ROWS_AT_A_TIME = 1 << 20  # counts by item are made in chunks of rows, so that only results need memory
-MAX_LEVELS = 512  # with more different answers, a question is not a closed set (see distributions.MAX_ANSWERS)
+ROWS_AT_A_TIME = 1 << 20  # rows per chunk when counting by item, so that only results need memory
+MAX_LEVELS = 512  # a question with more different answers is not a closed set (see distributions.MAX_ANSWERS)
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class RatingTable:
     Attributes:
         item: int[n], 0 … items - 1.
         rater: int[n], index into `raters`.
-        value: int[n], index into `values`; -1 if the answer is only a number.
+        value: int[n], index into `values`; -1 if the answer has a score only.
         score: float64[n], NaN if the answer has none.
         items: how many items were asked about, answered or not.
-        raters: names; `asked`: int64[raters], how many ratings each was asked for.
+        raters: names; `asked`: int64[raters], number of ratings requested of each.
         values: the answers' codes, in the rubric's order.
     """
 
@@ -40,11 +40,11 @@ class RatingTable:
     asked: Ints
 
     @classmethod
-    def of(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "RatingTable":
-        """From float64[items, raters]; NaN: asked and not answered.
+    def from_matrix(cls, matrix: ArrayLike, *, raters: Sequence[str] | None = None) -> "RatingTable":
+        """Return the table of scores float64[items, raters]; NaN means asked and not answered.
 
         Raises:
-            ValueError: not a matrix.
+            ValueError: `matrix` is not two-dimensional.
         """
         scores = np.asarray(matrix, np.float64)
         if scores.ndim != 2:
@@ -65,6 +65,7 @@ class RatingTable:
 
     @property
     def n(self) -> int:
+        """Number of answers."""
         return len(self.item)
 
     @property
@@ -74,11 +75,11 @@ class RatingTable:
 
     @property
     def scored(self) -> bool:
-        """Whether answers have scores."""
+        """Whether any answer has a score."""
         return bool(self.n) and not np.isnan(self.score).all()
 
     def of_raters(self, names: Sequence[str]) -> "RatingTable":
-        """The answers of some raters, with all items. Names that are not in `raters` are ignored."""
+        """Return the answers of some raters, with all items. Names that are not in `raters` are ignored."""
         wanted = set(names)
         kept = [i for i, name in enumerate(self.raters) if name in wanted]
         if len(kept) == len(self.raters):
@@ -91,18 +92,19 @@ class RatingTable:
         )
 
     def where(self, rows: NDArray[np.bool_]) -> "RatingTable":
-        """The answers of some rows; `asked` does not change."""
+        """Return the answers where bool[n] `rows` is true; `asked` does not change."""
         return replace(
             self, item=self.item[rows], rater=self.rater[rows], value=self.value[rows], score=self.score[rows]
         )
 
     def with_scores(self) -> "RatingTable":
-        """The answers that have a score."""
-        known = ~np.isnan(self.score)
-        return self if known.all() else self.where(known)
+        """Return the answers that have a score."""
+        scored = ~np.isnan(self.score)
+        return self if scored.all() else self.where(scored)
 
     def of_items(self, chosen: NDArray[np.bool_]) -> "RatingTable":
-        """The answers about the items where bool[items] is true, renumbered; `asked` shrinks in proportion."""
+        """Return the answers about the items where bool[items] `chosen` is true, renumbered; `asked` shrinks in
+        proportion."""
         code = np.cumsum(chosen) - 1
         part = self.where(chosen[self.item])
         count = int(chosen.sum())
@@ -111,7 +113,7 @@ class RatingTable:
         return replace(part, item=code[part.item], items=count, asked=np.maximum(asked, answered))
 
     def map_scores(self, change: Callable[[Floats], Floats]) -> "RatingTable":
-        """The answers with other scores."""
+        """Return the answers with each score replaced by `change` of it."""
         return replace(self, score=change(self.score))
 
     def item_ranges(self) -> Iterator[tuple[int, int, slice]]:
@@ -125,14 +127,14 @@ class RatingTable:
             first = after
 
     def per_item(self) -> Ints:
-        """int64[items]: number of answers about each item."""
+        """Return int64[items], the number of answers about each item."""
         counts = np.zeros(self.items, np.int64)
         for first, after, rows in self.item_ranges():
             counts[first:after] = np.bincount(self.item[rows] - first, minlength=after - first)
         return counts
 
     def levels(self) -> Floats:
-        """The different scores, ascending."""
+        """Return float64[levels], the different scores, ascending."""
         levels = np.zeros(0)
         for start in range(0, self.n, ROWS_AT_A_TIME):
             part = self.score[start : start + ROWS_AT_A_TIME]
@@ -140,13 +142,13 @@ class RatingTable:
         return levels
 
     def counts(self, *, by: str = "score") -> tuple[Ints, Floats]:
-        """How many raters gave each answer to each item.
+        """Return how many raters gave each answer to each item.
 
         Args:
-            by: "score" (levels ascending; answers without a score are left out) or "value" (the values' order).
+            by: "score" (levels ascending; answers without a score are ignored) or "value" (in the order of `values`).
 
         Returns:
-            int16 or int64[items, levels], and the levels' numbers (for values: 0, 1, …).
+            int16 or int64[items, levels], and float64[levels]: the scores, or 0, 1, … for values.
 
         Raises:
             ValueError: more than `MAX_LEVELS` levels.
@@ -154,7 +156,7 @@ class RatingTable:
         numbers = np.arange(len(self.values), dtype=np.float64) if by == "value" else self.levels()
         if (width := len(numbers)) > MAX_LEVELS:
             raise ValueError(f"{width} different answers: not a closed set")
-        # doubled counts must fit as well
+        # also twice a count must fit
         small = self.per_item().max(initial=0) < np.iinfo(np.int16).max // 2
         counts = np.zeros((self.items, width), np.int16 if small else np.int64)
         for first, after, rows in self.item_ranges():
@@ -166,7 +168,7 @@ class RatingTable:
         return counts, numbers
 
     def means(self) -> tuple[Floats, Ints]:
-        """float64[items] mean scores, NaN without a score, and int64[items] numbers of scores."""
+        """Return float64[items] mean scores, NaN without a score, and int64[items] numbers of scores."""
         means, counts = np.full(self.items, np.nan), np.zeros(self.items, np.int64)
         for first, after, rows in self.item_ranges():
             score, item = self.score[rows], self.item[rows] - first
@@ -177,8 +179,8 @@ class RatingTable:
             counts[first:after] = n
         return means, counts
 
-    def matrix(self, *, of: str = "score") -> Floats:
-        """float64[items, raters] of scores or value codes, NaN where there is none. Use for few raters only."""
+    def matrix(self, *, by: str = "score") -> Floats:
+        """Return float64[items, raters] of scores or value codes, NaN without an answer. Use it for few raters only."""
         matrix = np.full((self.items, len(self.raters)), np.nan)
-        matrix[self.item, self.rater] = self.score if of == "score" else np.where(self.value >= 0, self.value, np.nan)
+        matrix[self.item, self.rater] = self.score if by == "score" else np.where(self.value >= 0, self.value, np.nan)
         return matrix

@@ -1,7 +1,7 @@
 """Correlation of a model's scores with people's: overall, within images or countries, and of averages (CAIRE, D).
 
-All functions take pairs: float64[n] of the model's score and of people's mean score of the same item and target, and
-int64[n] codes of the item, the target (a country) and the item's concept.
+The arrays of a function have one element per pair of item and target (such as a country): float64[n] of the model's
+scores and of people's mean scores, and int64[n] codes of items, targets and concepts.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ Ints = NDArray[np.int64]
 KINDS = ("pearson", "spearman", "kendall")
 MIN_PAIRS = 3
 OVER_GROUPS = "normal 95% over groups, standard error s/sqrt(n)"
-_DESCRIPTIVE = no_interval("describes these raters and is not an estimate")
+_DESCRIPTIVE = no_interval("a description of these raters, not an estimate")
 
 _ALL = (
     "{kind} correlation of the model's score with people's mean score of the same item and target; n counts such pairs."
 )
 _WITHIN = (
     "{kind} correlation of the model's score with people's mean within each {within}, averaged over those with at "
-    f"least {MIN_PAIRS} pairs and variance on both sides ({{source}}); n counts the {{plural}} averaged over."
+    f"least {MIN_PAIRS} pairs and variance of both scores ({{source}}); n counts the {{plural}} averaged over."
 )
 _CONCEPT = (
     "Pearson correlation over targets of the model's and of people's scores, both first averaged over the pictures of "
@@ -36,8 +36,8 @@ _GLOBAL = (
     "(CAIRE, appendix D.3); n counts targets."
 )
 _EACH = (
-    "{what} over raters of the Pearson correlation between the model's and one rater's scores (CAIRE, appendix D.4); "
-    "n counts raters with enough items."
+    "{statistic} over raters of the Pearson correlation between the model's and one rater's scores (CAIRE, appendix "
+    "D.4); n counts raters with enough items."
 )
 _WITH_AVERAGE = (
     "Pearson correlation between the model's scores and the mean over raters of each item (CAIRE, appendix D.4); "
@@ -46,7 +46,8 @@ _WITH_AVERAGE = (
 
 
 def correlate(x: Floats, y: Floats, kind: str) -> float | None:
-    """Pearson, Spearman or Kendall's tau-b of two arrays; None with fewer than `MIN_PAIRS` pairs or no variance."""
+    """Return the correlation (Kendall: tau-b) of two float64[n] arrays; None with fewer than `MIN_PAIRS` pairs or no
+    variance."""
     from scipy import stats
 
     if len(x) < MIN_PAIRS or not np.ptp(x) or not np.ptp(y):
@@ -57,12 +58,12 @@ def correlate(x: Floats, y: Floats, kind: str) -> float | None:
 
 
 def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = None) -> Iterator[Metric]:
-    """Pearson, Spearman and Kendall over all pairs, with Fisher intervals (Kendall is tau-b).
+    """Yield Pearson, Spearman and Kendall (tau-b) correlation over all pairs, with Fisher intervals.
 
-    Use as the main comparison of a model with people: Pearson if differences of scores matter, Spearman or Kendall
+    Use them as the main comparison of a model with people: Pearson if differences of scores matter, Spearman or Kendall
     if only their order does.
 
-    Undefined: fewer than three pairs, or no variance on one side.
+    Undefined: fewer than three pairs, or no variance of one score.
     """
     x, y = np.asarray(model, np.float64), np.asarray(people, np.float64)
     coverage = len(x) / asked if asked else None
@@ -70,28 +71,34 @@ def correlations(model: ArrayLike, people: ArrayLike, *, asked: int | None = Non
         definition = _ALL.format(kind=kind.capitalize())
         value = correlate(x, y, kind)
         if value is None:
-            yield undefined(f"{kind}_with_people", definition, _why(x, y), n=len(x), coverage=coverage)
+            yield undefined(f"{kind}_with_people", definition, _no_correlation(x, y), n=len(x), coverage=coverage)
             continue
         interval = fisher(value, len(x), kind=kind)
         yield estimated(f"{kind}_with_people", definition, value, len(x), coverage=coverage, interval=interval)
 
 
-def within(model: Floats, people: Floats, group: Ints, *, each: str, source: str, kind: str = "pearson") -> Metric:
-    """The mean over groups (images, concepts, countries) of the correlation within each.
+def within(
+    model: Floats, people: Floats, group: Ints, *, group_name: str, source: str, kind: str = "pearson"
+) -> Metric:
+    """Return the mean over groups (images, concepts, countries) of the correlation within each.
 
-    Use to see whether a model ranks targets within an image as people do, without the differences between images.
+    Use it to see whether a model ranks targets within an image as people do, regardless of differences between images.
 
-    Undefined: no group has three pairs and variance on both sides.
+    Args:
+        group: int64[n], the group of each pair; `group_name`: what the groups are, in the singular.
+        source: the paper and section, for the definition.
+
+    Undefined: no group has three pairs and variance of both scores.
     """
-    plural = {"country": "countries", "image": "images", "concept": "concepts"}.get(each, f"{each}s")
-    metric = f"{kind}_by_{each.replace(' ', '_')}"
-    definition = _WITHIN.format(kind=kind.capitalize(), within=each, source=source, plural=plural)
-    found, groups = _by_group(model, people, group, kind)
-    coverage = len(found) / groups if groups else None
-    if not len(found):
-        reason = f"no {each} has {MIN_PAIRS} pairs and variance on both sides"
+    plural = {"country": "countries", "image": "images", "concept": "concepts"}.get(group_name, f"{group_name}s")
+    metric = f"{kind}_by_{group_name.replace(' ', '_')}"
+    definition = _WITHIN.format(kind=kind.capitalize(), within=group_name, source=source, plural=plural)
+    values, groups = _by_group(model, people, group, kind)
+    coverage = len(values) / groups if groups else None
+    if not len(values):
+        reason = f"no {group_name} has {MIN_PAIRS} pairs and variance of both scores"
         return undefined(metric, definition, reason, coverage=coverage)
-    return _mean(metric, definition, found, coverage, of=plural)
+    return _mean(metric, definition, values, coverage, unit_name=plural)
 
 
 def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Floats, int]:
@@ -103,105 +110,108 @@ def _by_group(model: Floats, people: Floats, group: Ints, kind: str) -> tuple[Fl
 
 
 def concept_average(model: Floats, people: Floats, concept: Ints, target: Ints) -> Metric:
-    """CAIRE's concept-averaged correlation (D.3).
+    """Return CAIRE's concept-averaged correlation (D.3).
 
-    Use to compare targets for each concept, without the noise of single pictures.
+    Use it to compare targets for each concept, without the noise of single pictures.
 
-    Undefined: no concept with three targets and variance on both sides.
+    Undefined: no concept has three targets and variance of both scores.
     """
     x, y, key = _averaged(model, people, concept, target)
-    found, concepts = _by_group(x, y, key, "pearson")
-    coverage = len(found) / concepts if concepts else None
-    if not len(found):
-        reason = f"no concept has {MIN_PAIRS} targets and variance on both sides"
+    values, concepts = _by_group(x, y, key, "pearson")
+    coverage = len(values) / concepts if concepts else None
+    if not len(values):
+        reason = f"no concept has {MIN_PAIRS} targets and variance of both scores"
         return undefined("pearson_concept_average", _CONCEPT, reason, coverage=coverage)
-    return _mean("pearson_concept_average", _CONCEPT, found, coverage, of="concepts")
+    return _mean("pearson_concept_average", _CONCEPT, values, coverage, unit_name="concepts")
 
 
 def global_average(model: Floats, people: Floats, target: Ints, *, asked: int | None = None) -> Metric:
-    """CAIRE's global-averaged correlation (D.3).
+    """Return CAIRE's global-averaged correlation (D.3).
 
-    Use to see whether a model favours the same targets as people over the whole corpus.
-
-    Undefined: fewer than three targets, or no variance.
+    Use it to see whether a model favours the same targets as people over the whole corpus.
 
     Args:
-        asked: number of targets asked about, for the coverage.
+        asked: number of targets that were asked about, for the coverage.
+
+    Undefined: fewer than three targets, or no variance.
     """
     x, y, _ = _averaged(model, people, np.zeros(len(target), np.int64), target)
     value, n, coverage = correlate(x, y, "pearson"), len(x), len(x) / asked if asked else None
     if value is None:
-        return undefined("pearson_global_average", _GLOBAL, _why(x, y), n=n, coverage=coverage)
+        return undefined("pearson_global_average", _GLOBAL, _no_correlation(x, y), n=n, coverage=coverage)
     interval = fisher(value, n, unit_name="targets")
     return estimated("pearson_global_average", _GLOBAL, value, n, coverage=coverage, interval=interval)
 
 
 def _averaged(model: Floats, people: Floats, outer: Ints, target: Ints) -> tuple[Floats, Floats, Ints]:
-    """Means of both sides by (outer, target), and the outer code of each."""
+    """Return the means of both scores by (outer, target), and the outer code of each mean."""
     width = int(target.max(initial=-1)) + 1
-    cells, place = np.unique(outer * width + target, return_inverse=True)
-    n = np.bincount(place) if len(place) else np.zeros(0)
-    means = [np.bincount(place, side, len(cells)) / n for side in (model, people)]
+    cells, cell = np.unique(outer * width + target, return_inverse=True)
+    n = np.bincount(cell) if len(cell) else np.zeros(0)
+    means = [np.bincount(cell, side, len(cells)) / n for side in (model, people)]
     return means[0], means[1], cells // max(width, 1)
 
 
-def against_each(model: Floats, ratings: Floats) -> Iterator[Metric]:
-    """The statistics of D.4: a model against the raters of one country, one by one and averaged.
+def against_single_raters(model: Floats, ratings: Floats) -> Iterator[Metric]:
+    """Yield the statistics of CAIRE, D.4: a model against single raters of one country, and against their mean.
 
-    Use to see how much single raters differ in their agreement with a model.
+    Use them to see how much single raters differ in their agreement with a model.
 
     Args:
-        model: float64[items], NaN where it gave no score.
-        ratings: float64[items, raters], NaN where a rater did not rate.
+        model: float64[items], NaN without a score.
+        ratings: float64[items, raters], NaN without a rating.
 
-    Undefined: no rater with three items and variance; for the deviation, fewer than two raters.
+    Undefined: no rater has three common items and variance; the standard deviation also with one rater.
     """
-    values = []
+    by_rater = []
     for column in ratings.T:
         both = ~np.isnan(model) & ~np.isnan(column)
-        values.append(correlate(model[both], column[both], "pearson"))
-    found = np.array([v for v in values if v is not None])
-    coverage = len(found) / ratings.shape[1] if ratings.shape[1] else None
+        by_rater.append(correlate(model[both], column[both], "pearson"))
+    values = np.array([v for v in by_rater if v is not None])
+    coverage = len(values) / ratings.shape[1] if ratings.shape[1] else None
     statistics: dict[str, Any] = {"mean": np.mean, "max": np.max, "min": np.min, "median": np.median}
     for name, statistic in statistics.items():
-        metric, definition = f"rater_correlation_{name}", _EACH.format(what=name.capitalize())
-        if not len(found):
+        metric, definition = f"rater_correlation_{name}", _EACH.format(statistic=name.capitalize())
+        if not len(values):
             yield undefined(
-                metric, definition, "no rater shares three items and variance with the model", coverage=coverage
+                metric,
+                definition,
+                "no rater shares three items with the model on which both scores vary",
+                coverage=coverage,
             )
         elif name == "mean":
-            yield _mean(metric, definition, found, coverage, of="raters")
+            yield _mean(metric, definition, values, coverage, unit_name="raters")
         else:
             yield estimated(
-                metric, definition, float(statistic(found)), len(found), coverage=coverage, interval=_DESCRIPTIVE
+                metric, definition, float(statistic(values)), len(values), coverage=coverage, interval=_DESCRIPTIVE
             )
-    definition = _EACH.format(what="Standard deviation (n - 1)")
-    if len(found) < 2:
-        yield undefined("rater_correlation_sd", definition, "fewer than two raters", n=len(found), coverage=coverage)
+    definition = _EACH.format(statistic="Standard deviation (n - 1)")
+    if len(values) < 2:
+        yield undefined("rater_correlation_sd", definition, "fewer than two raters", n=len(values), coverage=coverage)
     else:
-        spread = float(found.std(ddof=1))
+        spread = float(values.std(ddof=1))
         yield estimated(
-            "rater_correlation_sd", definition, spread, len(found), coverage=coverage, interval=_DESCRIPTIVE
+            "rater_correlation_sd", definition, spread, len(values), coverage=coverage, interval=_DESCRIPTIVE
         )
     rated = ~np.isnan(ratings).all(1) & ~np.isnan(model)
     x, y = model[rated], np.nanmean(ratings[rated], axis=1) if rated.any() else np.zeros(0)
     value, share = correlate(x, y, "pearson"), len(x) / len(model) if len(model) else None
     if value is None:
-        yield undefined("correlation_with_average", _WITH_AVERAGE, _why(x, y), n=len(x), coverage=share)
+        yield undefined("correlation_with_average", _WITH_AVERAGE, _no_correlation(x, y), n=len(x), coverage=share)
     else:
         interval = fisher(value, len(x), unit_name="items")
         yield estimated("correlation_with_average", _WITH_AVERAGE, value, len(x), coverage=share, interval=interval)
 
 
-def _mean(metric: str, definition: str, found: Floats, coverage: float | None, *, of: str) -> Metric:
-    """The mean of the correlations `found`, one each of what `of` names in the plural."""
-    n, value = len(found), float(found.mean())
-    error = float(found.std(ddof=1)) / float(np.sqrt(n)) if np.ptp(found) else 0.0
-    interval = normal(value, error, units=n, unit_name=of, method=OVER_GROUPS, bounds=(-1.0, 1.0))
+def _mean(metric: str, definition: str, values: Floats, coverage: float | None, *, unit_name: str) -> Metric:
+    """Return the mean of the correlations `values`: float64[n], one for each unit (`unit_name`, in the plural)."""
+    n, value = len(values), float(values.mean())
+    error = float(values.std(ddof=1)) / float(np.sqrt(n)) if np.ptp(values) else 0.0
+    interval = normal(value, error, units=n, unit_name=unit_name, method=OVER_GROUPS, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 
-def _why(x: Floats, y: Floats) -> str:
+def _no_correlation(x: Floats, y: Floats) -> str:
     if len(x) < MIN_PAIRS:
         return f"{len(x)} pairs: at least {MIN_PAIRS} are needed"
     return f"no variance in {'the model’s' if not np.ptp(x) else 'people’s'} scores"

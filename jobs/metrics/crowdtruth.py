@@ -1,8 +1,8 @@
 """CrowdTruth 2.0 for closed tasks: quality of units, workers and annotations that depend on each other.
 
 Dumitrache, Inel, Aroyo, Timmermans and Welty, "CrowdTruth 2.0: Quality Metrics for Crowdsourcing with Disagreement",
-2018. Each measure is an agreement weighed by the two others, computed again until nothing changes. In each round all
-are computed from the values of the round before (the order of the reference implementation, CrowdTruth-core).
+2018. Each measure is an agreement weighted by the two other measures, iterated until none changes. Each round computes
+all measures from the values of the previous round (the order of the reference implementation, CrowdTruth-core).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ Ints = NDArray[np.integer[Any]]
 REFERENCE = 0.001  # the reference stops when no measure changes by this much or more
 STRICT = 1e-10
 MAX_ROUNDS = 2_000  # with little agreement the measures may oscillate between two states
-ZERO = 1e-9  # a lower quality of a unit is 0 except for rounding
-FLOOR = 1e-8  # the reference's minimum of denominators, cosines and annotation qualities
+ZERO = 1e-9  # a unit whose quality is below this has quality 0 up to rounding
+FLOOR = 1e-8  # the reference's lower bound of denominators, cosines and annotation qualities
 
 _DEPENDENT = "no interval: the qualities depend on each other"
-_SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, rounds until nothing changes by {stop:g} or more"
+_SOURCE = "CrowdTruth 2.0 (Dumitrache et al. 2018), closed task, iterated until no measure changes by {stop:g} or more"
 _DEFINITIONS = {
-    "unit_quality": "Agreement of a unit's workers weighed by quality; n counts its ratings. ",
+    "unit_quality": "Agreement of a unit's workers, weighted by quality; n counts its ratings. ",
     "worker_quality": "Product of a worker's agreement with workers and with units; n counts the worker's ratings. ",
     "worker_worker_agreement": "A worker's agreement with the others on common units; n counts the worker's ratings. ",
     "worker_unit_agreement": "A worker's agreement with the rest of each unit; n counts the worker's ratings. ",
-    "annotation_quality": "How likely a worker picks an annotation that another picked; n counts all ratings. ",
-    "unit_annotation_score": "Share of a unit's workers who picked the annotation, weighed by quality; n counts its "
+    "annotation_quality": "Probability that a worker picks an annotation that another picked; n counts all ratings. ",
+    "unit_annotation_score": "Share of a unit's workers who picked the annotation, weighted by quality; n counts its "
     "ratings. ",
 }
 
 
-class NoEndError(ValueError):
+class ConvergenceError(ValueError):
     """The measures do not converge."""
 
 
@@ -48,8 +48,8 @@ class CrowdTruth:
     Attributes:
         unit: float64[units]; worker, worker_worker, worker_unit: float64[workers].
         annotation: float64[annotations].
-        unit_annotation: float64[units, annotations], rows summing to 1 where one answer a rating is allowed.
-        rounds: how many were needed; `change` is the largest change of the last.
+        unit_annotation: float64[units, annotations]; with one annotation per judgement, each row sums to 1.
+        rounds: number of iterations; `change`: the largest change in the last one.
     """
 
     unit: Floats
@@ -63,45 +63,47 @@ class CrowdTruth:
 
 
 def crowdtruth(unit: ArrayLike, worker: ArrayLike, vectors: ArrayLike, *, stop: float = REFERENCE) -> CrowdTruth:
-    """The measures of CrowdTruth 2.0 for a closed task.
+    """Return the measures of CrowdTruth 2.0 for a closed task.
 
-    Units with a single judgement must have been left out: there is nothing to agree with.
+    Remove units with a single judgement first: agreement is not defined for them.
 
     Args:
-        unit, worker: int64[judgements], codes from 0; a pair stands once.
+        unit, worker: int64[judgements], codes from 0; each pair occurs at most once.
         vectors: float64[judgements, annotations], 1 where the worker picked the annotation, else 0; no row of zeros.
-        stop: rounds end when the largest change of any unit's, worker's or annotation's quality is below it.
+        stop: the iteration ends when no quality of a unit, worker or annotation changes by this much or more.
 
     Raises:
         ValueError: shapes that differ, a judgement without an annotation, or a unit with one judgement.
-        NoEndError: no end within `MAX_ROUNDS` rounds.
+        ConvergenceError: no convergence within `MAX_ROUNDS` rounds.
     """
     units, workers = np.asarray(unit, np.int64), np.asarray(worker, np.int64)
     picked = np.asarray(vectors, np.float64)
     if picked.ndim != 2 or not len(units) == len(workers) == len(picked):
-        raise ValueError(f"{len(units)} units, {len(workers)} workers and vectors of shape {picked.shape} differ")
+        raise ValueError(
+            f"{len(units)} units, {len(workers)} workers and vectors of shape {picked.shape}: the lengths differ"
+        )
     if not picked.any(1).all():
-        raise ValueError("a judgement without an annotation")
+        raise ValueError("vectors: a judgement has no annotation")
     if len(units) and np.bincount(units)[units].min() < 2:
-        raise ValueError("a unit with a single judgement: leave it out")
-    tied = _tie(units, workers, picked)
-    now = _State(np.ones(tied.units), np.ones(tied.workers), np.ones(picked.shape[1]))
-    factors = (np.ones(tied.workers), np.ones(tied.workers))
+        raise ValueError("unit: a unit has a single judgement; remove it")
+    judgements = _judgements(units, workers, picked)
+    state = _State(np.ones(judgements.units), np.ones(judgements.workers), np.ones(picked.shape[1]))
+    factors = (np.ones(judgements.workers), np.ones(judgements.workers))
     for rounds in range(1, MAX_ROUNDS + 1):
-        after, factors = _round(tied, now)
+        after, factors = _round(judgements, state)
         change = max(
             float(np.abs(a - b).max(initial=0))
-            for a, b in ((after.unit, now.unit), (after.worker, now.worker), (after.annotation, now.annotation))
+            for a, b in ((after.unit, state.unit), (after.worker, state.worker), (after.annotation, state.annotation))
         )
-        now = after
+        state = after
         if change < stop:
-            score = _unit_annotation(tied, now.worker)
-            return CrowdTruth(now.unit, now.worker, *factors, now.annotation, score, rounds, change)
-    raise NoEndError(f"no end within {MAX_ROUNDS:,} rounds: the largest change is still {change:.2g}")
+            score = _unit_annotation(judgements, state.worker)
+            return CrowdTruth(state.unit, state.worker, *factors, state.annotation, score, rounds, change)
+    raise ConvergenceError(f"no convergence within {MAX_ROUNDS:,} rounds: the largest change is still {change:.2g}")
 
 
 @dataclass(frozen=True)
-class _Tied:
+class _Judgements:
     """The judgements, and every ordered pair of different judgements of one unit (`left`, `right`: rows)."""
 
     unit: Ints
@@ -120,10 +122,10 @@ class _State:
     annotation: Floats
 
 
-def _tie(units: Ints, workers: Ints, picked: Floats) -> _Tied:
+def _judgements(units: Ints, workers: Ints, picked: Floats) -> _Judgements:
     left, right = _pairs_within(units)
     sizes = int(units.max(initial=-1)) + 1, int(workers.max(initial=-1)) + 1
-    return _Tied(units, workers, picked, left, right, *sizes)
+    return _Judgements(units, workers, picked, left, right, *sizes)
 
 
 def _pairs_within(groups: Ints) -> tuple[Ints, Ints]:
@@ -131,31 +133,31 @@ def _pairs_within(groups: Ints) -> tuple[Ints, Ints]:
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups) if len(groups) else np.zeros(0, np.int64)
     starts = np.cumsum(sizes) - sizes
-    own = np.repeat(sizes, sizes)  # size of the group of each sorted position
-    left = np.repeat(np.arange(len(groups)), own)
-    within = np.arange(len(left)) - np.repeat(np.cumsum(own) - own, own)
+    size = np.repeat(sizes, sizes)  # of the group of each sorted position
+    left = np.repeat(np.arange(len(groups)), size)
+    within = np.arange(len(left)) - np.repeat(np.cumsum(size) - size, size)
     right = np.repeat(starts, sizes)[left] + within
     apart = left != right
     return order[left[apart]], order[right[apart]]
 
 
-def _round(tied: _Tied, at: _State) -> tuple[_State, tuple[Floats, Floats]]:
-    left, right, quality = tied.left, tied.right, at.annotation
-    cosine = _cosine(tied.picked[left], tied.picked[right], quality)
-    both = at.worker[tied.worker[left]] * at.worker[tied.worker[right]]
-    # each pair occurs twice here, once in the reference's minimum of denominators
-    unit = _quotient(tied.unit[left], cosine * both / 2, both / 2, tied.units)
+def _round(judgements: _Judgements, state: _State) -> tuple[_State, tuple[Floats, Floats]]:
+    left, right, quality = judgements.left, judgements.right, state.annotation
+    cosine = _cosine(judgements.picked[left], judgements.picked[right], quality)
+    both = state.worker[judgements.worker[left]] * state.worker[judgements.worker[right]]
+    # each pair occurs twice here but once in the reference, whose denominators have a lower bound
+    unit = _quotient(judgements.unit[left], cosine * both / 2, both / 2, judgements.units)
 
-    weight = at.worker[tied.worker[right]] * at.unit[tied.unit[left]]
-    worker_worker = _quotient(tied.worker[left], cosine * weight, weight, tied.workers)
-    own = tied.picked * at.worker[tied.worker, None]
-    total = np.zeros((tied.units, tied.picked.shape[1]))
-    np.add.at(total, tied.unit, own)
-    weight = at.unit[tied.unit]
-    with_unit = _cosine(own, total[tied.unit] - own, quality, floor=FLOOR)  # with the rest of the unit
-    worker_unit = _quotient(tied.worker, with_unit * weight, weight, tied.workers)
+    weight = state.worker[judgements.worker[right]] * state.unit[judgements.unit[left]]
+    worker_worker = _quotient(judgements.worker[left], cosine * weight, weight, judgements.workers)
+    weighted = judgements.picked * state.worker[judgements.worker, None]
+    total = np.zeros((judgements.units, judgements.picked.shape[1]))
+    np.add.at(total, judgements.unit, weighted)
+    weight = state.unit[judgements.unit]
+    with_unit = _cosine(weighted, total[judgements.unit] - weighted, quality, floor=FLOOR)  # with the rest of the unit
+    worker_unit = _quotient(judgements.worker, with_unit * weight, weight, judgements.workers)
 
-    annotation = _annotations(tied, at)
+    annotation = _annotations(judgements, state)
     return _State(unit, worker_worker * worker_unit, annotation), (worker_worker, worker_unit)
 
 
@@ -169,32 +171,35 @@ def _quotient(groups: Ints, over: Floats, under: Floats, size: int) -> Floats:
     return np.bincount(groups, over, size) / np.maximum(np.bincount(groups, under, size), FLOOR)
 
 
-def _annotations(tied: _Tied, at: _State) -> Floats:
-    """Of the units where one worker picked it, weighed, how many another did too: the mean over pairs of workers."""
-    first, second = tied.worker[tied.left], tied.worker[tied.right]
-    pairs, pair = np.unique(first * tied.workers + second, return_inverse=True)
-    weight = at.unit[tied.unit[tied.left]]
-    both = at.worker[pairs // tied.workers] * at.worker[pairs % tied.workers]
-    found = np.full(tied.picked.shape[1], FLOOR)
-    for k in range(len(found)):
-        over = np.bincount(pair, weight * tied.picked[tied.left, k] * tied.picked[tied.right, k], len(pairs))
-        under = np.bincount(pair, weight * tied.picked[tied.right, k], len(pairs))
-        met = under > 0
-        if (total := both[met].sum()) > FLOOR:
-            found[k] = max((both[met] * over[met] / under[met]).sum() / total, FLOOR)
-    return found
+def _annotations(judgements: _Judgements, state: _State) -> Floats:
+    """Return float64[annotations]: the mean over ordered pairs of workers, weighted by their qualities, of the weighted
+    share of the units where one picked the annotation that the other picked it too."""
+    first, second = judgements.worker[judgements.left], judgements.worker[judgements.right]
+    pairs, pair = np.unique(first * judgements.workers + second, return_inverse=True)
+    weight = state.unit[judgements.unit[judgements.left]]
+    both = state.worker[pairs // judgements.workers] * state.worker[pairs % judgements.workers]
+    quality = np.full(judgements.picked.shape[1], FLOOR)
+    for k in range(len(quality)):
+        over = np.bincount(
+            pair, weight * judgements.picked[judgements.left, k] * judgements.picked[judgements.right, k], len(pairs)
+        )
+        under = np.bincount(pair, weight * judgements.picked[judgements.right, k], len(pairs))
+        shared = under > 0
+        if (total := both[shared].sum()) > FLOOR:
+            quality[k] = max((both[shared] * over[shared] / under[shared]).sum() / total, FLOOR)
+    return quality
 
 
-def _unit_annotation(tied: _Tied, worker: Floats) -> Floats:
-    weight = worker[tied.worker]
-    total = np.bincount(tied.unit, weight, tied.units)
-    picked = np.zeros((tied.units, tied.picked.shape[1]))
-    np.add.at(picked, tied.unit, tied.picked * weight[:, None])
+def _unit_annotation(judgements: _Judgements, worker: Floats) -> Floats:
+    weight = worker[judgements.worker]
+    total = np.bincount(judgements.unit, weight, judgements.units)
+    picked = np.zeros((judgements.units, judgements.picked.shape[1]))
+    np.add.at(picked, judgements.unit, judgements.picked * weight[:, None])
     return picked / np.maximum(total, FLOOR)[:, None]
 
 
 def binned(scores: Floats, low: float, high: float) -> Ints:
-    """Scores as 0 disagree (below the middle), 1 neutral (the middle), 2 agree (above)."""
+    """Return each score's bin: 0 disagree (below the middle of the scale), 1 neutral (the middle), 2 agree (above)."""
     return (np.sign(np.asarray(scores, np.float64) - (low + high) / 2) + 1).astype(np.int64)
 
 
@@ -202,19 +207,20 @@ BINS = ("disagree", "neutral", "agree")
 
 
 def without_bins(reason: str, *, stop: float = REFERENCE) -> Metric:
-    """The mean unit quality of scores that cannot be binned, undefined: `reason` says why."""
+    """Return an undefined mean unit quality, for scores that cannot be binned because of `reason`."""
     return undefined("unit_quality_mean", f"Mean unit quality; n counts units. {_SOURCE.format(stop=stop)}", reason)
 
 
 @dataclass(frozen=True)
 class CrowdTruthTask:
-    """Judgements of a closed task, as `crowdtruth` takes them, with the names that metrics carry.
+    """Judgements of a closed task, in the form that `crowdtruth` needs, with the names that appear in dims.
 
-    Units with a single judgement are left out (as in the reference) and show in the coverage.
+    Units with a single judgement are left out, as in the reference, and lower the coverage.
 
     Attributes:
-        asked_of_worker: int64[workers], judgements asked for, answered or not.
-        asked_of_unit: int64[units], the same; None: not known, and units have the coverage of the whole task.
+        asked_of_worker: int64[workers], judgements requested of each worker, answered or not.
+        asked_of_unit: int64[units], judgements requested about each unit; None: unknown, and each unit has the coverage
+            of the whole task.
     """
 
     unit: Ints
@@ -227,9 +233,9 @@ class CrowdTruthTask:
     asked_of_unit: Ints | None = None
 
     def metrics(self, *, stop: float = REFERENCE, dims: Mapping[str, str] | None = None) -> Iterator[Metric]:
-        """The measures of every unit, worker and annotation, and what sums the task up.
+        """Yield the measures of every unit, worker and annotation, and summaries of the task.
 
-        Undefined: no unit with two judgements, or measures that do not settle.
+        Undefined: no unit has two judgements, or the measures do not converge.
         """
         source = _SOURCE.format(stop=stop)
         mean = f"Mean unit quality; n counts units. {source}"
@@ -244,31 +250,33 @@ class CrowdTruthTask:
         used_units, unit = np.unique(self.unit[rows], return_inverse=True)
         used_workers, worker = np.unique(self.worker[rows], return_inverse=True)
         try:
-            at = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
-        except NoEndError as error:
+            measures = crowdtruth(unit, worker, self.vectors[rows], stop=stop)
+        except ConvergenceError as error:
             yield undefined("unit_quality_mean", mean, str(error), n=len(used_units), coverage=share, dims=dims)
             return
         n_units, n_workers = np.bincount(unit), np.bincount(worker)
-        own = np.full(len(n_units), share) if self.asked_of_unit is None else n_units / self.asked_of_unit[used_units]
-        of_units = _Counted([self.units[u] for u in used_units], n_units, own)
-        own = n_workers / self.asked_of_worker[used_workers]
-        of_workers = _Counted([self.workers[w] for w in used_workers], n_workers, own)
-        made = [*_of_units(at, of_units, self.annotations, source), *_of_workers(at, of_workers, source)]
+        coverage = (
+            np.full(len(n_units), share) if self.asked_of_unit is None else n_units / self.asked_of_unit[used_units]
+        )
+        of_units = _Counted([self.units[u] for u in used_units], n_units, coverage)
+        coverage = n_workers / self.asked_of_worker[used_workers]
+        of_workers = _Counted([self.workers[w] for w in used_workers], n_workers, coverage)
+        metrics = [*_of_units(measures, of_units, self.annotations, source), *_of_workers(measures, of_workers, source)]
         n = int(rows.sum())
-        made += [
-            _measure("annotation_quality", at.annotation[k], n, share, source, annotation=label)
+        metrics += [
+            _measure("annotation_quality", measures.annotation[k], n, share, source, annotation=label)
             for k, label in enumerate(self.annotations)
         ]
-        made += _summary(at, source, share, n)
-        for metric in made:
+        metrics += _summary(measures, source, share, n)
+        for metric in metrics:
             yield metric.at(**(dims or {}))
 
 
 def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, float] | None = None) -> CrowdTruthTask:
-    """The task of one question with one answer per rating.
+    """Return the task of one question with one answer per rating.
 
     Args:
-        names: str[items], how the units are called in dims.
+        names: str[items], the units' names in dims.
         bins: (lowest, highest) score of the scale, to bin scores into disagree, neutral, agree; None: the values are
             the annotations.
     """
@@ -287,69 +295,69 @@ def task_of(answers: RatingTable, names: Sequence[str], *, bins: tuple[float, fl
 
 
 class _Counted(NamedTuple):
-    """Units or workers that take part: names, judgements that count, and their share of those asked for."""
+    """The units or workers that count: names, numbers of judgements, and their share of the requested judgements."""
 
     names: Sequence[str]
     n: Ints
     coverage: Floats
 
-    def each(self) -> Iterator[tuple[int, str, int, float]]:
-        """Position, name, judgements and coverage of each."""
+    def rows(self) -> Iterator[tuple[int, str, int, float]]:
+        """Yield position, name, number of judgements and coverage."""
         rows = zip(self.names, self.n.tolist(), self.coverage.tolist(), strict=True)
-        yield from ((place, *row) for place, row in enumerate(rows))
+        yield from ((position, *row) for position, row in enumerate(rows))
 
 
 def _measure(metric: str, value: float, n: int, coverage: float, source: str, **dims: str) -> Metric:
-    said = _DEFINITIONS[metric] + source
-    return Metric(name=metric, definition=said, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
+    definition = _DEFINITIONS[metric] + source
+    return Metric(name=metric, definition=definition, value=value, n=n, coverage=coverage, reason=_DEPENDENT, dims=dims)
 
 
-def _of_units(at: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
-    for place, name, n, share in units.each():
-        yield _measure("unit_quality", at.unit[place], n, share, source, unit=name)
+def _of_units(measures: CrowdTruth, units: _Counted, annotations: Sequence[str], source: str) -> Iterator[Metric]:
+    for position, name, n, share in units.rows():
+        yield _measure("unit_quality", measures.unit[position], n, share, source, unit=name)
         for k, label in enumerate(annotations):
-            score = at.unit_annotation[place, k]
+            score = measures.unit_annotation[position, k]
             yield _measure("unit_annotation_score", score, n, share, source, unit=name, annotation=label)
 
 
-def _of_workers(at: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metric]:
-    for place, name, n, share in workers.each():
-        yield _measure("worker_quality", at.worker[place], n, share, source, rater=name)
-        yield _measure("worker_worker_agreement", at.worker_worker[place], n, share, source, rater=name)
-        yield _measure("worker_unit_agreement", at.worker_unit[place], n, share, source, rater=name)
+def _of_workers(measures: CrowdTruth, workers: _Counted, source: str) -> Iterator[Metric]:
+    for position, name, n, share in workers.rows():
+        yield _measure("worker_quality", measures.worker[position], n, share, source, rater=name)
+        yield _measure("worker_worker_agreement", measures.worker_worker[position], n, share, source, rater=name)
+        yield _measure("worker_unit_agreement", measures.worker_unit[position], n, share, source, rater=name)
 
 
-def _summary(at: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
-    units = len(at.unit)
+def _summary(measures: CrowdTruth, source: str, coverage: float, n: int) -> Iterator[Metric]:
+    units = len(measures.unit)
     yield Metric(
         name="unit_quality_mean",
         definition=f"Mean unit quality; n counts units. {source}",
-        value=at.unit.mean(),
+        value=measures.unit.mean(),
         n=units,
         coverage=coverage,
         reason=_DEPENDENT,
     )
-    none = int((at.unit < ZERO).sum())
+    zero = int((measures.unit < ZERO).sum())
     yield estimated(
         "unit_quality_zero",
-        f"Share of units of quality 0: no two ratings are equal (Century, appendix N); n counts units. {source}",
-        none / units,
+        f"Share of units with quality 0: no two ratings are equal (Century, appendix N); n counts units. {source}",
+        zero / units,
         units,
         coverage=coverage,
-        interval=proportion(none, units),
+        interval=proportion(zero, units),
     )
     yield Metric(
         name="worker_quality_mean",
         definition=f"Mean worker quality; n counts workers. {source}",
-        value=at.worker.mean(),
-        n=len(at.worker),
+        value=measures.worker.mean(),
+        n=len(measures.worker),
         coverage=coverage,
         reason=_DEPENDENT,
     )
     yield Metric(
         name="crowdtruth_rounds",
-        definition=f"Rounds until the end; n counts ratings. {source}",
-        value=at.rounds,
+        definition=f"Number of iterations; n counts ratings. {source}",
+        value=measures.rounds,
         n=n,
         coverage=coverage,
         reason="a count: no interval",

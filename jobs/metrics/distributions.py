@@ -1,7 +1,7 @@
 """Distributions of raters' answers: counts by status, shares of answers, mean scores, coverage.
 
-`Distributions` is fed batches of the table `ratings` and forgets them: its memory grows with the number of
-raters, questions and answers, never with the number of rows. The counting is done by Arrow.
+`Distributions` counts batches of the table `ratings` and does not keep them: its memory grows with the numbers of
+raters, questions and answers, not with the number of rows. Arrow does the counting.
 """
 
 import math
@@ -20,11 +20,11 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 BY = ("rater", "rubric", "question")
 EXTRA = ("condition", "method", "order", "target")
-# With more different answers a question is not closed (free text, a slider): its answers are no longer
-# counted one by one, so that memory stays bounded. The largest closed set of the papers has 22 (UN sub-regions).
+# A question with more different answers is not closed (free text, a slider). Its answers are no longer counted one by
+# one, which bounds the memory. The largest closed set of the papers has 22 answers (UN sub-regions).
 MAX_ANSWERS = 512
 NORMAL = "normal 95% over ratings, standard error s/sqrt(n)"
-# Arrow cannot group by lists; answers are joined by ASCII's unit separator, which no answer may contain.
+# Arrow cannot group by lists: answers are joined by the ASCII unit separator, which no answer may contain.
 _SEPARATOR = "\x1f"
 
 _DEFINITIONS = {
@@ -32,22 +32,22 @@ _DEFINITIONS = {
     "n counts ratings.",
     "mean_score": "Mean of score over ok ratings that have one; normal interval mean ± 1.96 s/√n, s with n - 1, "
     "ratings taken as independent; n counts ratings.",
-    "outside_mass_mean": "Mean over ok ratings of the probability the rater gave to anything but the allowed answers, "
-    "interval as of mean_score; n counts ratings.",
-    "coverage": "Ok ratings / ratings asked for; n counts ratings asked for.",
+    "outside_mass_mean": "Mean over ok ratings of the probability that the rater gave to anything but the allowed "
+    "answers; interval as for mean_score; n counts ratings.",
+    "coverage": "Ok ratings / requested ratings; n counts requested ratings.",
 }
 
 
 @dataclass(frozen=True)
 class Share:
-    """One answer: how often it was chosen; `share`, `low`, `high` are in [0, 1], None when nothing is ok."""
+    """One answer and how often it was chosen; `share`, `low` and `high` are in [0, 1], None without an ok rating."""
 
     answer: str
     count: int
     share: float | None
     low: float | None
     high: float | None
-    listed: bool = True  # False: chosen, but the rubric does not allow it
+    listed: bool = True  # False: chosen although the rubric does not allow it
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Distribution:
 
     Attributes:
         extra: further grouping columns and their values, e.g. (("condition", "explicit"),).
-        asked: ratings asked for: the rows of every status.
-        statuses: rows by status, those that occur, in the order of `actors.status.Status`; they sum to `asked`.
+        asked: number of requested ratings, that is rows of any status.
+        statuses: status -> rows, for statuses that occur, in the order of `actors.status.Status`; the sum is `asked`.
         coverage: statuses["ok"] / asked, in [0, 1].
-        answers: in the rubric's order, answers never chosen included; unlisted ones last. Empty if the question
-            is not closed.
-        ordinal: whether the answers lie on a scale (some rater's answer to the question has a score); None if no
-            rater's answer is ok.
-        reason: why the shares are undefined, None if they are defined.
+        answers: in the rubric's order, also those that nobody chose; unlisted answers last. Empty if the question is
+            not closed.
+        ordinal: whether the answers are on a scale: an answer of any rater has a score. None if no rating of any
+            rater is ok.
+        reason: why the shares are undefined; None if they are defined.
     """
 
     rater: str
@@ -81,12 +81,12 @@ class Distribution:
 
     @property
     def ok(self) -> int:
-        """Ratings whose status is ok."""
+        """Number of ratings with status ok."""
         return self.statuses.get(Status.OK, 0)
 
     @property
     def not_ok(self) -> dict[str, int]:
-        """Ratings by status, without ok."""
+        """Status -> number of ratings, without ok."""
         return {status: count for status, count in self.statuses.items() if status != Status.OK}
 
 
@@ -96,14 +96,14 @@ class Distributions:
     (Sums of integer scores are exact; sums of fractions agree to rounding.)
 
     Args:
-        extra: columns to group by besides rater, rubric and question; of `EXTRA`. Name the conditions, methods or
-            layouts here when a table holds several, or they are pooled.
-        declared: (rubric, question) -> allowed answers in the rubric's order, for tables that do not state them
-            (people's); otherwise the answers that any rater's rows state are used for all raters.
-        pool: rater -> name to count it under, e.g. every person -> "people".
+        extra: further columns to group by, of `EXTRA`. Name condition, method or order here if a table has several of
+            them; otherwise they are pooled.
+        declared: (rubric, question) -> allowed answers in the rubric's order, for tables without them, such as
+            people's; by default, the answers in the rows of any rater apply to all raters.
+        pool: rater -> name under which to count it, such as every person -> "people".
 
     Raises:
-        ValueError: a column in `extra` is not one of `EXTRA`.
+        ValueError: `extra` has a column that is not in `EXTRA`.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Distributions:
         pool: Mapping[str, str] | None = None,
     ) -> None:
         if wrong := [name for name in extra if name not in EXTRA]:
-            raise ValueError(f"cannot group by {', '.join(wrong)}; extra columns are {', '.join(EXTRA)}")
+            raise ValueError(f"extra={list(extra)}: cannot group by {', '.join(wrong)}; must be of {', '.join(EXTRA)}")
         self._by = (*BY, *extra)
         self._declared = {key: tuple(answers) for key, answers in (declared or {}).items()}
         self._pool = dict(pool or {})
         self._statuses: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-        # None in the next two: more than MAX_ANSWERS occurred and they are no longer distinguished.
+        # None in the next two: more than MAX_ANSWERS answers or lists occurred, which are no longer distinguished.
         self._values: dict[tuple[str, ...], Counter[str] | None] = {}
         self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
@@ -131,11 +131,12 @@ class Distributions:
         return [*self._by, "status", "value", "score", "answers", "outside_mass"]
 
     def add(self, batch: pa.Table) -> None:
-        """Count a batch; it may have any number of rows, further columns and dictionary-encoded strings.
+        """Count a batch of any number of rows; it may have further columns and dictionary-encoded strings.
 
         Raises:
             ValueError: a missing column, a null in a grouping column, an unknown status, an ok row without value or
-                with a score or outside mass that is not finite, or an answer that contains U+001F. Nothing is counted.
+                with a score or outside mass that is not finite, or an answer with U+001F. The batch is then not
+                counted.
         """
         if missing := [name for name in self.columns if name not in batch.column_names]:
             raise ValueError(f"ratings lack {', '.join(missing)}")
@@ -159,7 +160,7 @@ class Distributions:
                 self._add_list((rubric, question), tuple(joined.split(_SEPARATOR)))
 
     def result(self) -> list[Distribution]:
-        """What has been counted so far, sorted by rater, rubric, question and the extra columns."""
+        """Return the distributions of all batches so far, sorted by rater, rubric, question and the extra columns."""
         scored = {key[1:3] for key, sums in self._score.items() if sums.n}
         answered = {key[1:3] for key, statuses in self._statuses.items() if statuses[Status.OK]}
         return [self._one(key, scored=scored, answered=answered) for key in sorted(self._statuses)]
@@ -185,10 +186,10 @@ class Distributions:
                 "mean_score",
                 asked,
                 empty=empty,
-                reason="the rater gave no scores" if ordinal else "the answers are categories: no mean",
+                reason="the rater gave no scores" if ordinal else "categories have no mean",
             ),
             outside_mass=self._outside[key].metric(
-                "outside_mass_mean", asked, empty=empty, reason="the rater states no probabilities"
+                "outside_mass_mean", asked, empty=empty, reason="the rater gave no probabilities"
             ),
             reason=reason,
         )
@@ -200,9 +201,9 @@ class Distributions:
         listed = [(answer, counts[answer], True) for answer in allowed]
         unlisted = [(answer, counts[answer], False) for answer in sorted(set(counts) - set(allowed))]
         shares = []
-        for answer, count, known in listed + unlisted:
+        for answer, count, is_listed in listed + unlisted:
             low, high = wilson(count, ok) if ok else (None, None)
-            shares.append(Share(answer, count, count / ok if ok else None, low, high, known))
+            shares.append(Share(answer, count, count / ok if ok else None, low, high, is_listed))
         return tuple(shares), None if ok else _none_ok(sum(self._statuses[key].values()))
 
     def _allowed(self, question: tuple[str, str]) -> tuple[str, ...] | None:
@@ -211,8 +212,8 @@ class Distributions:
         lists = self._lists.get(question, set())
         if lists is None:
             return None
-        # Several lists (a rubric that changed): the longest gives the order, the others append what it lacks.
-        # Sorted, so that the result does not depend on which was met first.
+        # With several lists (a rubric that changed), the longest one gives the order and the others append what it
+        # lacks. Sorting makes the result independent of the order of the batches.
         ordered = sorted(lists, key=lambda answers: (-len(answers), answers))
         return tuple(dict.fromkeys(answer for answers in ordered for answer in answers))
 
@@ -237,7 +238,7 @@ class Distributions:
         if nulls := [name for name in (*self._by, "status") if rows[name].null_count]:
             raise ValueError(f"ratings have a null in {', '.join(nulls)}")
         if unknown := sorted(set(_plain(rows["status"]).unique().to_pylist()) - set(STATUSES)):
-            raise ValueError(f"unknown status {', '.join(unknown)}; there are {', '.join(STATUSES)}")
+            raise ValueError(f"unknown status {', '.join(unknown)}; must be of {', '.join(STATUSES)}")
         if ok["value"].null_count:
             raise ValueError(f"{ok['value'].null_count} ratings are ok but have no value")
         for name in ("score", "outside_mass"):
@@ -257,7 +258,7 @@ class _Sums:
         self.squares += squares or 0.0
 
     def metric(self, name: str, asked: int, *, empty: str | None, reason: str) -> Metric:
-        """The mean with its interval; without numbers undefined, because of `empty` or else `reason`."""
+        """Return the mean with its interval; without numbers it is undefined, because of `empty`, else of `reason`."""
         definition = _DEFINITIONS[name]
         if not self.n:
             status = Status.MISSING_INPUT if empty else Status.SKIPPED
@@ -268,40 +269,50 @@ class _Sums:
     def _interval(self) -> Interval:
         if none := too_few(self.n, "ratings"):
             return none
-        # Exact, because the difference of the two sums would cancel in floating point.
+        # Fractions are exact; in floating point the difference of the two sums would suffer from cancellation.
         variance = (Fraction(self.squares) - Fraction(self.total) ** 2 / self.n) / (self.n - 1)
         error = math.sqrt(max(variance, Fraction(0)) / self.n)
         return normal(self.total / self.n, error, units=self.n, unit_name="ratings", method=NORMAL)
 
 
-def metrics_of(of: Distribution) -> Iterator[Metric]:
-    """The metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
+def metrics_of(distribution: Distribution) -> Iterator[Metric]:
+    """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
-    Dims are the rater, rubric and question, the extra columns, and for a share the answer. A metric that is undefined
-    because nothing is ok has status `missing_input`; one that does not apply (the mean of categories), `skipped`.
+    Dims are rater, rubric, question and the extra columns, for a share also the answer. The status of a metric that is
+    undefined for lack of ok ratings is `missing_input`, that of one that does not apply (the mean of categories)
+    `skipped`.
     """
-    dims = {"rater": of.rater, "rubric": of.rubric, "question": of.question, **dict(of.extra)}
-    for share in of.answers:
+    dims = {
+        "rater": distribution.rater,
+        "rubric": distribution.rubric,
+        "question": distribution.question,
+        **dict(distribution.extra),
+    }
+    for share in distribution.answers:
         if share.share is None:
-            reason = of.reason or _none_ok(of.asked)
-            made = undefined("share", _DEFINITIONS["share"], reason, n=of.ok, coverage=of.coverage,
+            reason = distribution.reason or _none_ok(distribution.asked)
+            metric = undefined("share", _DEFINITIONS["share"], reason, n=distribution.ok,
+            coverage=distribution.coverage,
                              status=Status.MISSING_INPUT)  # fmt: skip
         else:
-            made = estimated("share", _DEFINITIONS["share"], share.share, of.ok, coverage=of.coverage,
-                             interval=proportion(share.count, of.ok))  # fmt: skip
-        yield made.at(**dims, answer=share.answer)
-    yield of.mean_score.at(**dims)
-    yield of.outside_mass.at(**dims)
-    interval = proportion(of.ok, of.asked)
-    yield estimated("coverage", _DEFINITIONS["coverage"], of.coverage, of.asked, coverage=of.coverage,
-                    interval=interval, dims=dims)  # fmt: skip
+            metric = estimated("share", _DEFINITIONS["share"], share.share, distribution.ok,
+            coverage=distribution.coverage,
+                             interval=proportion(share.count, distribution.ok))  # fmt: skip
+        yield metric.at(**dims, answer=share.answer)
+    yield distribution.mean_score.at(**dims)
+    yield distribution.outside_mass.at(**dims)
+    interval = proportion(distribution.ok, distribution.asked)
+    coverage, asked = distribution.coverage, distribution.asked
+    yield estimated(
+        "coverage", _DEFINITIONS["coverage"], coverage, asked, coverage=coverage, interval=interval, dims=dims
+    )
 
 
 def _grouped(rows: pa.Table, by: Sequence[str], aggregations: list[Any]) -> Iterable[tuple[Any, ...]]:
-    """The groups of `rows` as tuples: the keys, then the aggregates in their order."""
-    made = rows.group_by(list(by)).aggregate(aggregations)
+    """Return the groups of `rows` as tuples: the keys, then the aggregates in their order."""
+    groups = rows.group_by(list(by)).aggregate(aggregations)
     names = [f"{column}_{function}" if column else function for column, function in aggregations]
-    return zip(*(made[name].to_pylist() for name in [*by, *names]), strict=True)
+    return zip(*(groups[name].to_pylist() for name in [*by, *names]), strict=True)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,10 +1,10 @@
 """Davidsonian Scene Graph: a picture's score is the share of questions about its text that are answered yes.
 
-Cho et al., ICLR 2024. With dependencies a question whose parent is answered no counts as no.
+Cho et al., ICLR 2024. With dependencies, a question whose parent is answered no counts as no.
 
-Which parents gives the published metrics (Spearman 0.463, Kendall 0.380 on 800 pictures)? Those listed beside the
-model's answers, not those of the people's annotation of the prompts; a parent's own answer, not what its parents make
-of it; and nothing for a parent that is no question ("1, outside").
+Three choices reproduce the published metrics (Spearman 0.463, Kendall 0.380 on 800 pictures): take the parents listed
+next to the model's answers, not those that people annotated for the prompts; use a parent's own answer, not adjusted by
+its parents; and ignore parents that are not questions ("1, outside").
 """
 
 import re
@@ -18,13 +18,13 @@ from jobs.metrics.correlation import correlate
 from jobs.metrics.intervals import block_sums, bootstrap, fisher, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
-ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how lists of parents write none
+ROOT = {"", "0", "-", "-1", "none", "null", "nan"}  # how a list of parents says that there is none
 YES, NO = {"yes", "y", "true", "1"}, {"no", "n", "false", "0"}
 Floats = NDArray[np.float64]
 READINGS = ("with dependencies", "without dependencies")
 CONVENTIONS = {
-    "answered": "pictures without any answer left out",
-    "published": "pictures without any answer score 0",
+    "answered": "without pictures that have no answer",
+    "published": "pictures without an answer score 0",
 }
 _SCORE = (
     "Mean over pictures of the share of valid questions answered yes, {reading} (DSG, Cho et al. 2024), {convention}; "
@@ -35,12 +35,13 @@ _CORRELATION = (
     "{convention}; n counts pictures."
 )
 _UNCLEAR = "Answers that are neither yes nor no (nor true, false, 1, 0), which count as no; n counts answers."
-_INVALID = "Questions called invalid, which are left out of every score; n counts questions."
+_INVALID = "Questions marked invalid, which no score includes; n counts questions."
 
 
 @dataclass(frozen=True)
 class DsgQuestion:
-    """A question about one picture: its id, its parents' ids, whether it is valid, and its answer (None: none)."""
+    """A question about one picture: its id, the ids of its parents, whether it is valid, and its answer (None:
+    none)."""
 
     question: str
     parents: tuple[str, ...] = ()
@@ -49,23 +50,25 @@ class DsgQuestion:
 
 
 def parents_of(listed: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Parents from a list or from a cell such as "1,2", "[1, 2]" or "1.0"; 0, -1, none and empty mean none."""
+    """Return the parents in a list or in a cell such as "1,2", "[1, 2]" or "1.0"; 0, -1, none and an empty cell mean
+    none."""
     parts = re.split(r"[,;|]", listed.strip().strip("[](){}")) if isinstance(listed, str) else list(listed or ())
     return tuple(part for part in map(id_of, map(str, parts)) if part.casefold() not in ROOT)
 
 
 def id_of(text: str) -> str:
-    """A question's id as parents name it: without quotes, and 1.0 (a number in a column with empty cells) is 1."""
+    """Return a question's id as lists of parents write it: without quotes, and 1 for 1.0 (an integer in a column with
+    empty cells)."""
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().strip("'\""))
 
 
 def is_yes(answer: str | None) -> bool:
-    """Whether an answer is yes (y, true, 1), whatever its case and closing punctuation; "yes, two" is not."""
+    """Return whether an answer is yes (y, true, 1), ignoring case and final punctuation; "yes, two" is not."""
     return _plain(answer) in YES
 
 
 def is_unclear(answer: str | None) -> bool:
-    """Whether there is an answer that is neither yes nor no."""
+    """Return whether there is an answer and it is neither yes nor no."""
     return answer is not None and _plain(answer) not in YES | NO
 
 
@@ -74,7 +77,7 @@ def _plain(answer: str | None) -> str:
 
 
 def score(questions: Sequence[DsgQuestion], *, dependencies: bool) -> float | None:
-    """The share of valid questions answered yes, in [0, 1]; None if there is no valid question or no answer at all.
+    """Return the share of valid questions answered yes, in [0, 1]; None without a valid question or without an answer.
 
     A question without an answer counts as no, as in the published evaluation.
     """
@@ -89,20 +92,20 @@ def score(questions: Sequence[DsgQuestion], *, dependencies: bool) -> float | No
 
 
 def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[str, float]) -> Iterator[Metric]:
-    """Mean scores and correlations with people, with and without dependencies, in both conventions of coverage.
+    """Yield mean scores and correlations with people, with and without dependencies, in both conventions of coverage.
 
     Args:
-        pictures: picture -> its questions; pictures that were asked about and have no answers may be left out.
+        pictures: picture -> its questions; a picture of `people` that is missing here has no answer.
         people: picture -> mean rating; may be empty.
 
     Undefined: fewer than three pictures, or no variance.
     """
     asked = sorted({*pictures, *people})
     questions = [q for name in asked for q in pictures.get(name, ())]
-    given = [q for q in questions if q.valid and q.answer is not None]
+    answered_questions = [q for q in questions if q.valid and q.answer is not None]
     counts = {
         "dsg_invalid": (_INVALID, sum(not q.valid for q in questions), len(questions)),
-        "dsg_unclear": (_UNCLEAR, sum(is_unclear(q.answer) for q in given), len(given)),
+        "dsg_unclear": (_UNCLEAR, sum(is_unclear(q.answer) for q in answered_questions), len(answered_questions)),
     }
     share = sum(q.answer is not None for q in questions) / len(questions) if questions else 0.0
     for metric, (definition, value, n) in counts.items():
@@ -110,8 +113,8 @@ def dsg_metrics(pictures: Mapping[str, Sequence[DsgQuestion]], people: Mapping[s
             name=metric, definition=definition, value=value, n=n, coverage=share, reason="a count: no interval"
         )
     for reading in READINGS:
-        found = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
-        scores = np.array([np.nan if s is None else s for s in found])
+        score_of_each = [score(pictures.get(name, ()), dependencies=reading == READINGS[0]) for name in asked]
+        scores = np.array([np.nan if s is None else s for s in score_of_each])
         answered = ~np.isnan(scores)
         rated = np.array([name in people for name in asked], bool)
         likert = np.array([people.get(name, np.nan) for name in asked])

@@ -13,22 +13,22 @@ from jobs.metrics.metric import Metric, estimated, undefined
 NONE, NO_MAJORITY = "none of the above", "(no majority)"
 NONE_WORDS = frozenset({"unsure", "none", "none of the above", "none (other)", "none of these", "other", "not sure"})
 _SHARE = (
-    "Items whose answer by majority of the group is this one / items with enough ratings of the group; more than half "
-    f"of an item's ratings make a majority, {NO_MAJORITY} is its absence, and unsure and none count as {NONE!r} "
-    "(Century, tables 1 and 8); n counts items; ratings are independent in the interval."
+    "Items whose answer by majority of the group is this one / items with enough ratings of the group; a "
+    f"majority is more than half of an item's ratings, {NO_MAJORITY} means that there is none, and unsure and none "
+    f"count as {NONE!r} (Century, tables 1 and 8); n counts items, which the interval takes as independent."
 )
 _WITH_MAJORITY = (
-    "Items on which the rater gave the answer of more than half of all ratings, the rater's included / such items the "
-    "rater rated (Century, figure 7); n counts items."
+    "Items on which the rater gave the majority's answer (more than half of all ratings, the rater's included) / items "
+    "with a majority that the rater rated (Century, figure 7); n counts items."
 )
 _WITH_MEAN = (
     "Items on which the rater's score lies within half a point of the mean of all ratings, the rater's included / "
-    "items the rater rated with at least one other (Century, appendix N); n counts items."
+    "items that the rater and at least one other rated (Century, appendix N); n counts items."
 )
 
 
 def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The values, with those that mean "none" merged into a last one, and each value's new position."""
+    """Return the values, with those that mean "none" merged into a last one, and int64[values], their new positions."""
     none = [value.strip().lower() in NONE_WORDS for value in values]
     kept = [value for value, is_none in zip(values, none, strict=True) if not is_none]
     names = (*kept, NONE) if any(none) else tuple(kept)
@@ -36,7 +36,7 @@ def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """int64[items]: position of the answer that more than half of an item's ratings give; -1 without a majority.
+    """Return int64[items], the position of the answer that more than half of an item's ratings give; -1 without one.
 
     Args:
         counts: int64[items, answers].
@@ -48,21 +48,22 @@ def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> Iterator[Metric]:
-    """The distribution of majority answers, one metric per answer, `(no majority)` last (Century, tables 1 and 8).
+    """Yield the distribution of majority answers, one metric per answer, `(no majority)` last (Century, tables 1 and
+    8).
 
-    Use to describe a corpus by categories that several people assigned.
+    Use it to describe a corpus by categories that several people assigned.
 
     Args:
         answers: of one group of raters.
         group: the group's name in dims.
-        at_least: ratings an item needs to count.
+        at_least: ratings that an item needs to count.
 
     Undefined: no item has that many ratings.
     """
-    names, place = pooled(answers.values)
+    names, position = pooled(answers.values)
     counts = np.zeros((answers.items, len(names)), np.int64)
     rows = answers.value >= 0
-    np.add.at(counts, (answers.item[rows], place[answers.value[rows]]), 1)
+    np.add.at(counts, (answers.item[rows], position[answers.value[rows]]), 1)
     enough = counts.sum(1) >= max(at_least, 1)
     n, coverage = int(enough.sum()), int(enough.sum()) / answers.items if answers.items else None
     if not n:
@@ -79,11 +80,11 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
 
 
 def rater_unit_agreement(answers: RatingTable) -> Iterator[Metric]:
-    """For each rater the share of items with the majority's answer, and on a scale with a score near the mean.
+    """Yield each rater's share of items with the majority's answer and, on a scale, with a score near the mean.
 
-    Use to find raters who answer unlike the others (Century, figure 7 and appendix N).
+    Use it to find raters whose answers differ from the others' (Century, figure 7 and appendix N).
 
-    Undefined for a rater without such items.
+    Undefined: no other rater rated the rater's items, or none of them has a majority.
     """
     counts, _ = answers.counts(by="value")
     chosen, rated = majority(counts), answers.per_item()
@@ -109,7 +110,7 @@ def _by_rater(
             yield undefined(
                 metric,
                 definition,
-                "no item with other ratings to compare",
+                "no item of the rater has other ratings to compare with",
                 coverage=coverage,
                 dims={"rater": name},
             )

@@ -1,6 +1,6 @@
 """The value of a metric with its interval and basis, or the reason why it is undefined.
 
-Every module of `jobs.metrics` returns `Metric`s; `metrics_table` converts them to rows of the table `metrics`.
+Every module of `jobs.metrics` returns `Metric` objects; `metrics_table` converts them to rows of the table `metrics`.
 """
 
 import json
@@ -22,16 +22,17 @@ WIDE_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric of the part of the data that `dims` names.
+    """A metric of the part of the data that `dims` describes.
 
     Attributes:
         name: column `metric` of the table.
         definition: one sentence with the source; it says what `n` counts.
-        value: None if it is undefined; then `status` is not ok and `reason` says why.
-        n: how many items, pairs or ratings it is computed from (see `definition`).
-        coverage: rated / asked, in [0, 1]; None if it is not known how many were asked.
-        low, high: 95 % interval by `interval_method`; all None without an interval, which `reason` explains.
-        reason: why it is undefined or has no interval, or a caveat, such as few items.
+        value: None if the metric is undefined; then `status` is not ok and `reason` says why.
+        n: number of items, pairs or ratings that the metric is computed from (see `definition`).
+        coverage: rated / asked, in [0, 1]; None if the number asked is unknown.
+        low, high: 95 % interval by `interval_method`; all three are None without an interval, which `reason` explains.
+        reason: why the metric is undefined or has no interval, or a caveat, such as few items.
+        dims: column -> value, such as rater, question and group.
 
     Raises:
         ValueError: a value without status ok, status ok without a value, an undefined metric without a reason, an
@@ -55,19 +56,21 @@ class Metric:
             if (number := getattr(self, field_name)) is not None:
                 if not math.isfinite(number):
                     raise ValueError(f"{self.name}: {field_name} is {number}")
-                object.__setattr__(self, field_name, float(number))  # no NumPy scalars: they do not serialise
+                object.__setattr__(self, field_name, float(number))  # JSON cannot serialise NumPy scalars
         object.__setattr__(self, "n", int(self.n))
         if (self.value is None) == (self.status == Status.OK):
-            raise ValueError(f"{self.name}: value {self.value} with status {self.status}")
+            raise ValueError(
+                f"{self.name}: status={self.status}, value={self.value}: need a value if and only if status is ok"
+            )
         if self.value is None and not self.reason:
-            raise ValueError(f"{self.name}: undefined without a reason")
+            raise ValueError(f"{self.name}: reason is missing: an undefined metric needs one")
         if (self.low is None) != (self.interval_method is None):
-            raise ValueError(f"{self.name}: an interval has bounds and a method, or neither")
+            raise ValueError(f"{self.name}: interval: give both bounds and a method, or neither")
         if self.low is None and not self.reason:
-            raise ValueError(f"{self.name}: without an interval and without a reason")
+            raise ValueError(f"{self.name}: reason is missing: a metric without an interval needs one")
 
     def at(self, **dims: str) -> "Metric":
-        """The metric with further dims; existing ones keep their values."""
+        """Return the metric with further dims; existing dims keep their values."""
         return replace(self, dims={**dims, **self.dims})
 
 
@@ -81,7 +84,7 @@ def estimated(
     interval: Interval,
     dims: Mapping[str, str] | None = None,
 ) -> Metric:
-    """A metric with a value, and its interval or the reason why there is none."""
+    """Return a metric with a value, and its interval or the reason why there is none."""
     return Metric(
         name=name,
         definition=definition,
@@ -106,7 +109,8 @@ def undefined(
     status: str = Status.SKIPPED,
     dims: Mapping[str, str] | None = None,
 ) -> Metric:
-    """A metric without a value: status `missing_input` if nothing was rated, `skipped` if the data do not allow it."""
+    """Return a metric without a value; `status`: `missing_input` if nothing was rated, `skipped` if it does not
+    apply."""
     return Metric(
         name=name,
         definition=definition,
@@ -120,7 +124,7 @@ def undefined(
 
 
 def metrics_table(metrics: Iterable[Metric]) -> pa.Table:
-    """The metrics as rows of the table `metrics`.
+    """Return the metrics as rows of the table `metrics`.
 
     Raises:
         jobs.tables.TableError: two metrics have the same name and dims.
@@ -146,21 +150,21 @@ class MetricRow(TypedDict):
 
 
 def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
-    """A table with one column per dim: the columns' names, all different, and the rows.
+    """Return a table with one column per dim: the names of the columns, without duplicates, and the rows.
 
-    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim with the name of
-    one of these is in the column `dim_NAME` (`dim_status`: the status of ratings; `status`: that of the metric). A
-    cell is "" if the metric does not have the dim.
+    The columns are `metric`, the dims by name, and the other columns of the table `metrics`. A dim that has the name of
+    one of these becomes the column `dim_NAME` (`dim_status` is the status of ratings, `status` that of the metric). The
+    cell of a dim that the metric does not have is "".
     """
     dims = sorted({name for metric in metrics for name in metric.dims})
     rest = [name for name in WIDE_COLUMNS if name != "metric"]
-    taken = {*WIDE_COLUMNS, *dims}
+    used = {*WIDE_COLUMNS, *dims}
     columns = []
     for name in dims:
         column = name if name not in WIDE_COLUMNS else f"dim_{name}"
-        while column != name and column in taken:
+        while column != name and column in used:
             column = f"dim_{column}"
-        taken.add(column)
+        used.add(column)
         columns.append(column)
     rows: list[list[object]] = []
     for metric in metrics:
@@ -170,7 +174,7 @@ def wide(metrics: Sequence[Metric]) -> tuple[list[str], list[list[object]]]:
 
 
 def row(metric: Metric) -> MetricRow:
-    """The metric as a row of the table `metrics`."""
+    """Return the metric as a row of the table `metrics`."""
     return {
         "metric": metric.name,
         "dims": json.dumps(dict(metric.dims), sort_keys=True, ensure_ascii=False, separators=(",", ":")),

@@ -1,7 +1,7 @@
 """Scores of groups of raters: shares by mean and by any rater, ensembles, biases of judges, subgroups of items.
 
-Century's tables 2, 3 and 12 and figures 12 and 13. An item here is what was judged: a picture, or a response of the
-model that is scored; its attributes (sub-region, the model that wrote it) come with it.
+Century's tables 2, 3 and 12 and figures 12 and 13. An item is what raters judged: a picture, or a response of a model.
+It has attributes, such as the sub-region or the model that wrote it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Rule = Literal["mean", "any"]
-EPSILON = 1e-9  # rounding must not put means of scores such as 1/3 below a threshold
+EPSILON = 1e-9  # of rounding, which must not move a mean below a threshold
 
 _AT_LEAST = {
     "mean": "Items whose mean score over the group is at least the threshold / items with enough ratings of the group "
@@ -31,15 +31,16 @@ _LOWEST = (
 )
 _MEAN = "Mean over items of the mean score over the group; n counts items with enough ratings of the group."
 _AVERAGE = (
-    "Mean over raters, people counting as one by their mean, of the share of items scored at least the threshold "
-    "(Century, figure 13); n counts items."
+    "Mean over raters, where people count as one rater by their mean, of the share of items scored at least the "
+    "threshold (Century, figure 13); n counts items."
 )
 _SELF = (
-    "How much higher, against the mean of the other raters of the same response, the rater scores responses of its own "
-    "family than those of others; n counts responses that another rater scored too."
+    "Rater's score minus the mean of the other raters of the same response: mean over responses of the rater's own "
+    "family minus mean over responses of other families; n counts responses that another rater scored too."
 )
 _LENGTH = (
-    "{kind} correlation between a response's characters and the rater's score (Century, figure 12); n counts responses."
+    "{kind} correlation between the length of a response in characters and the rater's score (Century, figure 12); "
+    "n counts responses."
 )
 _DELTA = (
     "Share of items whose mean score over the group is at least the threshold, first value minus second "
@@ -49,18 +50,18 @@ NEWCOMBE = "newcombe hybrid score 95%"
 
 
 def inverted(answers: RatingTable, *, low: float, high: float) -> RatingTable:
-    """The answers with the scale inverted, for questions where a high score is bad (factual errors, table 3)."""
+    """Return the answers on the inverted scale, for questions where a high score is bad (factual errors, table 3)."""
     return answers.map_scores(lambda scores: low + high - scores)
 
 
 @dataclass(frozen=True)
 class RaterGroup:
-    """Raters evaluated as one: by the mean of their scores.
+    """Raters that are evaluated as one, by the mean of their scores.
 
     Attributes:
-        name: in dims.
-        raters: names.
-        at_least: ratings of the group an item needs; with fewer it is left out and lowers the coverage.
+        name: of the group, for dims.
+        raters: names of its raters.
+        at_least: ratings by the group that an item needs; items with fewer are left out and lower the coverage.
     """
 
     name: str
@@ -69,15 +70,15 @@ class RaterGroup:
 
 
 def means_of(answers: RatingTable, group: RaterGroup) -> Floats:
-    """float64[items]: the group's mean score of each item, NaN without enough ratings."""
+    """Return float64[items], the group's mean score of each item, NaN without enough ratings."""
     means, n = answers.of_raters(group.raters).means()
     return np.where(n >= max(group.at_least, 1), means, np.nan)
 
 
 def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *, rule: Rule = "mean") -> Metric:
-    """Share of items that the group scores at the threshold or higher, by its mean or by any of its raters.
+    """Return the share of items that the group scores at the threshold or higher, by its mean or by any of its raters.
 
-    Use for prevalence: by the mean for a robust estimate, by any rater where a single concern counts.
+    Use it for prevalence: the mean gives a robust estimate; with any rater, a single concern counts.
     """
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
@@ -93,9 +94,9 @@ def share_at_least(answers: RatingTable, group: RaterGroup, threshold: float, *,
 
 
 def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metric:
-    """Share of items to which all ratings of the group give the lowest score ("not at all").
+    """Return the share of items to which all ratings of the group give the lowest score ("not at all").
 
-    Use with scales whose lowest answer means absence.
+    Use it for scales whose lowest answer means absence.
     """
     scored = means_of(answers, group)
     rated = ~np.isnan(scored)
@@ -104,21 +105,21 @@ def share_lowest(answers: RatingTable, group: RaterGroup, lowest: float) -> Metr
 
 
 def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
-    """The group's mean score over items of equal weight, with a bootstrap interval over items.
+    """Return the group's mean score over items of equal weight, with a bootstrap interval over items.
 
-    Use for scores whose differences are comparable; shares at a threshold need only their order.
+    Use it for scores whose differences are comparable; for shares at a threshold, only their order matters.
     """
     scored = means_of(answers, group)
-    known = scored[~np.isnan(scored)]
-    coverage = len(known) / answers.items if answers.items else None
-    if not len(known):
-        return _nothing("group_mean_score", _MEAN, group, coverage, {"group": group.name})
-    interval = bootstrap(block_sums(np.stack([known, np.ones(len(known))], 1)), ratio)
+    rated = scored[~np.isnan(scored)]
+    coverage = len(rated) / answers.items if answers.items else None
+    if not len(rated):
+        return _no_rated_item("group_mean_score", _MEAN, group, coverage, {"group": group.name})
+    interval = bootstrap(block_sums(np.stack([rated, np.ones(len(rated))], 1)), ratio)
     return estimated(
         "group_mean_score",
         _MEAN,
-        known.mean(),
-        len(known),
+        rated.mean(),
+        len(rated),
         coverage=coverage,
         interval=interval,
         dims={"group": group.name},
@@ -126,9 +127,9 @@ def mean_score(answers: RatingTable, group: RaterGroup) -> Metric:
 
 
 def average_of_shares(answers: RatingTable, groups: Sequence[RaterGroup], threshold: float) -> Metric:
-    """The mean over groups of their shares by mean, as in the cells of figure 13.
+    """Return the mean over groups of their shares by mean, as in the cells of Century's figure 13.
 
-    Undefined: no group has an item with enough ratings; groups without one are left out.
+    Groups without an item with enough ratings are left out. Undefined: no group is left.
     """
     hits, rated = [], []
     for group in groups:
@@ -168,23 +169,23 @@ def difference(
     first: NDArray[np.bool_],
     second: NDArray[np.bool_],
 ) -> Metric:
-    """Share at the threshold or higher among items bool[items] `first`, minus that among `second`.
+    """Return the share at the threshold or higher among items bool[items] `first`, minus that among `second`.
 
-    Undefined: one of them has no item with enough ratings, or there is no threshold (None: none lies on the scale).
+    Undefined: one of them has no item with enough ratings, or `threshold` is None because none is on the scale.
     """
     if threshold is None:
-        return undefined("share_difference", _DELTA, "no threshold lies on the scale", dims={"group": group.name})
+        return undefined("share_difference", _DELTA, "no threshold is on the scale", dims={"group": group.name})
     scored = means_of(answers, group)
     dims = {"group": group.name, "threshold": f"{threshold:g}"}
-    parts = []
+    hits_and_items = []
     for chosen in (first, second):
-        known = scored[chosen & ~np.isnan(scored)]
-        parts.append((int((known >= threshold - EPSILON).sum()), len(known)))
-    (a, n_a), (b, n_b) = parts
+        rated = scored[chosen & ~np.isnan(scored)]
+        hits_and_items.append((int((rated >= threshold - EPSILON).sum()), len(rated)))
+    (a, n_a), (b, n_b) = hits_and_items
     asked = int((first | second).sum())
     coverage = (n_a + n_b) / asked if asked else None
     if not n_a or not n_b:
-        return _nothing("share_difference", _DELTA, group, coverage, dims)
+        return _no_rated_item("share_difference", _DELTA, group, coverage, dims)
     (low_a, high_a), (low_b, high_b) = wilson(a, n_a), wilson(b, n_b)
     p, q = a / n_a, b / n_b
     low = p - q - float(np.hypot(p - low_a, high_b - q))
@@ -200,68 +201,74 @@ def difference(
     )
 
 
-def self_preference(answers: RatingTable, rater: str, own: NDArray[np.bool_], written: NDArray[np.bool_]) -> Metric:
-    """How much more a rater prefers responses of its own family than the other raters do.
+def self_preference(
+    answers: RatingTable, rater: str, own_family: NDArray[np.bool_], written: NDArray[np.bool_]
+) -> Metric:
+    """Return how much more a rater prefers responses of its own family than the other raters do.
 
     Args:
-        own: bool[items], responses written by the rater's family.
+        own_family: bool[items], responses written by the rater's family.
         written: bool[items], responses whose author's family is known.
 
-    Undefined: no response of its own or of others that somebody else scored too.
+    Undefined: no response of its own family, or none of other families, that another rater scored too.
     """
     others = tuple(name for name in answers.raters if name != rater)
     gap = means_of(answers, RaterGroup(rater, (rater,))) - means_of(answers, RaterGroup("others", others))
-    known = ~np.isnan(gap) & written
-    coverage = known.sum() / written.sum() if written.any() else None
-    if not (known & own).any() or not (known & ~own).any():
-        who = "its own family" if not (known & own).any() else "other families"
+    compared = ~np.isnan(gap) & written
+    coverage = compared.sum() / written.sum() if written.any() else None
+    if not (compared & own_family).any() or not (compared & ~own_family).any():
+        family = "its own family" if not (compared & own_family).any() else "other families"
         return undefined(
             "self_preference",
             _SELF,
-            f"no response of {who} that another rater scored too",
-            n=int(known.sum()),
+            f"no response of {family} that another rater scored too",
+            n=int(compared.sum()),
             coverage=coverage,
             dims={"rater": rater},
         )
-    mine = own[known].astype(np.float64)
-    rows = np.stack([gap[known] * mine, mine, gap[known] * (1 - mine), 1 - mine], axis=1)
+    is_own = own_family[compared].astype(np.float64)
+    rows = np.stack([gap[compared] * is_own, is_own, gap[compared] * (1 - is_own), 1 - is_own], axis=1)
 
     def preference(sums: Floats) -> Floats:
         return sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
 
     value = float(preference(rows.sum(0)[None])[0])
-    smaller, whose = min((int(mine.sum()), "its own family"), (int((1 - mine).sum()), "other families"))
+    smaller, family = min((int(is_own.sum()), "its own family"), (int((1 - is_own).sum()), "other families"))
     return estimated(
         "self_preference",
         _SELF,
         value,
         len(rows),
         coverage=coverage,
-        interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {whose}"),
+        interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {family}"),
         dims={"rater": rater},
     )
 
 
 def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Iterator[Metric]:
-    """Pearson and Spearman correlation of the group's mean score with the responses' lengths.
+    """Yield the Pearson and Spearman correlation of the group's mean score with the responses' lengths.
 
-    Use to see whether judges reward long responses.
+    Use it to see whether judges reward long responses.
 
     Args:
         lengths: float64[items], characters, NaN where unknown.
 
-    Undefined: fewer than three responses, or all of one length or score.
+    Undefined: fewer than three responses, or all have the same length or the same score.
     """
     from scipy.stats import pearsonr, spearmanr
 
     scored = means_of(answers, group)
-    known = ~np.isnan(scored) & ~np.isnan(lengths)
-    x, y, n = lengths[known], scored[known], int(known.sum())
+    both = ~np.isnan(scored) & ~np.isnan(lengths)
+    x, y, n = lengths[both], scored[both], int(both.sum())
     coverage = n / answers.items if answers.items else None
     for kind, correlate in (("pearson", pearsonr), ("spearman", spearmanr)):
         definition, dims = _LENGTH.format(kind=kind.capitalize()), {"group": group.name, "kind": kind}
         if n < 3 or not np.ptp(x) or not np.ptp(y):
-            reason = "all responses have one length or one score" if n >= 3 else f"{n} responses: at least 3 are needed"
+            reason = (
+                "all responses have the same length or the same score"
+                if n >= 3
+                else f"{n} responses: at least 3 are needed"
+            )
             yield undefined("length_bias", definition, reason, n=n, coverage=coverage, dims=dims)
             continue
         r = float(correlate(x, y).statistic)
@@ -286,33 +293,35 @@ def disaggregated(
     minimum: int,
     averaged: Sequence[RaterGroup] | None = None,
 ) -> Iterator[Metric]:
-    """Shares at the threshold by mean for each subgroup of items, and the average over groups of figure 13.
+    """Yield shares at the threshold by mean for each subgroup of items, and the average over groups of figure 13.
 
     Args:
         parts: value of the attribute -> bool[items].
-        minimum: a metric of fewer items says so in its reason.
-        averaged: the groups of the average, labellers and people one by one; None: all.
+        minimum: a metric of fewer items is marked in its reason.
+        averaged: the groups of the average: each model, and people as one group; None: all groups.
     """
-    known = list(groups)
-    each = known if averaged is None else averaged
+    all_groups = list(groups)
+    averaged = all_groups if averaged is None else averaged
     for value, chosen in parts.items():
         part = answers.of_items(chosen)
-        metrics = [share_at_least(part, group, threshold) for group in known]
-        if len(each) > 1:
-            metrics.append(average_of_shares(part, each, threshold))
+        metrics = [share_at_least(part, group, threshold) for group in all_groups]
+        if len(averaged) > 1:
+            metrics.append(average_of_shares(part, averaged, threshold))
         for metric in metrics:
             yield marked(metric, minimum).at(attribute=attribute, part=value)
 
 
 def marked(metric: Metric, minimum: int, *, n: int | None = None) -> Metric:
-    """The metric, marked if it is computed from fewer than `minimum` items.
+    """Return the metric, with a remark in its reason if it is computed from fewer than `minimum` items.
 
     Args:
         n: number of items, if the metric's n counts something else.
     """
     if metric.value is None or (metric.n if n is None else n) >= minimum:
         return metric
-    return replace(metric, reason="; ".join(filter(None, (metric.reason, f"fewer than {minimum}: do not lean on it"))))
+    return replace(
+        metric, reason="; ".join(filter(None, (metric.reason, f"fewer than {minimum}: interpret with caution")))
+    )
 
 
 def _share(
@@ -320,11 +329,13 @@ def _share(
 ) -> Metric:
     n, coverage = int(rated.sum()), float(rated.mean()) if len(rated) else None
     if not n:
-        return _nothing(metric, definition, group, coverage, dims)
+        return _no_rated_item(metric, definition, group, coverage, dims)
     return estimated(metric, definition, hits / n, n, coverage=coverage, interval=proportion(hits, n), dims=dims)
 
 
-def _nothing(metric: str, definition: str, group: RaterGroup, coverage: float | None, dims: dict[str, str]) -> Metric:
+def _no_rated_item(
+    metric: str, definition: str, group: RaterGroup, coverage: float | None, dims: dict[str, str]
+) -> Metric:
     count = f"{group.at_least} ratings" if group.at_least > 1 else "a rating"
     reason = f"no item has {count} of {group.name}"
     return undefined(metric, definition, reason, coverage=coverage, status="missing_input", dims=dims)

@@ -1,7 +1,8 @@
 """Mean reciprocal rank, accuracy at k and recall at k of ranked lists, with bootstrap intervals over queries.
 
-A rank is 1 for the first answer of a list; 0 means that the right answer is not in the list. Queries without a list (a
-broken picture) are not among the ranks: they are `asked` - n and lower the coverage.
+A rank is 1 for the first answer of a list; 0 means that the right answer is not in the list. Queries without a list,
+such
+as unreadable pictures, have no rank: `asked` - n counts them, and they lower the coverage.
 """
 
 from collections.abc import Sequence
@@ -19,19 +20,21 @@ _RECALL = "Mean share of a query's right answers that are among the first k; n c
 
 
 def reciprocal_ranks(ranks: ArrayLike, *, cut: int | None = None) -> NDArray[np.float64]:
-    """float64[n]: 1 / rank of ranks int[n]; 0 for rank 0 and for ranks above `cut`."""
+    """Return float64[n], 1 / rank of each rank in int[n]; 0 for rank 0 and for ranks above `cut`."""
     ranks = np.asarray(ranks, np.int64)
     inside = (ranks > 0) & (ranks <= (cut or np.iinfo(np.int64).max))
     return np.asarray(np.divide(1.0, ranks, out=np.zeros(len(ranks)), where=inside))
 
 
 def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:
-    """Mean reciprocal rank (TRIC, section IV.B). Use it where each query has one right answer and rank matters.
+    """Return the mean reciprocal rank (TRIC, section IV.B).
+
+    Use it where each query has one right answer whose rank matters.
 
     Args:
-        ranks: int[n], of the first right answer of each ranked query.
-        cut: the last rank that counts; None: all count.
-        asked: how many queries there are, ranked or not.
+        ranks: int[n], the rank of the first right answer of each ranked query.
+        cut: the last rank that counts; None: all ranks count.
+        asked: number of queries, ranked or not.
     """
     past = f" or its rank is above {cut}" if cut else ""
     definition = f"{_MRR}{past} (TRIC, section IV.B); n counts queries."
@@ -39,12 +42,14 @@ def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -
 
 
 def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric:
-    """Share of queries whose first right answer has a rank of 1 to k (hit rate). Use it for lists that people read.
+    """Return the share of queries whose first right answer has a rank from 1 to k (hit rate).
+
+    Use it for lists that people read.
 
     Args:
-        ranks: int[n], of the first right answer of each ranked query.
+        ranks: int[n], the rank of the first right answer of each ranked query.
         k: the last rank that counts.
-        asked: how many queries there are, ranked or not.
+        asked: number of queries, ranked or not.
     """
     ranks = np.asarray(ranks, np.int64)
     hits = ((ranks > 0) & (ranks <= k)).astype(np.float64)
@@ -52,13 +57,15 @@ def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric
 
 
 def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, asked: int | None = None) -> Metric:
-    """Mean share of the right answers with ranks 1 to k. Use it where queries have several right answers.
+    """Return the mean share of the right answers that have a rank from 1 to k.
+
+    Use it where queries have several right answers.
 
     Args:
         ranks: the ranks of each query's right answers that are in its list.
-        right: how many right answers each query has, at least 1.
+        right: number of right answers of each query, at least 1.
         k: the last rank that counts.
-        asked: how many queries there are, ranked or not.
+        asked: number of queries, ranked or not.
 
     Raises:
         ValueError: a query without right answers, or with more ranks than right answers.
@@ -70,19 +77,19 @@ def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, a
 
 
 def random_mrr(answers: int, *, cut: int | None = None) -> float:
-    """The expected MRR of answers in random order, one of which is right: (1 + 1/2 + … + 1/cut) / answers.
+    """Return the expected MRR of answers in random order, one of which is right: (1 + 1/2 + … + 1/cut) / answers.
 
     Raises:
-        ValueError: no answers.
+        ValueError: `answers` is less than 1.
     """
     if answers < 1:
-        raise ValueError("random_mrr: at least one answer")
+        raise ValueError(f"answers={answers}: must be at least 1")
     last = min(cut or answers, answers)
     return float(np.sum(1.0 / np.arange(last, 0, -1)) / answers)
 
 
 def by_group(ranks: ArrayLike, groups: Sequence[str]) -> dict[str, Ranks]:
-    """The ranks of each group, groups in order of name."""
+    """Return group -> its ranks, with groups in the order of their names."""
     names = np.asarray(groups, object)
     return {name: np.asarray(ranks, np.int64)[names == name] for name in sorted(set(groups))}
 

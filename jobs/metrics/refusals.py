@@ -1,8 +1,8 @@
-"""Refusal rates of models by kind, with intervals, and the items concerned.
+"""Refusal rates of models by kind, with intervals and the items that were refused.
 
-Rows are read in chunks; only counts per group and the first `MAX_ITEMS` items concerned are kept.
-Samples of one item tend to be refused together, so they carry less information than samples of different items: the
-intervals are Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
+Rows are read in chunks; only counts per group and the first `MAX_ITEMS` refused items are kept. A model tends to refuse
+several samples of one item together, so they carry less information than samples of different items: the intervals are
+Wilson's, widened by the design effect of the items as clusters (Kish, Survey Sampling, 1965, chapter 5).
 """
 
 import math
@@ -18,11 +18,11 @@ from jobs.metrics.intervals import Z95, wilson
 from jobs.metrics.metric import Metric, undefined
 
 COLUMNS = ("model", "prompt", "item_id", "refusal_kind", "text")
-MAX_ITEMS = 1000  # of each group and kind; table responses has all
+MAX_ITEMS = 1000  # of each group and kind; all are in table responses
 INTERVAL = "wilson 95%, design effect of items (Kish 1965)"
 DEFINITION = (
-    "share of the texts a model wrote that are refusals of this kind, by the rules of conf/refusals "
-    "(Century, appendices S and V); any: of whatever kind; n counts texts that were written"
+    "Refusals of this kind / texts that the model wrote, by the rules of conf/refusals (Century, appendices S and V); "
+    "any: refusals of all kinds; n counts texts that were written"
 )
 ANY = "any"
 
@@ -32,9 +32,9 @@ class RefusalRate:
     """One kind of refusal of one model under one prompt.
 
     Attributes:
-        count, n: refusals among the texts that were written, of `asked` that were asked for.
-        low, high: 95 % interval of the share, None without a text.
-        items: how many items are concerned; `item_ids` are the first of them.
+        count, n: refusals, and texts that were written; `asked`: texts that were requested.
+        low, high: 95 % interval of the share; None without a text.
+        items: number of items with such a refusal; `item_ids`: the first `MAX_ITEMS` of them.
     """
 
     model: str
@@ -50,6 +50,7 @@ class RefusalRate:
 
     @property
     def share(self) -> float | None:
+        """Refusals / texts, in [0, 1]; None without a text."""
         return self.count / self.n if self.n else None
 
 
@@ -68,36 +69,38 @@ class _Group:
     asked: int = 0
     n: int = 0
     items: int = 0
-    squares: int = 0  # of texts an item
+    squares: int = 0  # of the numbers of texts per item
     kinds: dict[str, _Tally] = field(default_factory=lambda: {kind: _Tally() for kind in (*KINDS, ANY)})
 
 
 class RefusalRates:
-    """Counts refusals; an item's rows of one model and prompt come in one chunk, as a unit's rows do."""
+    """Counts refusals. All rows of an item with the same model and prompt must be in one chunk, as they are in a
+    unit."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def add(self, rows: pa.Table) -> None:
-        """Count a chunk of table `responses` (`COLUMNS` of it); rows without a text are counted only as asked.
+        """Count a chunk of table `responses` (columns `COLUMNS`); a row with neither text nor kind counts only as
+        asked.
 
         Raises:
-            ValueError: an unknown kind.
+            ValueError: `refusal_kind` has an unknown kind.
         """
-        of_item: dict[tuple[str, str, str], Counter[str]] = {}
+        counts_of: dict[tuple[str, str, str], Counter[str]] = {}
         for row in rows.select(list(COLUMNS)).to_pylist():
             kind = row["refusal_kind"]
             if kind is not None and kind not in KINDS:
-                raise ValueError(f"unknown kind of refusal {kind!r}; there are {', '.join(KINDS)}")
+                raise ValueError(f"refusal_kind={kind!r}: must be one of {', '.join(KINDS)}")
             self._groups.setdefault((row["model"], row["prompt"]), _Group()).asked += 1
             if row["text"] is None and kind is None:
                 continue
-            counts = of_item.setdefault((row["model"], row["prompt"], row["item_id"]), Counter())
+            counts = counts_of.setdefault((row["model"], row["prompt"], row["item_id"]), Counter())
             counts["n"] += 1
             if kind is not None:
                 counts[kind] += 1
                 counts[ANY] += 1
-        for (model, prompt, item), counts in of_item.items():
+        for (model, prompt, item), counts in counts_of.items():
             group = self._groups[model, prompt]
             group.n += counts["n"]
             group.items += 1
@@ -112,7 +115,7 @@ class RefusalRates:
                         tally.item_ids.append(item)
 
     def rates(self) -> list[RefusalRate]:
-        """Rates of each kind for each model and prompt, sorted by model and prompt, `any` last."""
+        """Return the rates of each kind for each model and prompt, sorted by model and prompt, `any` last."""
         rates = []
         for (model, prompt), group in sorted(self._groups.items()):
             for kind, tally in group.kinds.items():
@@ -128,31 +131,32 @@ def _interval(tally: _Tally, group: _Group) -> tuple[float, float]:
 
 
 def design_effect(tally: _Tally, group: _Group) -> float:
-    """Variance of the share with items as clusters over that of independent texts.
+    """Return the variance of the share with items as clusters, divided by that of independent texts.
 
-    At least 1, and at most the mean number of texts an item: the texts of an item say no less than one would. At a
-    share of 0 or 1, and with a single item, there is nothing to estimate it from and that bound is taken.
+    It is at least 1 and at most the mean number of texts per item, because the texts of an item carry at least the
+    information of one text. If the share is 0 or 1, or there is a single item, it cannot be estimated: the function
+    then returns the upper bound.
     """
-    most = group.n / group.items
+    bound = group.n / group.items
     share = tally.count / group.n
     if group.items < 2 or share in (0.0, 1.0):
-        return most
-    # sum over items of (refused - share x texts)², by the sums that were kept
+        return bound
+    # sum over items of (refused - share x texts)², from the sums that were kept
     spread = tally.squares - 2 * share * tally.products + share**2 * group.squares
     between = spread * group.items / (group.items - 1) / group.n**2
-    return min(max(1.0, between / (share * (1 - share) / group.n)), max(1.0, most))
+    return min(max(1.0, between / (share * (1 - share) / group.n)), max(1.0, bound))
 
 
 def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
-    """`refusal_rate` by model, prompt and kind; undefined if no text was written.
+    """Yield `refusal_rate` by model, prompt and kind; undefined if no text was written.
 
-    Use next to scores of models: a model that declines often is scored only on the rest.
+    Use it next to the scores of models: a model that often declines is scored only on the other items.
     """
     for rate in rates:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
         coverage = rate.n / rate.asked
         if rate.share is None or rate.low is None or rate.high is None:
-            reason = f"none of the {rate.asked:,} texts asked for was written"
+            reason = f"none of the {rate.asked:,} requested texts was written"
             status = Status.MISSING_INPUT
             yield undefined("refusal_rate", DEFINITION, reason, coverage=coverage, status=status, dims=dims)
         else:
@@ -170,7 +174,7 @@ def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
 
 
 def lines(rates: Sequence[RefusalRate], *, shown: int = 3) -> list[str]:
-    """One line per kind that occurs, with the first items concerned."""
+    """Return one line per kind that occurs, with the first refused items."""
     texts = []
     for rate in rates:
         if rate.kind == ANY or not rate.count or rate.low is None or rate.high is None:

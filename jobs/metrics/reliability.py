@@ -13,9 +13,9 @@ from jobs.metrics.intervals import SEED, Interval, no_interval, normal, ordered,
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
-MIN_COMMON = 3  # items that two raters must share for their correlation to count
+MIN_COMMON = 3  # common items that the correlation of two raters needs
 MANY = 100_000  # cells; pingouin's data frames would need 200 bytes per cell and seconds for larger tables
-MAX_RATERS = 2000  # because of matrices of raters x raters
+MAX_RATERS = 2000  # bounds the matrices of raters x raters
 F_INTERVAL = "F distribution 95% (McGraw and Wong 1996)"
 JACKKNIFE = "jackknife over raters, normal 95%"
 RATERS = "raters"
@@ -29,23 +29,23 @@ _ICC = {
     "n counts items.",
 }
 _SLOTS = (
-    ", each item's ratings put at random into k rating slots that stand for raters, since raters are not crossed "
+    ", with each item's ratings in a random order in k rating slots instead of raters, because raters are not crossed "
     "with items"
 )
 _PAIRWISE = (
     "Mean {kind} correlation over the pairs of raters with at least "
-    f"{MIN_COMMON} common items and some variance on them (CAIRE, appendix D.2); n counts pairs."
+    f"{MIN_COMMON} common items and variance on them (CAIRE, appendix D.2); n counts pairs."
 )
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Scores that ICCs are computed from, and what they leave out.
+    """Scores from which ICCs are computed, and what they leave out.
 
     Attributes:
         table: float64[items, k], no NaN.
         columns: what the columns are: "raters" or "rating slots".
-        k: ratings an item has; below 2 there is nothing to compute.
+        k: number of ratings per item; ICCs need at least 2.
         remark: a caveat for readers; None: every rating is in the table.
     """
 
@@ -56,24 +56,24 @@ class _Layout:
 
 
 def icc(answers: RatingTable, *, k: int | None = None) -> list[Metric]:
-    """ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin (McGraw and Wong 1996).
+    """Return ICC(1), ICC(2,1) and ICC(2,k) with their 95 % F intervals, by pingouin (McGraw and Wong 1996).
 
-    Use for interval scales. ICC(2,1) is the reliability of a single rater, ICC(2,k) that of the mean of k raters;
+    Use them for interval scales. ICC(2,1) is the reliability of a single rater, ICC(2,k) that of the mean of k raters;
     ICC(1) does not need raters crossed with items.
 
     ICC(2) needs raters crossed with items. If all raters rated at least half of the rated items, the columns are the
-    raters (dims `columns`: raters) and the other items are left out, as pingouin does. If not (three of 150
-    raters an item, or one rater who rated little), they are **rating slots**: items with exactly k ratings are kept,
-    and each item's ratings are put into k slots at random, with a fixed seed and from an order that depends on scores
-    alone, so that names change nothing. ICC(1), which has no columns, is then the better choice. If the raters with
-    the most ratings are crossed with at least half of the rated items, their own ICCs follow (dims `columns`: raters).
+    raters (dims `columns`: raters), and incomplete items are left out, as in pingouin. Otherwise (three of 150 raters
+    per item, or one rater with few ratings) the columns are **rating slots**: the function keeps items with exactly k
+    ratings and puts each item's ratings into k slots at random, with a fixed seed and independent of names. ICC(1),
+    which has no columns, is then the better choice. If the raters with the most ratings are crossed with at least half
+    of the rated items, the ICCs of these raters follow (dims `columns`: raters).
 
-    A metric that leaves out ratings says in its `reason` how many of the rated items, and of the raters, are used.
+    If a metric leaves out ratings, its `reason` says how many of the rated items and of the raters it uses.
 
     Args:
-        k: ratings an item; the most frequent number of two or more (of equals the larger), if None.
+        k: ratings per item; None: the most frequent number of at least two (of equally frequent ones the largest).
 
-    Undefined: fewer than two raters, no item with k ratings, fewer than three such items, or no variance.
+    Undefined: fewer than two raters, fewer than three items with k ratings, or no variance.
     """
     return [metric for layout in _layouts(answers, k) for metric in _icc_of(layout, answers)]
 
@@ -96,35 +96,38 @@ def _icc_of(layout: _Layout, answers: RatingTable) -> list[Metric]:
             undefined(name, text.format(how=how), reason, n=len(table), coverage=coverage, dims=dims)
             for name, text in _ICC.items()
         ]
-    found = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
+    value_of_kind = _pingouin_icc(table) if table.size <= MANY else icc_of_sums(table)
     metrics = []
     for name, text in _ICC.items():
-        value, bounds = found[KINDS[name]]
+        value, bounds = value_of_kind[KINDS[name]]
         if not np.isfinite(value):
             metrics.append(undefined(name, text.format(how=how), "no variance between ratings of an item", dims=dims))
             continue
         interval = too_few(len(table), "items") or _f_interval(value, *bounds)
-        made = estimated(name, text.format(how=how), value, len(table), coverage=coverage, interval=interval, dims=dims)
-        metrics.append(replace(made, reason="; ".join(filter(None, (made.reason, layout.remark))) or None))
+        metric = estimated(
+            name, text.format(how=how), value, len(table), coverage=coverage, interval=interval, dims=dims
+        )
+        metrics.append(replace(metric, reason="; ".join(filter(None, (metric.reason, layout.remark))) or None))
     return metrics
 
 
 def _f_interval(value: float, low: float, high: float) -> Interval:
-    # with few items and less agreement than chance, ICC(2,k)'s bound passes a pole: 51 to 0.97 is not an interval
+    # with few items and less agreement than by chance, a bound of ICC(2,k) passes a pole: 51 to 0.97 is not an interval
     if low <= value <= high:
         return Interval(low, high, F_INTERVAL)
-    return no_interval(f"raters agree {'entirely' if value > 0 else 'less than by chance'}")
+    return no_interval(f"raters agree {'completely' if value > 0 else 'less than by chance'}")
 
 
 def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
-    """All raters crossed with items; else rating slots, and separately the raters who are crossed with most items."""
+    """Return all raters if they are crossed with items, else rating slots and the raters who are crossed with most
+    items."""
     scored = answers.with_scores()
     per_item = scored.per_item()
     raters = len(np.unique(scored.rater))
     rated, complete = int((per_item > 0).sum()), int((per_item == raters).sum())
     if k in (None, raters) and raters > 1 and 2 * complete >= rated:
         kept = scored if complete == rated else scored.where(per_item[scored.item] == raters)
-        remark = None if complete == rated else f"{complete} of {rated} rated items, those that all raters rated"
+        remark = None if complete == rated else f"{complete} of {rated} rated items: those that all raters rated"
         return [_Layout(ordered(kept.score.reshape(complete, raters)), RATERS, raters, remark)]
     crossed = _crossed_raters(scored, rated) if k is None else None
     if k is None:
@@ -133,14 +136,14 @@ def _layouts(answers: RatingTable, k: int | None) -> list[_Layout]:
     kept = scored.where(per_item[scored.item] == k)
     table = np.sort(kept.score.reshape(-1, k), axis=1) if k and kept.n else np.empty((0, max(k, 1)))
     table = np.random.default_rng(SEED).permuted(ordered(table), axis=1)
-    remark = f"rating slots: {len(table)} of {rated} rated items, those with exactly {k} ratings"
+    remark = f"rating slots: {len(table)} of {rated} rated items: those with exactly {k} ratings"
     return [_Layout(table, "rating slots", k, remark), *([crossed] if crossed else [])]
 
 
 def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
-    """As many raters as possible, those with the most ratings first, who all rated at least half of the rated items.
+    """Return the largest group of raters, by number of ratings, who all rated at least half of the rated items.
 
-    None: no two raters did.
+    None if no two raters did.
     """
     counts = np.bincount(scored.rater, minlength=len(scored.raters))
     by_count = np.lexsort((np.array(scored.raters), -counts))  # ties are broken by name
@@ -153,19 +156,22 @@ def _crossed_raters(scored: RatingTable, rated: int) -> _Layout | None:
         common, chosen = with_this, chosen + 1
     if chosen < 2:
         return None
-    own = scored.of_raters([scored.raters[code] for code in by_count[:chosen]])
-    complete = own.per_item() == chosen
-    table = own.where(complete[own.item]).score.reshape(-1, chosen)
+    of_chosen = scored.of_raters([scored.raters[code] for code in by_count[:chosen]])
+    complete = of_chosen.per_item() == chosen
+    table = of_chosen.where(complete[of_chosen.item]).score.reshape(-1, chosen)
     total = int((counts > 0).sum())
-    remark = f"{chosen} of {total} raters, those with the most ratings; {len(table)} of {rated} rated items"
+    remark = f"{chosen} of {total} raters: those with the most ratings; {len(table)} of {rated} rated items"
     return _Layout(ordered(table), RATERS, chosen, remark)
 
 
 def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
-    """The same values as pingouin's (McGraw and Wong 1996), from sums, for tables of any size.
+    """Return pingouin's values (McGraw and Wong 1996), computed from sums, for tables of any size.
 
     Args:
         table: float64[items, k], no NaN.
+
+    Returns:
+        pingouin's name of the ICC -> (value, (lower bound, upper bound)).
     """
     from scipy.stats import f
 
@@ -182,18 +188,18 @@ def icc_of_sums(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]:
         one = (between - within) / (between + (k - 1) * within)
         two = (between - error) / (between + (k - 1) * error + k * (judges - error) / n)
         mean_of_k = (between - error) / (between + (judges - error) / n)
-        own, f_judges = n * (1 + (k - 1) * two) - k * two, np.float64(judges) / error
-        freedom = (k - 1) * (n - 1) * (k * two * f_judges + own) ** 2
-        freedom /= (n - 1) * k**2 * two**2 * f_judges**2 + own**2
+        offset, f_judges = n * (1 + (k - 1) * two) - k * two, np.float64(judges) / error
+        freedom = (k - 1) * (n - 1) * (k * two * f_judges + offset) ** 2
+        freedom /= (n - 1) * k**2 * two**2 * f_judges**2 + offset**2
         upper, lower = f.ppf(0.975, n - 1, freedom), f.ppf(0.975, freedom, n - 1)
-        other = k * judges + (k * n - k - n) * error
-        low2 = n * (between - upper * error) / (upper * other + n * between)
-        high2 = n * (lower * between - error) / (other + n * lower * between)
-        of_k = [float(edge * k / (1 + edge * (k - 1))) for edge in (low2, high2)]
+        residual = k * judges + (k * n - k - n) * error
+        low2 = n * (between - upper * error) / (upper * residual + n * between)
+        high2 = n * (lower * between - error) / (residual + n * lower * between)
+        mean_bounds = [float(edge * k / (1 + edge * (k - 1))) for edge in (low2, high2)]
     return {
         "ICC(1,1)": (float(one), (float((low - 1) / (low + k - 1)), float((high - 1) / (high + k - 1)))),
         "ICC(A,1)": (float(two), (float(low2), float(high2))),
-        "ICC(A,k)": (float(mean_of_k), (of_k[0], of_k[1])),
+        "ICC(A,k)": (float(mean_of_k), (mean_bounds[0], mean_bounds[1])),
     }
 
 
@@ -210,25 +216,25 @@ def _pingouin_icc(table: Floats) -> dict[str, tuple[float, tuple[float, float]]]
     try:
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # from pandas, about pingouin's code
-            found = pingouin.intraclass_corr(long, targets="item", raters="rater", ratings="score")
+            table_of_icc = pingouin.intraclass_corr(long, targets="item", raters="rater", ratings="score")
     finally:
         pingouin.options["round.column.CI95"] = before
-    interval = "CI95" if "CI95" in found else "CI95%"  # renamed in 0.6
-    return {row["Type"]: (float(row["ICC"]), tuple(map(float, row[interval]))) for _, row in found.iterrows()}  # type: ignore[misc]
+    interval = "CI95" if "CI95" in table_of_icc else "CI95%"  # renamed in 0.6
+    return {row["Type"]: (float(row["ICC"]), tuple(map(float, row[interval]))) for _, row in table_of_icc.iterrows()}  # type: ignore[misc]
 
 
 def pairwise_correlations(answers: RatingTable) -> list[Metric]:
-    """Mean pairwise Pearson and Spearman correlation between raters, on the items that both rated.
+    """Return the mean pairwise Pearson and Spearman correlation between raters, on the items that both rated.
 
-    Use where raters differ in level or spread, which alpha and ICC count as disagreement.
+    Use them where raters differ in level or spread, which alpha and ICC count as disagreement.
 
-    Undefined: no pair of raters with enough common items and variance, or more than `MAX_RATERS` raters.
+    Undefined: no pair of raters has enough common items with variance, or more than `MAX_RATERS` raters.
     """
     metrics = []
     for kind in ("pearson", "spearman"):
         metric, definition = f"pairwise_{kind}", _PAIRWISE.format(kind=kind.capitalize())
         if len(answers.raters) > MAX_RATERS:
-            reason = f"{len(answers.raters)} raters: more pairs than are computed ({MAX_RATERS} raters at most)"
+            reason = f"{len(answers.raters)} raters: pairs are compared for at most {MAX_RATERS}"
             metrics.append(undefined(metric, definition, reason))
             continue
         metrics.append(_mean_of_pairs(metric, definition, _pairs(answers, kind), len(answers.raters)))
@@ -243,41 +249,41 @@ def _mean_of_pairs(metric: str, definition: str, pairs: Floats, raters: int) -> 
     if not n:
         reason = "one rater" if raters == 1 else f"no two raters share {MIN_COMMON} items on which their scores vary"
         return undefined(metric, definition, reason, coverage=coverage)
-    known = np.where(np.isfinite(pairs), pairs, 0.0)
-    np.fill_diagonal(known, 0.0)
-    total, used = float(known[upper].sum()), (upper | upper.T).sum(1)
+    values = np.where(np.isfinite(pairs), pairs, 0.0)
+    np.fill_diagonal(values, 0.0)
+    total, used = float(values[upper].sum()), (upper | upper.T).sum(1)
     value = total / n
-    involved = np.flatnonzero(used)
-    left = n - used[involved]
-    count = len(involved)
+    paired = np.flatnonzero(used)
+    left = n - used[paired]
+    count = len(paired)
     if not (left > 0).all():
         interval = too_few(count, "raters") or no_interval("one rater is in every pair")
     else:
-        without = (total - known.sum(1)[involved]) / left
+        without = (total - values.sum(1)[paired]) / left
         error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
         interval = normal(value, error, units=count, unit_name="raters", method=JACKKNIFE, bounds=(-1.0, 1.0))
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval)
 
 
 def _pairs(answers: RatingTable, kind: str) -> Floats:
-    """float64[raters, raters] of correlations, NaN where undefined."""
+    """Return float64[raters, raters] of correlations, NaN where undefined."""
     rows = answers.with_scores()
     return _pearson_pairs(rows) if kind == "pearson" else _spearman_pairs(rows)
 
 
 def _pearson_pairs(rows: RatingTable) -> Floats:
-    """All pairs at once, from sparse products that are summed over ranges of common items."""
+    """Return the correlations of all pairs, from sparse products summed over ranges of items."""
     from scipy import sparse
 
     centre = float(rows.score.mean()) if rows.n else 0.0  # against cancellation
     n, sums, squares, products = (np.zeros((len(rows.raters), len(rows.raters))) for _ in range(4))
     for first, after, part in rows.item_ranges():
-        place, score = (rows.item[part] - first, rows.rater[part]), rows.score[part] - centre
+        cell, score = (rows.item[part] - first, rows.rater[part]), rows.score[part] - centre
         shape = (after - first, len(rows.raters))
-        here, x, xx = (sparse.csr_array((data, place), shape=shape) for data in (np.ones(len(score)), score, score**2))
-        n += (here.T @ here).toarray()
-        sums += (x.T @ here).toarray()
-        squares += (xx.T @ here).toarray()
+        rated, x, xx = (sparse.csr_array((data, cell), shape=shape) for data in (np.ones(len(score)), score, score**2))
+        n += (rated.T @ rated).toarray()
+        sums += (x.T @ rated).toarray()
+        squares += (xx.T @ rated).toarray()
         products += (x.T @ x).toarray()
     with np.errstate(divide="ignore", invalid="ignore"):
         covariance = products - sums * sums.T / n
@@ -289,24 +295,24 @@ def _pearson_pairs(rows: RatingTable) -> Floats:
 
 
 def _spearman_pairs(rows: RatingTable) -> Floats:
-    """Pair by pair, because ranks are taken among a pair's common items."""
+    """Return the correlations, computed pair by pair because ranks refer to the common items of a pair."""
     pairs = np.full((len(rows.raters), len(rows.raters)), np.nan)
     levels = rows.levels()
     code = np.searchsorted(levels, rows.score).astype(np.int16 if len(levels) <= MAX_LEVELS else np.int32)
     order = np.argsort(rows.rater, kind="stable")
     ends = np.searchsorted(rows.rater[order], np.arange(len(rows.raters) + 1))
-    own = [(rows.item[order[a:b]], code[order[a:b]]) for a, b in pairwise(ends)]
-    for i, (items_i, codes_i) in enumerate(own):
-        for j in range(i + 1, len(own)):
-            _, at_i, at_j = np.intersect1d(items_i, own[j][0], assume_unique=True, return_indices=True)
+    by_rater = [(rows.item[order[a:b]], code[order[a:b]]) for a, b in pairwise(ends)]
+    for i, (items_i, codes_i) in enumerate(by_rater):
+        for j in range(i + 1, len(by_rater)):
+            _, at_i, at_j = np.intersect1d(items_i, by_rater[j][0], assume_unique=True, return_indices=True)
             if len(at_i) >= MIN_COMMON:
-                found = _spearman(codes_i[at_i], own[j][1][at_j])
-                pairs[i, j] = pairs[j, i] = found
+                correlation = _spearman(codes_i[at_i], by_rater[j][1][at_j])
+                pairs[i, j] = pairs[j, i] = correlation
     return pairs
 
 
 def _spearman(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Spearman's correlation of two arrays of codes; NaN without variance."""
+    """Return Spearman's correlation of two arrays of codes; NaN without variance."""
     from scipy.stats import rankdata
 
     a, b = rankdata(one), rankdata(other)

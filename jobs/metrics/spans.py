@@ -1,7 +1,8 @@
 """Marked spans of text (mistakes, omissions): accuracy against gold, and agreement among raters.
 
-Positions are characters from 0, ends are exclusive. A rater who saw a text and marked nothing has no rows: who saw what
-is for the caller to say, since a text without mistakes counts too.
+Positions are characters from 0; ends are exclusive. A text without mistakes counts too, but a rater who marked nothing
+in
+it has no rows there: the caller must pass an empty list for each text that a rater saw without marking anything.
 """
 
 import re
@@ -21,13 +22,13 @@ Span = tuple[int, int]
 TOKEN = re.compile(r"\w+|[^\w\s]")
 UNITS = {
     "character": "characters of the texts",
-    "token": "tokens (words and signs) that a mark touches",
-    "span": "spans, matched one to one where their overlap / union reaches {overlap:g}",
+    "token": "tokens (words and punctuation marks) that a span touches",
+    "span": "spans, matched one to one where intersection / union is at least {overlap:g}",
 }
-TEXTLESS = "tokens need the texts (texts=)"
+TEXTLESS = "metrics of tokens need the texts: give texts="
 _PRF = (
-    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw (spans of "
-    "mistakes and omissions in descriptions)."
+    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw "
+    "(spans of mistakes and omissions in descriptions)."
 )
 _OF = {
     "precision": "marked by both / marked by the rater",
@@ -35,31 +36,31 @@ _OF = {
     "f1": "harmonic mean of precision and recall",
 }
 _AGREE = (
-    "Mean over pairs of raters of the F1 between their marks, {unit}; pairs that share no text, or marked nothing in "
-    "any of them, left out; n counts pairs."
+    "Mean over pairs of raters of the F1 between their spans, {unit}; without pairs that share no text or marked "
+    "nothing in the shared texts; n counts pairs."
 )
-_ALPHA = "Krippendorff's alpha, nominal, of marked or not over {unit}; n counts those that two raters saw."
+_ALPHA = "Krippendorff's alpha, nominal, of whether {unit} are marked; n counts {unit} that two or more raters saw."
 
 
 def merged(spans: Sequence[Span]) -> list[Span]:
-    """The same characters as disjoint spans in order, without empty ones.
+    """Return disjoint non-empty spans, ascending, that cover the same characters.
 
     Raises:
-        ValueError: a span that ends before it starts or starts before 0.
+        ValueError: a span ends before it starts, or starts before 0.
     """
-    made: list[Span] = []
+    disjoint: list[Span] = []
     for start, end in sorted(spans):
         if end < start or start < 0:
-            raise ValueError(f"no span from {start} to {end}")
-        if made and start <= made[-1][1]:
-            made[-1] = (made[-1][0], max(end, made[-1][1]))
+            raise ValueError(f"span from {start} to {end}: need 0 <= start <= end")
+        if disjoint and start <= disjoint[-1][1]:
+            disjoint[-1] = (disjoint[-1][0], max(end, disjoint[-1][1]))
         elif end > start:
-            made.append((start, end))
-    return made
+            disjoint.append((start, end))
+    return disjoint
 
 
 def common_characters(one: Sequence[Span], other: Sequence[Span]) -> int:
-    """The number of characters that both mark."""
+    """Return the number of characters that both cover."""
     a, b = merged(one), merged(other)
     total = i = j = 0
     while i < len(a) and j < len(b):
@@ -72,20 +73,20 @@ def common_characters(one: Sequence[Span], other: Sequence[Span]) -> int:
 
 
 def touched_tokens(spans: Sequence[Span], text: str) -> set[int]:
-    """Positions of the tokens of `text` that a span touches."""
+    """Return the positions of the tokens of `text` that a span touches."""
     marked = merged(spans)
     tokens = [match.span() for match in TOKEN.finditer(text)]
     return {
-        place
-        for place, (start, end) in enumerate(tokens)
+        position
+        for position, (start, end) in enumerate(tokens)
         if any(start < stop and begin < end for begin, stop in marked)
     }
 
 
 def matched(one: Sequence[Span], other: Sequence[Span], *, overlap: float) -> int:
-    """The number of one-to-one matches with intersection / union of at least `overlap` (0: any overlap above 0).
+    """Return the number of one-to-one matches with intersection / union of at least `overlap` (0: any overlap above 0).
 
-    The largest matching (scipy's assignment), not a greedy one, so order does not matter.
+    It is the size of the largest matching (scipy's assignment), which does not depend on the order of the spans.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -101,50 +102,50 @@ def matched(one: Sequence[Span], other: Sequence[Span], *, overlap: float) -> in
     return int(fits[rows, columns].sum())
 
 
-def cells(said: Sequence[Span], gold: Sequence[Span], unit: str, *, text: str | None, overlap: float) -> Floats:
-    """Both, said only, gold only: float64[3] of one text.
+def cells(marked: Sequence[Span], gold: Sequence[Span], unit: str, *, text: str | None, overlap: float) -> Floats:
+    """Return float64[3] of one text: units that both cover, only the rater, only gold.
 
     Raises:
-        ValueError: tokens without a text.
+        ValueError: `unit` is token and `text` is None.
     """
     if unit == "character":
-        both = common_characters(said, gold)
-        a, b = (sum(end - start for start, end in merged(spans)) for spans in (said, gold))
+        both = common_characters(marked, gold)
+        a, b = (sum(end - start for start, end in merged(spans)) for spans in (marked, gold))
     elif unit == "token":
         if text is None:
-            raise ValueError("tokens need the text")
-        one, other = touched_tokens(said, text), touched_tokens(gold, text)
+            raise ValueError("unit=token: needs the text")
+        one, other = touched_tokens(marked, text), touched_tokens(gold, text)
         both, a, b = len(one & other), len(one), len(other)
     else:
-        distinct = [list(dict.fromkeys(span for span in spans if span[1] > span[0])) for spans in (said, gold)]
+        distinct = [list(dict.fromkeys(span for span in spans if span[1] > span[0])) for spans in (marked, gold)]
         both, a, b = matched(*distinct, overlap=overlap), len(distinct[0]), len(distinct[1])
     return np.array([both, a - both, b - both], np.float64)
 
 
 def against_gold(
-    said: Mapping[str, Sequence[Span]],
+    marked: Mapping[str, Sequence[Span]],
     gold: Mapping[str, Sequence[Span]],
     *,
     texts: Mapping[str, str] | None = None,
     overlap: float = 0.5,
 ) -> Iterator[Metric]:
-    """Precision, recall and F1 by characters, tokens and spans, with bootstrap intervals over texts.
+    """Yield precision, recall and F1 over characters, tokens and spans, with bootstrap intervals over texts.
 
-    Use against gold spans: characters and tokens reward partial overlap, spans need a match.
+    Use it when gold spans exist. Characters and tokens reward partial overlap; spans count only as matches.
 
     Args:
-        said, gold: text_id -> spans, empty for a text that was seen and not marked.
+        marked, gold: text_id -> spans, empty for a text that was seen without marking anything.
         texts: text_id -> text, for tokens.
-        overlap: intersection / union that matched spans need.
+        overlap: least intersection / union of matched spans.
 
-    Undefined: no common text; nothing marked where something is divided by; tokens without texts.
+    Undefined: no common text, a denominator of 0, or tokens without texts.
     """
-    common = sorted(said.keys() & gold.keys())
+    common = sorted(marked.keys() & gold.keys())
     coverage = len(common) / len(gold) if gold else None
     for unit, words in UNITS.items():
-        known = [t for t in common if unit != "token" or (texts and t in texts)]
+        text_ids = [t for t in common if unit != "token" or (texts and t in texts)]
         rows = np.array(
-            [cells(said[t], gold[t], unit, text=(texts or {}).get(t), overlap=overlap) for t in known]
+            [cells(marked[t], gold[t], unit, text=(texts or {}).get(t), overlap=overlap) for t in text_ids]
         ).reshape(-1, 3)
         dims = {"unit": unit} | ({"overlap": f"{overlap:g}"} if unit == "span" else {})
         for name in ("precision", "recall", "f1"):
@@ -156,17 +157,23 @@ def against_gold(
 
 def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Metric:
     def rate(sums: Floats) -> Floats:
-        both, said, gold = sums[:, 0], sums[:, 1], sums[:, 2]
-        under = {"precision": both + said, "recall": both + gold, "f1": both + (said + gold) / 2}[name]
+        both, only_rater, only_gold = sums[:, 0], sums[:, 1], sums[:, 2]
+        denominator = {
+            "precision": both + only_rater,
+            "recall": both + only_gold,
+            "f1": both + (only_rater + only_gold) / 2,
+        }[name]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(both / under)
+            return np.asarray(both / denominator)
 
     metric, n = f"span_{name}", len(rows)
     if not n:
-        return undefined(metric, definition, "no text that both saw", coverage=coverage, dims=dims)
+        return undefined(metric, definition, "the rater and gold saw no common text", coverage=coverage, dims=dims)
     value = float(rate(rows.sum(0)[None])[0])
     if np.isnan(value):
-        return undefined(metric, definition, "nothing is marked", n=n, coverage=coverage, dims=dims)
+        return undefined(
+            metric, definition, "nothing is marked: the denominator is 0", n=n, coverage=coverage, dims=dims
+        )
     interval = bootstrap(block_sums(rows), rate, unit_name="texts", method=OVER_TEXTS)
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
@@ -174,14 +181,15 @@ def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | 
 def span_agreement(
     marks: Mapping[str, Mapping[str, Sequence[Span]]], *, texts: Mapping[str, str] | None = None, overlap: float = 0.5
 ) -> Iterator[Metric]:
-    """Agreement of raters on marked spans: mean pairwise F1 by characters, tokens, spans; alpha over tokens.
+    """Yield the agreement of raters on marked spans: mean pairwise F1 over characters, tokens and spans; alpha over
+    tokens.
 
-    Use without gold. Alpha corrects for chance, F1 does not.
+    Use it without gold. Alpha corrects for chance, F1 does not.
 
     Args:
-        marks: rater -> text_id -> spans, empty for a text that was seen and not marked.
+        marks: rater -> text_id -> spans, empty for a text that was seen without marking anything.
 
-    Undefined: one rater; no two raters with a common text in which one of them marked something; alpha without texts.
+    Undefined: one rater; no two raters share a text in which either marked something; tokens without texts.
     """
     raters = sorted(marks)
     possible = len(raters) * (len(raters) - 1) // 2
@@ -190,7 +198,7 @@ def span_agreement(
         if unit == "token" and texts is None:
             yield undefined("span_agreement", definition, TEXTLESS, dims={"unit": unit})
             continue
-        found = []
+        f1_scores = []
         for a, b in combinations(raters, 2):
             common = sorted((marks[a].keys() & marks[b].keys()) & (texts or marks[a]).keys())
             total = sum(
@@ -198,19 +206,19 @@ def span_agreement(
                 start=np.zeros(3),
             )
             if total.any():
-                found.append(2 * total[0] / (2 * total[0] + total[1] + total[2]))
-        coverage = len(found) / possible if possible else None
-        if not found:
-            reason = "one rater" if len(raters) < 2 else "no two raters share a text in which one marked something"
+                f1_scores.append(2 * total[0] / (2 * total[0] + total[1] + total[2]))
+        coverage = len(f1_scores) / possible if possible else None
+        if not f1_scores:
+            reason = "one rater" if len(raters) < 2 else "no two raters share a text in which either marked something"
             yield undefined("span_agreement", definition, reason, coverage=coverage, dims={"unit": unit})
             continue
         yield Metric(
             name="span_agreement",
             definition=definition,
-            value=float(np.mean(found)),
-            n=len(found),
+            value=float(np.mean(f1_scores)),
+            n=len(f1_scores),
             coverage=coverage,
-            reason="no interval: pairs share raters",
+            reason="no interval: pairs that share a rater are not independent",
             dims={"unit": unit},
         )
     yield _token_alpha(marks, texts)
@@ -231,19 +239,21 @@ def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mappi
                 table[sorted(touched_tokens(marks[rater][text_id], texts[text_id])), column] = 1
         tables.append(table)
     if not tables:
-        return undefined("span_alpha", definition, "no text of these is given", dims={"unit": "token"})
-    found = krippendorff_alpha(RatingTable.of(np.concatenate(tables)), "nominal")
-    # The bootstrap of alpha draws items, but neighbouring tokens are not independent.
-    if found.value is None:
         return undefined(
-            "span_alpha", definition, str(found.reason), n=found.n, coverage=found.coverage, dims={"unit": "token"}
+            "span_alpha", definition, "the texts of the spans are missing from texts=", dims={"unit": "token"}
+        )
+    alpha = krippendorff_alpha(RatingTable.from_matrix(np.concatenate(tables)), "nominal")
+    # The bootstrap of alpha draws items, but neighbouring tokens are not independent.
+    if alpha.value is None:
+        return undefined(
+            "span_alpha", definition, str(alpha.reason), n=alpha.n, coverage=alpha.coverage, dims={"unit": "token"}
         )
     return Metric(
         name="span_alpha",
         definition=definition,
-        value=found.value,
-        n=found.n,
-        coverage=found.coverage,
+        value=alpha.value,
+        n=alpha.n,
+        coverage=alpha.coverage,
         reason="no interval: tokens of a text are not independent",
         dims={"unit": "token"},
     )

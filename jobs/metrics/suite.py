@@ -12,20 +12,20 @@ from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion
 
-REST_ON_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
-MAX_CELLS = 50_000_000  # of a dense table of a target's raters
+NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
+MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
 
 
 @dataclass(frozen=True)
 class MetricGroup:
-    """Metrics that are computed together, if `applies` says that the question allows them."""
+    """Metrics that are computed together for questions to which `applies`."""
 
     applies: Callable[[RatedQuestion], bool]
     compute: Callable[[RatedQuestion], Iterator[Metric]]
 
 
 def question_metrics(question: RatedQuestion) -> Iterator[Metric]:
-    """All metrics of one question, without the question's own dims."""
+    """Yield all metrics of one question; the caller adds the dims rubric and question."""
     for group in METRIC_GROUPS:
         if group.applies(question):
             yield from group.compute(question)
@@ -43,7 +43,7 @@ def _agreement(question: RatedQuestion) -> Iterator[Metric]:
 
 
 def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, pairs: bool = True) -> Iterator[Metric]:
-    """Agreement within a group of raters; undefined with a reason for a single rater."""
+    """Yield the agreement within a group of raters; undefined for a single rater."""
     settings = question.settings
     metrics = agreement.agreement(answers, tolerance=settings.tolerance, weights=settings.weights, pairs=pairs)
     if answers.scored:
@@ -53,7 +53,7 @@ def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, 
 
 
 def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, group: str) -> Iterator[Metric]:
-    """Agreement in each subgroup of items (CAIRE, table 14: by country); kappas of pairs are of all items only."""
+    """Yield the agreement in each subgroup of items (CAIRE, table 14: by country), without kappas of pairs."""
     for attribute in question.settings.disaggregate:
         for value, members in question.context.subgroups.get(attribute, {}).items():
             inside = answers.of_items(members)
@@ -85,9 +85,9 @@ def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
 
 
 def _scores(question: RatedQuestion) -> Iterator[Metric]:
-    """Scores of models and people; undefined where they depend on an unknown scale."""
+    """Yield the scores of models and people; those that depend on an unknown scale are undefined."""
     for metric in _scores_on_scale(question):
-        depends = question.inverted or metric.name in REST_ON_SCALE
+        depends = question.inverted or metric.name in NEED_SCALE
         if question.context.scale or metric.value is None or not depends:
             yield metric
         else:
@@ -103,7 +103,7 @@ def _scores(question: RatedQuestion) -> Iterator[Metric]:
 
 def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
     context = question.context
-    low, high = context.scale or (-np.inf, np.inf)  # if unknown, `_scores` makes what depends on it undefined
+    low, high = context.scale or (-np.inf, np.inf)  # if unknown, `_scores` replaces the metrics that depend on it
     answers = question.answers
     if question.inverted and context.scale:
         answers = model_scores.inverted(answers, low=low, high=high)
@@ -137,7 +137,7 @@ def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[
 
 
 def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
-    """Shares at the highest threshold on the scale, in each subgroup of items."""
+    """Yield shares at the highest threshold on the scale, in each subgroup of items."""
     if not question.thresholds:
         return
     averaged = {PEOPLE, *question.groups.get(MODELS, ())}  # the groups of the average in Century's figure 13
@@ -154,7 +154,7 @@ def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: 
 
 
 def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
-    """Welch's t between each two values of an attribute."""
+    """Yield Welch's t-test between each two values of an attribute."""
     for attribute in question.settings.compare:
         subgroups = question.context.subgroups.get(attribute, {})
         values = sorted(subgroups)
@@ -170,7 +170,7 @@ def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[Rat
 
 
 def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
-    """Differences of shares at the highest threshold on the scale, also for each model that wrote responses."""
+    """Yield differences of shares at the highest threshold on the scale, also for each model that wrote responses."""
     threshold = max(question.thresholds, default=None)
     subgroups = question.context.subgroups
     for contrast in question.settings.contrast:
@@ -228,8 +228,8 @@ def _correlations(model: RatingTable, people: RatingTable, context: QuestionCont
     picture, target = context.picture[both], context.target[both]
     if len(np.unique(context.target)) < 2:
         return
-    yield correlation.within(x, y, picture, each="image", source="CAIRE, table 2")
-    yield correlation.within(x, y, target, each="target", source="CAIRE, table 2")
+    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, table 2")
+    yield correlation.within(x, y, target, group_name="target", source="CAIRE, table 2")
     yield correlation.global_average(x, y, target, asked=len(np.unique(context.target)))
     if context.concept is not None:
         concept = context.concept[both]
@@ -237,7 +237,7 @@ def _correlations(model: RatingTable, people: RatingTable, context: QuestionCont
         yield correlation.concept_average(x[named], y[named], concept[named], target[named])
         cells = concept[named] * (int(context.target.max()) + 1) + target[named]
         source = "CAIRE, section 6: concepts within countries"
-        yield correlation.within(x[named], y[named], cells, each="concept and target", source=source)
+        yield correlation.within(x[named], y[named], cells, group_name="concept and target", source=source)
     for code in np.unique(context.target):
         members = context.target == code
         inside = people.of_items(members)
@@ -245,7 +245,7 @@ def _correlations(model: RatingTable, people: RatingTable, context: QuestionCont
         if not len(raters) or len(raters) * int(members.sum()) > MAX_CELLS:
             continue
         ratings = inside.of_raters([inside.raters[r] for r in raters]).matrix()
-        for metric in correlation.against_each(mean[members], ratings):
+        for metric in correlation.against_single_raters(mean[members], ratings):
             yield metric.at(target=context.targets[code] if context.targets else str(code))
 
 
@@ -268,10 +268,10 @@ def _scores_against_gold(question: RatedQuestion, group: RaterGroup) -> Iterator
     both = context.judged & ~np.isnan(means)
     for reading, holds in gold.readings(question.settings.positive).items():
         if context.right is not None:
-            right, positive = context.right, f"said where the score is {reading}, in gold as labelled"
+            right, positive = context.right, f"predicted where the score is {reading}; in gold as labelled"
         else:
             assert context.gold_scores is not None
-            right, positive = holds(context.gold_scores), f"said, and in gold, where the score is {reading}"
+            right, positive = holds(context.gold_scores), f"predicted, and in gold, where the score is {reading}"
         for metric in gold.classification(
             right[both],
             holds(means[both]),

@@ -1,1 +1,1 @@
-"""The report's page: `model` says what it shows, `render` makes one self-contained HTML file of it."""
+"""The report's page: `model` has its contents, `build` collects them, `render` writes one self-contained HTML file."""

@@ -19,7 +19,7 @@ from jobs.store.reading import TableSource, read_unit
 
 Words = Mapping[tuple[str, str], Wording]
 TABLES_NAMED = 3  # in a notice
-RULE_LABELS = {  # rules of curate in their order -> words for readers of the page
+RULE_LABELS = {  # rule of curate, in order of application -> label on the page
     "is_main_image": "main image of its page",
     "one_image_a_page": "page with one image",
     "picture_exists": "picture still at its source",
@@ -37,7 +37,7 @@ RULE_LABELS = {  # rules of curate in their order -> words for readers of the pa
 
 
 def sample(images: TableSource, size: int, barred: Barred) -> set[str]:
-    """The `size` smallest image_ids that are not excluded. Ids are hashes: the order of reading does not matter."""
+    """Return the `size` smallest image_ids that are not excluded: a sample, because ids are hashes."""
     smallest: list[str] = []
     for batch in images.batches(["image_id", "source_url"]):
         excluded = barred.mask(batch["image_id"]) | barred.mask(batch["source_url"])
@@ -57,10 +57,10 @@ def report_page(
     gallery: set[str],
     versions: Mapping[str, str],
 ) -> Page:
-    """The page of a report.
+    """Return the page of a report.
 
     Args:
-        models: rows of table `raters`, of the models that rated or wrote.
+        models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
         gallery: image_ids of the pictures to show.
         versions: name -> version, of this software (`code`) and its libraries.
@@ -85,7 +85,7 @@ def report_page(
 
 
 def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
-    """(rubric, question) -> its texts, in the rubrics' order; templates of prompts are left out."""
+    """Return (rubric, question) -> its texts, in the rubrics' order, without templates of prompts."""
     return {
         (rubric.name, question.name): Wording(
             question.name.replace("_", " "),
@@ -99,7 +99,7 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
 
 
 def funnel(corpus: Mapping[str, TableSource]) -> Iterator[FunnelStep]:
-    """What went in and what each rule left, from the counts in footers."""
+    """Yield the steps from the corpus to embeddings, with their counts from the footers."""
     if "matches" in corpus:
         counts = corpus["matches"].counts()
         yield FunnelStep("read from the corpus", counts.rows_in, "records")
@@ -129,7 +129,7 @@ def _lede(images: TableSource | None, distributions: Distributions) -> str:
 
 def _provenance(sources: Sequence[TableSource], versions: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
-        ("written", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
+        ("time", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
         *((source.name, f"{source.uri} (identity {source.identity})") for source in sources),
         ("code", versions["code"]),
         *((name, version) for name, version in sorted(versions.items()) if name != "code"),
@@ -152,7 +152,7 @@ def _model(row: Mapping[str, Any]) -> ModelFacts:
 def _random_weights(sources: Sequence[TableSource]) -> list[str]:
     models = {source.metadata.get(f"remine.{key}", "") for source in sources for key in ("rater", "encoder")}
     return [
-        f"{model} has random weights: this is a smoke test and its answers are meaningless."
+        f"{model} has random weights: its answers are meaningless and serve only as a smoke test."
         for model in sorted(models)
         if is_local(model)
     ]
@@ -164,8 +164,8 @@ def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
         more = f" and {len(rubrics.without) - TABLES_NAMED:,} more" if len(rubrics.without) > TABLES_NAMED else ""
         keep = "keep no rubric" if len(rubrics.without) > 1 else "keeps no rubric"
         yield (
-            f"{tables}{more} {keep}: unless another table keeps the rubric of that name, its scale is unknown and "
-            "metrics that depend on the scale are undefined."
+            f"{tables}{more} {keep}: unless another table keeps a rubric of the same name, the scale is unknown, "
+            "and metrics that depend on it are undefined."
         )
 
 

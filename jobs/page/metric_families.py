@@ -1,4 +1,4 @@
-"""Metrics as tables for readers: one table per family of metrics, one cell per metric."""
+"""Tables of metrics for the page: one table per family of metrics, one cell per metric."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """Metrics that share a table: those named in `metrics`; `columns` are the dims (or 'metric') that make columns."""
+    """Metrics that share a table: their names, and the dims (or 'metric') whose values become the columns."""
 
     title: str
     metrics: tuple[str, ...]
@@ -21,12 +21,12 @@ class MetricFamily:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """A family's table: labels of columns, and rows of (label, a metric or None a column)."""
+    """The table of a family: labels of columns, and rows of (label, one metric or None per column)."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Metric | None, ...]], ...]
-    more: int
+    more: int  # rows beyond MAX_ROWS
     notes: tuple[str, ...]  # reasons of undefined metrics, without duplicates
     remarks: tuple[str, ...]  # reasons for missing intervals, and caveats, without duplicates
 
@@ -37,7 +37,7 @@ class MetricBlock:
 
     rubric: str
     question: str
-    about: str  # condition, method or order, if they are separated
+    about: str  # condition, method or order, if the metrics separate them
     tables: tuple[MetricTable, ...]
 
 
@@ -77,17 +77,17 @@ FAMILIES = (
            ("metric",)),
     MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
     MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
-    MetricFamily("Agreement by part", _AGREEMENT, ("group",), needs="attribute"),
+    MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
     MetricFamily("Agreement of two raters", ("kappa",), ("group", "weights")),
-    MetricFamily("Raters and the others", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
+    MetricFamily("Each rater and the other raters", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
     MetricFamily("Answers by majority", ("majority_share",), ("group",)),
     MetricFamily("Scores", _SHARES, ("metric", "threshold", "rule"), without="attribute"),
-    MetricFamily("Scores by part", ("share_at_least", "average_of_shares"), ("metric", "group"), needs="attribute"),
-    MetricFamily("Parts compared", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
+    MetricFamily("Scores by subgroup", ("share_at_least", "average_of_shares"), ("metric", "group"), needs="attribute"),
+    MetricFamily("Comparison of subgroups", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
            ("metric", "part", "threshold")),
     MetricFamily("Biases of judges", ("self_preference", "length_bias"), ("metric", "kind")),
     MetricFamily("Models and people", _WITH_PEOPLE, ("rater",)),
-    MetricFamily("Models and the raters of a target, one by one",
+    MetricFamily("Models and single raters of a target",
            _ONE_BY_ONE, ("metric",)),
     MetricFamily("Model’s score minus a person’s", ("deviation_share",), ("rater",)),
     MetricFamily("Against gold", ("accuracy", "precision", "recall", "f1"), ("group", "positive")),
@@ -126,7 +126,7 @@ NAMES = {
     "share_lowest": "lowest",
     "share_at_least": "at least",
     "group_mean_score": "mean",
-    "average_of_shares": "average of all",
+    "average_of_shares": "average of raters",
     "majority_share": "share",
     "f1": "F1",
     "welch_p": "Welch’s p",
@@ -142,15 +142,15 @@ IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 
 def blocks(metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> list[MetricBlock]:
-    """The metrics by question, in the order given and then by name; those without a question last."""
-    by: dict[tuple[str, ...], list[Metric]] = {}
+    """Return one block per question: those in `order` first, then by name; metrics without a question last."""
+    metrics_of: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
-        by.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
+        metrics_of.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
     position = {key: number for number, key in enumerate(order)}
-    keys = sorted(by, key=lambda key: (not key[1], position.get((key[0], key[1]), len(position)), key))
+    keys = sorted(metrics_of, key=lambda key: (not key[1], position.get((key[0], key[1]), len(position)), key))
     question_blocks = []
     for key in keys:
-        tables = [table for family in FAMILIES if (table := _table(family, by[key]))]
+        tables = [table for family in FAMILIES if (table := _table(family, metrics_of[key]))]
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
             question_blocks.append(MetricBlock(key[0], key[1], about, tuple(tables)))
@@ -179,9 +179,9 @@ def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | Non
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
-    """Each reason once, with the names of its metrics.
+    """Return each reason once, with the names of its metrics.
 
-    The mark of a small subgroup is left out, because the cell has it (see `model_scores.marked`).
+    The remark about a small subgroup is left out, because the cell has a mark (see `model_scores.marked`).
     """
     names_of: dict[str, dict[str, None]] = {}
     for metric in metrics:
@@ -192,7 +192,7 @@ def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
 
 
 def _fits(family: MetricFamily, metric: Metric) -> bool:
-    if metric.reason == "one rater":  # in the table `metrics`; on the page this would be a table of dashes
+    if metric.reason == "one rater":  # only in the table `metrics`: on the page, the table would have only dashes
         return False
     if family.needs and family.needs not in metric.dims:
         return False
@@ -201,8 +201,8 @@ def _fits(family: MetricFamily, metric: Metric) -> bool:
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
     column = " · ".join(filter(None, (_word(name, metric) for name in family.columns)))
-    taken = {*family.columns, *IN_HEADING}
-    rest = [_word(name, metric) for name in ("metric", *sorted(metric.dims)) if name not in taken]
+    in_columns = {*family.columns, *IN_HEADING}
+    rest = [_word(name, metric) for name in ("metric", *sorted(metric.dims)) if name not in in_columns]
     return column or "value", " · ".join(filter(None, rest)) or "all"
 
 
@@ -218,7 +218,7 @@ def _word(name: str, metric: Metric) -> str:
 
 
 def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
-    """Name -> definition of the metrics on the page."""
+    """Return name -> definition of the metrics on the page."""
     definition_of: dict[str, str] = {}
     for table in tables:
         for _, line in table.rows:

@@ -1,4 +1,4 @@
-"""The contents of a page. All texts are escaped: none is interpreted as markup or code."""
+"""The contents of a page. `render` escapes all texts: none is interpreted as markup."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from jobs.page.thumbnails import Thumbnail
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """A stage of the funnel and how many rows left it. `unit` in the plural: "records", "pictures"."""
+    """A step and its count. `unit` says what it counts, in the plural: "records", "pictures"."""
 
     label: str
     n: int
@@ -21,7 +21,7 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """A table that was read: numbers of rows, units, and of rows by status if it has that column."""
+    """A table that the report read: numbers of rows and units, and status -> rows if it has the column status."""
 
     name: str
     rows: int
@@ -40,7 +40,7 @@ class Wording:
 
 @dataclass(frozen=True)
 class PictureRating:
-    """What one rater answered about one picture. `answer` (a label or a code) is shown if status is ok."""
+    """One rater's answer about one picture. The page shows `answer` (a label or a code) only if status is ok."""
 
     rater: str
     question: str
@@ -50,12 +50,12 @@ class PictureRating:
 
 @dataclass(frozen=True)
 class Picture:
-    """A card of the gallery; without a thumbnail, a placeholder with status and error_kind.
+    """A card of the gallery; without a thumbnail, it shows status and error_kind.
 
     Attributes:
         source_url: linked if it is an http or https address without credentials, else omitted.
-        alt: text for readers who do not see the picture; empty: the title.
-        facts: (name, value), in the card's details.
+        alt: alternative text for the picture; empty: the title.
+        facts: (name, value) pairs for the card's details.
     """
 
     title: str
@@ -84,17 +84,17 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a page shows. A section without content has a sentence instead.
+    """Everything that a page shows. A section without content shows a sentence.
 
     Attributes:
-        lede: one or two sentences under the title.
-        provenance: (name, value): the command, the identity's hash, versions, when.
+        lede: one or two sentences below the title.
+        provenance: (name, value) pairs: inputs with their identities, versions, time.
         notices: warnings, shown first.
         distributions: of any number of rubrics, questions and raters, in any order.
-        metrics: other metrics, in any order; those of single units and workers are only in the table.
-        wording: (rubric, question) -> its texts. Its order is that of the page; other questions follow by name.
-        pictures: those on the page; `pictures_total`: how many there are, None if all are on the page.
-        models: the models that rated or wrote, as their tables state them.
+        metrics: other metrics, in any order; the page omits those of single units.
+        wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
+        pictures: those on the page; `pictures_total`: number of all pictures, None if the page has them all.
+        models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
     """
 

@@ -1,4 +1,4 @@
-"""Turns a `Page` into one HTML file that loads nothing, runs nothing and can be printed."""
+"""Render a `Page` as one HTML file without scripts or external resources, which can also be printed."""
 
 import base64
 import re
@@ -19,42 +19,42 @@ from jobs.page.thumbnails import Thumbnail
 
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
-# Parameters of signed addresses (AWS, Google, Azure): a page must not carry credentials.
+# Parameters of signed addresses (AWS, Google, Azure), because a page must not contain credentials.
 _SECRETS = re.compile(r"x-amz-.*|x-goog-.*|awsaccesskeyid|signature|sig|.*token|.*secret.*|.*password|api_?key", re.I)
-# Not allowed in HTML, or (lone surrogates) not writable as UTF-8.
+# Characters that HTML does not allow, and lone surrogates, which UTF-8 cannot encode.
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
 class AnswerBar:
-    """An answer of a question: code, label (may be empty), and its place among all of them, from 0 to 1."""
+    """An answer to a question: code, label (may be empty), and position among all answers, from 0 to 1."""
 
     code: str
     label: str
     listed: bool
-    place: float
+    position: float
 
     @property
     def band(self) -> str:
-        """Which part of the colour scale the answer is in, for the colour of text on it; see page.css."""
+        """The part of the colour scale that the answer is in, which decides the colour of text on it; see page.css."""
         if not self.listed:
             return "unlisted"
-        return "near" if self.place < 0.3 else "far" if self.place > 0.66 else "middle"
+        return "near" if self.position < 0.3 else "far" if self.position > 0.66 else "middle"
 
 
 @dataclass(frozen=True)
 class RaterRow:
-    """A rater's line in a question's block; `shares` follow the question's answers."""
+    """A rater's row in a question's block; `shares` are in the order of the question's answers."""
 
     letter: str
     name: str
-    of: Distribution
+    distribution: Distribution
     shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True)
 class QuestionBlock:
-    """A question's block: its words and all who answered it."""
+    """A question's block: its texts, answers and raters."""
 
     title: str
     text: str
@@ -65,14 +65,14 @@ class QuestionBlock:
 
 @dataclass(frozen=True)
 class RubricSection:
-    """A rubric's questions."""
+    """A rubric and its questions."""
 
     name: str
     questions: tuple[QuestionBlock, ...]
 
 
 def render(page: Page) -> str:
-    """The page as HTML: one file, UTF-8, without scripts or outside resources, everything in `page` escaped.
+    """Return the page as HTML without scripts or external resources; every text in `page` is escaped.
 
     Raises:
         ValueError: a thumbnail's MIME type is not WebP, JPEG or PNG.
@@ -85,16 +85,16 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
-    environment.filters |= {"told": metric_text, "between": between, "basis": basis}
-    found = blocks(page.metrics, list(page.wording))
+    environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
+    metric_blocks = blocks(page.metrics, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         letters=letters,
         rubrics=_rubrics(page, letters),
-        blocks=found,
-        definitions=definitions(table for block in found for table in block.tables),
+        blocks=metric_blocks,
+        definitions=definitions(table for block in metric_blocks for table in block.tables),
         kept=kept(page.steps),
         totals=_totals(page),
         grid=_grid,
@@ -103,13 +103,15 @@ def render(page: Page) -> str:
 
 
 def number(value: float | None, decimals: int = 0) -> str:
-    """With thousands separators, a true minus, and an em dash for what is undefined: 37,800,000; 3.14; —."""
+    """Return a number with thousands separators and a minus sign (37,800,000; −3.14), or an em dash for None."""
     return "—" if value is None else f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def percent(share: float | None) -> str:
-    """A share in [0, 1] as a percentage with one decimal: 12.5%. What is not all is never shown as 100.0%, nor
-    what is not nothing as 0.0%."""
+    """Return a share in [0, 1] as a percentage with one decimal, such as 12.5%.
+
+    Only a share of 1 becomes 100.0%, and only a share of 0 becomes 0.0%.
+    """
     if share is None:
         return "—"
     if 0 < share < 0.0005:
@@ -117,8 +119,9 @@ def percent(share: float | None) -> str:
     return ">99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
 
 
-def metric_text(metric: Metric) -> str:
-    """A metric's value as its kind is read: a share as a percentage, a count, else a number; undefined an em dash."""
+def value_text(metric: Metric) -> str:
+    """Return a metric's value: a share as a percentage, a count as an integer, else a number; an em dash if
+    undefined."""
     if metric.value is None:
         return "—"
     if metric.name in COUNTS:
@@ -130,8 +133,8 @@ def metric_text(metric: Metric) -> str:
     return number(metric.value, 3)
 
 
-def between(metric: Metric) -> str:
-    """Its interval in the same units, empty if there is none."""
+def interval_text(metric: Metric) -> str:
+    """Return the metric's interval in the same units as `value_text`; empty if there is none."""
     if metric.low is None or metric.high is None:
         return ""
     scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, 3)
@@ -139,13 +142,13 @@ def between(metric: Metric) -> str:
 
 
 def basis(metric: Metric) -> str:
-    """What it rests on, as a tooltip: coverage, the method of the interval, and the reason or remark."""
+    """Return the text of a metric's tooltip: coverage, method of the interval, and reason."""
     coverage = "" if metric.coverage is None else f"coverage {percent(metric.coverage)}"
     return "; ".join(filter(None, (coverage, metric.interval_method, metric.reason)))
 
 
 def link(url: str | None) -> str | None:
-    """`url` if a page may link to it: http or https, with a host, no white space, no credentials; else None."""
+    """Return `url` if it is http or https, with a host and without white space or credentials; else None."""
     if not url or any(ord(c) <= 0x20 or ord(c) == 0x7F for c in url):
         return None
     try:
@@ -157,8 +160,10 @@ def link(url: str | None) -> str | None:
 
 
 def kept(steps: Sequence[FunnelStep]) -> list[float | None]:
-    """For each step the share of the step before that it kept; None for the first, and where the unit changes,
-    the count grows or there was nothing to keep."""
+    """Return the share of the previous step that each step kept.
+
+    It is None for the first step, if the unit changes, if the count grows and if the previous count is 0.
+    """
     shares: list[float | None] = [None] if steps else []
     for before, step in pairwise(steps):
         comparable = before.unit == step.unit and before.n > 0 and step.n <= before.n
@@ -166,12 +171,12 @@ def kept(steps: Sequence[FunnelStep]) -> list[float | None]:
     return shares
 
 
-def _name(of: Distribution) -> str:
-    return " · ".join([of.rater, *(f"{column} {value}" for column, value in of.extra if value)])
+def _name(distribution: Distribution) -> str:
+    return " · ".join([distribution.rater, *(f"{column} {value}" for column, value in distribution.extra if value)])
 
 
 def _letters(page: Page) -> dict[str, str]:
-    """Rater -> A, B, …, Z, AA, …: short names that bars and cards have room for."""
+    """Return rater -> A, B, …, Z, AA, …: short names for bars and cards."""
     names = sorted({_name(d) for d in page.distributions})
     names += sorted({r.rater for p in page.pictures for r in p.ratings} - set(names))
     return {name: _letter(position) for position, name in enumerate(names)}
@@ -195,25 +200,25 @@ def _rubrics(page: Page, letters: dict[str, str]) -> list[RubricSection]:
 
 
 def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> QuestionBlock:
-    found = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
+    distributions = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
     words = page.wording.get(key, Wording(title=key[1]))
-    ordinal = any(d.ordinal for d in found)
-    listed = dict.fromkeys(a.answer for d in found for a in d.answers if a.listed)
-    others = sorted({a.answer for d in found for a in d.answers} - set(listed))
+    ordinal = any(d.ordinal for d in distributions)
+    listed = dict.fromkeys(a.answer for d in distributions for a in d.answers if a.listed)
+    others = sorted({a.answer for d in distributions for a in d.answers} - set(listed))
     codes = [*listed, *others]
     rows = []
-    for of in found:
-        shares = {a.answer: a for a in of.answers}
-        # What another rater answered outside the rubric, this one answered 0 times.
-        none = 0.0 if of.ok and of.answers else None
-        cells = tuple(shares.get(code, Share(code, 0, none, None, None)) for code in codes)
-        rows.append(RaterRow(letters[_name(of)], _name(of), of, cells))
+    for distribution in distributions:
+        shares = {a.answer: a for a in distribution.answers}
+        # An answer outside the rubric that only other raters gave has the share 0.
+        share = 0.0 if distribution.ok and distribution.answers else None
+        cells = tuple(shares.get(code, Share(code, 0, share, None, None)) for code in codes)
+        rows.append(RaterRow(letters[_name(distribution)], _name(distribution), distribution, cells))
     return QuestionBlock(
         title=words.title,
         text=words.text,
         answers=tuple(
-            AnswerBar(code, words.labels.get(code, ""), code in listed, place / max(1, len(codes) - 1))
-            for place, code in enumerate(codes)
+            AnswerBar(code, words.labels.get(code, ""), code in listed, position / max(1, len(codes) - 1))
+            for position, code in enumerate(codes)
         ),
         ordinal=ordinal,
         rows=tuple(rows),
@@ -231,16 +236,16 @@ def _totals(page: Page) -> dict[str, int]:
 
 
 def _grid(picture: Picture, letters: dict[str, str]) -> tuple[list[str], list[tuple[str, list[PictureRating | None]]]]:
-    """A card's ratings as a table: its raters in the order of their letters, and for each question their answers."""
+    """Return the raters of a card in the order of their letters, and for each question their ratings."""
     raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)
-    by = {(r.question, r.rater): r for r in picture.ratings}
+    rating_of = {(r.question, r.rater): r for r in picture.ratings}
     questions = dict.fromkeys(r.question for r in picture.ratings)
-    return raters, [(question, [by.get((question, rater)) for rater in raters]) for question in questions]
+    return raters, [(question, [rating_of.get((question, rater)) for rater in raters]) for question in questions]
 
 
 def _data_uri(picture: Thumbnail) -> str:
     if picture.mime not in _MIMES:
-        raise ValueError(f"a thumbnail is {picture.mime!r}; a page takes {', '.join(sorted(_MIMES))}")
+        raise ValueError(f"thumbnail of type {picture.mime!r}: must be one of {', '.join(sorted(_MIMES))}")
     return f"data:{picture.mime};base64,{base64.b64encode(picture.data).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Small copies of pictures, for pages."""
+"""Small copies of pictures for a page."""
 
 import io
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from PIL import Image
 
 from actors.pictures import PictureError, decode_rgb
 
-SIDE = 320  # pixels: the cards are at most 320 CSS pixels wide
-QUALITY = 72  # WebP: about 12 kB a picture, so that 500 make a page of 8 MB
+SIDE = 320  # pixels: cards are at most 320 CSS pixels wide
+QUALITY = 72  # of WebP: about 12 kB per picture, so that a page with 500 has 8 MB
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Thumbnail:
 
 
 def thumbnail(data: bytes, *, side: int = SIDE) -> tuple[Thumbnail | None, str | None]:
-    """A WebP copy of an encoded picture, at most `side` pixels wide and high and never larger than the picture.
+    """Return a WebP copy of an encoded picture, at most `side` pixels wide and high and never larger than the picture.
 
-    It has no metadata of the original (place, camera, comments).
+    The copy has no metadata of the original, such as location, camera or comments.
 
     Returns:
         (thumbnail, None), or (None, the kind of error) if the picture cannot be decoded.

@@ -63,7 +63,7 @@ class KnowledgeBasePictures:
 
 def _lookup(source: TableSource, key: str, columns: Sequence[str], hold: int) -> RowLookup:
     size = source.rows * sum(_TEXT_BYTES[name] for name in (key, *columns))
-    return RowLookup(_uris(source), key=key, columns=columns, size=size, hold=hold)
+    return RowLookup(_uris(source), key=key, columns=columns, size=size, memory_limit=hold)
 
 
 def _uris(source: TableSource) -> list[str]:

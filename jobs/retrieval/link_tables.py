@@ -118,4 +118,5 @@ def open_link_tables(
 
 def _lookup(source: TableSource, key: str, *columns: str, budget: int) -> RowLookup:
     objects = [footer.object for footer in source.footers]
-    return RowLookup([o.uri for o in objects], key=key, columns=columns, size=sum(o.size for o in objects), hold=budget)
+    size = sum(o.size for o in objects)
+    return RowLookup([o.uri for o in objects], key=key, columns=columns, size=size, memory_limit=budget)

@@ -53,7 +53,7 @@ class LinkUnit:
         excluded: str | None,
     ) -> None:
         self._settings, self._lookups, self._kb_pictures = settings, lookups, kb_pictures
-        self._excluded = exclusions.kept(excluded)
+        self._excluded = exclusions.load(excluded)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the links of the unit's queries, and count filtered queries and unknown neighbours."""

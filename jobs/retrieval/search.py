@@ -42,7 +42,7 @@ class _Searcher:
         self._threads = task.threads or len(os.sched_getaffinity(0))
         torch.set_num_threads(self._threads)
         self._task = task
-        self._excluded = exclusions.kept(task.excluded)
+        self._excluded = exclusions.load(task.excluded)
 
     def _reject(self, writer: UnitWriter, unit: UnitVectors, places: Mapping[str, np.ndarray]) -> None:
         """Write bad rows (reason -> row numbers in the unit) to the rejects, in their order, and count them."""

@@ -40,7 +40,7 @@ def scan_corpus(
     total = sum(todo.unit.rows or 0 for todo in partial.todo)
     stages.process(partial, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
     partial.finish()
-    barred = exclusions.kept(task.excluded)
+    barred = exclusions.load(task.excluded)
     units = [(todo, read_queries(todo.unit.inputs[0].uri, barred)[0]) for todo in run.todo]
     merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
 

@@ -39,7 +39,7 @@ class UnknownKey(NamedTuple):
 
 
 def cause_of(error: BaseException) -> UnknownOption | ForeignOption | UnknownKey | None:
-    """What an error of composing a configuration is about; None for any other error."""
+    """The cause of an error in composing a configuration; None for any other error."""
     text = _full_text(error)
     if match := _UNKNOWN_OPTION.search(text):
         return UnknownOption(match["group"], match["option"].rsplit("/", 1)[-1])
@@ -51,7 +51,7 @@ def cause_of(error: BaseException) -> UnknownOption | ForeignOption | UnknownKey
 
 
 def describe(error: BaseException) -> str:
-    """The error in one line, with the key it is about if it names one."""
+    """The error in one line, with its key if it names one."""
     cause = error.__cause__ or error
     if match := _MISSING_VALUE.search(str(cause)):
         return f"required: {match.group(1)}="

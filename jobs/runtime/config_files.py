@@ -43,7 +43,7 @@ def register_user_files(job: str, overrides: list[str]) -> list[str]:
     Raises:
         InputError: a file that cannot be read or is not a mapping in YAML.
     """
-    return [_registered(override, groups(job)) for override in overrides]
+    return [_register(override, groups(job)) for override in overrides]
 
 
 def file_of(option: str) -> str:
@@ -58,7 +58,7 @@ def describe_yaml_error(error: yaml.YAMLError, file: str) -> str:
     return f"{file}{line}: not YAML ({getattr(error, 'problem', None) or error})"
 
 
-def _registered(override: str, job_groups: dict[str, str]) -> str:
+def _register(override: str, job_groups: dict[str, str]) -> str:
     group, _, value = override.partition("=")
     path = value.strip("'\"")
     if group not in job_groups or not path.endswith(".yaml"):

@@ -11,7 +11,7 @@ def say(text: str, *, err: bool = False) -> None:
     try:
         try:
             stream.write(line)
-        except UnicodeEncodeError:  # a terminal without the letters of a title must not end a run
+        except UnicodeEncodeError:  # a terminal that cannot display a title must not end a run
             stream.write(line.encode(stream.encoding, "replace").decode(stream.encoding))
         stream.flush()
     except BrokenPipeError:  # the reader (head, less) ended; the run continues

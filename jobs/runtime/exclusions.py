@@ -5,12 +5,11 @@ The file has one picture per line: its image_id (in either case) or its URL (in 
 that are already in a table stay until its job is run again with the list, which changes the output and therefore needs
 `overwrite=true`.
 
-An entry becomes marks: short strings by which pictures are found. Rows with a URL are compared by the picture that it
-names. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of the URL's
-usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
+Each entry is converted to marks, short strings that identify pictures. Rows with a URL are compared by the picture that
+the URL names. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of the
+URL's usual spellings; if the record of a picture has another URL, such as a thumbnail's, list the image_id.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.ids import content_id
+from actors.ids import ID, content_id
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import picture_urls
-from jobs.runtime.picture_urls import Named
+from jobs.runtime.picture_urls import PictureName
 from jobs.store import locations
 from jobs.store.counts import Counts
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 KEPT = "exclusions.txt"
 TALLY = "exclusions"  # name of the tally in a unit's counts: mark -> rows that it matched
-ID = re.compile(r"[0-9a-f]{32}")
 HOLDS_PICTURE = ("bytes", "path", "pictures")  # columns from which a stage could get the picture
 URLS = ("image_url", "source_url")
 _BY_URL = "url:"  # prefix of marks that are compared with the picture that a row's URL names
@@ -57,7 +55,7 @@ class Exclusions:
         return frozenset().union(*self.marks_of)
 
     def summary(self, matched: Iterable[str]) -> str:
-        """How many entries match a picture, as a line; empty without a list."""
+        """A line with the number of entries that match a picture; empty without a list."""
         if not self.names:
             return ""
         hits = frozenset(matched)
@@ -112,7 +110,7 @@ class Barred:
     def _hits(self, name: str) -> set[str]:
         candidates = {name}
         if self._has_urls and picture_urls.is_web(name):
-            candidates.update(mark for picture in picture_urls.named(name) for mark in _row_marks(picture))
+            candidates.update(mark for picture in picture_urls.pictures_of(name) for mark in _row_marks(picture))
         return candidates & self._marks
 
 
@@ -145,13 +143,13 @@ def keep(run: "TableRun", listed: Exclusions) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def _kept(uri: str) -> frozenset[str]:
+def _read_marks(uri: str) -> frozenset[str]:
     return frozenset(locations.read_bytes(uri).decode().splitlines())
 
 
-def kept(uri: str | None) -> Barred:
-    """The list that `keep` stored at `uri`; a process reads it once."""
-    return Barred(_kept(uri) if uri else frozenset())
+def load(uri: str | None) -> Barred:
+    """Load the list that `keep` stored at `uri`; a process reads it once."""
+    return Barred(_read_marks(uri) if uri else frozenset())
 
 
 def count(counts: Counts, matched: Mapping[str, int]) -> None:
@@ -191,21 +189,21 @@ def _marks(name: str) -> frozenset[str]:
         return frozenset({name.lower()})
     # The name itself too: items of other tools have ids that are not hashes.
     marks = {name, content_id(name)}
-    for picture in picture_urls.named(name):
+    for picture in picture_urls.pictures_of(name):
         marks.update(_entry_marks(picture))
     marks.update(content_id(url) for url in picture_urls.spellings(name))
     marks.update(picture_urls.plain_spellings(name))
     return frozenset(marks)
 
 
-def _entry_marks(entry: Named) -> list[str]:
+def _entry_marks(entry: PictureName) -> list[str]:
     """The marks of the picture that an entry of the list names; see `_row_marks`."""
     if entry.query is None:
         return [_by_url("any query", entry.place)]
     return [_by_url("query", entry.place, entry.query), _by_url("no query", entry.place)]
 
 
-def _row_marks(row: Named) -> list[str]:
+def _row_marks(row: PictureName) -> list[str]:
     """The marks of the picture that a row names; an entry with one of them names it too.
 
     Queries count only where both have one.

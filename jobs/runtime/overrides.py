@@ -1,6 +1,6 @@
 """`key=value` of the command line, checked against a job's dataclass and written in Hydra's override grammar.
 
-Hydra's grammar gives a meaning to commas, braces and more. Here a value is what it looks like: a path with a comma is
+Hydra's grammar gives a meaning to commas, braces and other characters. Here values are literal: a path with a comma is
 a text, and a list is written `[a,b]`.
 """
 
@@ -33,7 +33,7 @@ def check(job: str, schema: type, overrides: list[str]) -> None:
             raise InputError(f"{job}: {override}: expected a list, as in {key}=[a,b]")
         if value == "null" and is_dataclass(kind):
             raise InputError(f"{job}: {override}: this key cannot be null")
-        if not value and set(alternatives(kind)) == {str, type(None)}:  # mostly an unset variable of the shell
+        if not value and set(alternatives(kind)) == {str, type(None)}:  # usually an unset variable of the shell
             raise InputError(f"{job}: {override}: empty value; for no value, use {key}=null")
 
 
@@ -46,7 +46,7 @@ def unknown_key(schema: type, overrides: list[str]) -> str | None:
 def to_hydra(schema: type, override: str) -> str:
     """`override` in Hydra's grammar, with the same meaning."""
     kind = type_of(schema, override.partition("=")[0].lstrip("+"))
-    return _addable(schema, _quoted_if_needed(override, kind))
+    return _addable(schema, _quote_if_needed(override, kind))
 
 
 def quoted(value: str) -> str:
@@ -85,7 +85,7 @@ def _addable(schema: type, override: str) -> str:
     return override
 
 
-def _quoted_if_needed(override: str, kind: Any) -> str:
+def _quote_if_needed(override: str, kind: Any) -> str:
     key, _, value = override.partition("=")
     kinds = set(alternatives(kind))
     if value[:1] in ("'", '"') and _parses(override):

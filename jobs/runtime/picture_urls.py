@@ -2,7 +2,7 @@
 
 Two URLs name one picture if they differ only in the scheme (http, https, none), the case of the host, a default port,
 the percent-encoding or the fragment. All addresses of one file of Wikimedia name one picture: the original, thumbnails
-of any width, both hosts, File pages and Special:FilePath; an older version (`archive/`) is a picture of its own.
+of any width, both hosts, File pages and Special:FilePath; an older version (`archive/`) is a separate picture.
 
 Of other hosts a query is compared only where both URLs have one: a list's `a.jpg?size=2` names `a.jpg`, and its `a.jpg`
 names `a.jpg?size=2`, but `picture?id=1` does not name `picture?id=2`.
@@ -30,8 +30,8 @@ PLAIN = (
 _SAFE = ("", "!$()*,:;@~'", None)
 
 
-class Named(NamedTuple):
-    """What a URL names: a place in one spelling, and the query if it matters."""
+class PictureName(NamedTuple):
+    """The picture that a URL names: its address in one spelling, and the query if it matters."""
 
     place: str
     query: str | None
@@ -42,7 +42,7 @@ def is_web(text: str) -> bool:
     return _WEB.match(text) is not None
 
 
-def named(url: str) -> list[Named]:
+def pictures_of(url: str) -> list[PictureName]:
     """The pictures that `url` may name; none if it is not a web address.
 
     A File page of a wiki has two: its file is on that wiki or on Commons.
@@ -51,10 +51,10 @@ def named(url: str) -> list[Named]:
     if parts is None:
         return []
     if files := _wikimedia_files(url, parts):
-        return [Named(_file_place(file), None) for file in files]
+        return [PictureName(_file_place(file), None) for file in files]
     host = (parts.hostname or "").rstrip(".")
     port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    return [Named(f"//{host}{port}{_path(parts)}", unquote(parts.query, errors="surrogateescape") or None)]
+    return [PictureName(f"//{host}{port}{_path(parts)}", unquote(parts.query, errors="surrogateescape") or None)]
 
 
 def spellings(url: str) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _split(url: str) -> SplitResult | None:
 
 def _wikimedia_files(url: str, parts: SplitResult) -> list[WikimediaFile]:
     host = (parts.hostname or "").rstrip(".")
-    if not wikimedia.is_their_host(host):
+    if not wikimedia.is_wikimedia_host(host):
         return []
     try:
         return [wikimedia.parse(url)]

@@ -19,7 +19,7 @@ from jobs.runtime.config import RayConfig
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
-STOP_S = 15.0  # before the processes of a Ray started here are killed
+STOP_S = 15.0  # time for Ray started here to end before its processes are killed
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
 GROW_AT = 0.9
@@ -75,18 +75,18 @@ def _is_up() -> bool:
 
 
 def _join(address: str, settings: RayConfig) -> None:
-    name = joining.named(address, settings.address)
+    name = joining.address_setting(address, settings.address)
     joining.check_reachable(address, name=name)
     import ray
 
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(JOIN_TRIES))  # read by ray.init
-    with _native_stderr_aside(shown=settings.verbose) as aside:
+    with _hold_back_stderr(shown=settings.verbose) as held:
         try:
             ray.init(address=address, **_logging(settings))
         except SystemExit as error:  # Ray raises it for a SIGTERM while it starts
             raise signals.Terminated from error
         except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-            aside.drop()  # it repeats the reason once per attempt
+            held.drop()  # it repeats the reason once per attempt
             raise InputError(joining.refusal(error, name=name, environment=os.environ)) from error
 
 
@@ -94,7 +94,7 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
     import ray
 
     memory = resources.object_store_memory_gb
-    with _native_stderr_aside(shown=settings.verbose):
+    with _hold_back_stderr(shown=settings.verbose):
         try:
             ray.init(
                 address="local",
@@ -135,20 +135,20 @@ def _stop() -> None:
 
     if not ray.is_initialized():
         return
-    node = getattr(worker, "_global_node", None)  # a private API: without it nothing bounds the time
+    node = getattr(worker, "_global_node", None)  # a private API; without it the time is not bounded
     processes = [info.process for infos in getattr(node, "all_processes", {}).values() for info in infos]
     bounded(ray.shutdown, kill=[process.kill for process in processes], seconds=STOP_S)
 
 
 def bounded(stop: Callable[[], object], *, kill: Sequence[Callable[[], object]], seconds: float) -> None:
-    """Call `stop`; if it does not return within `seconds`, call each of `kill`, so that it can return."""
+    """Call `stop`; if it does not return within `seconds`, call each of `kill` so that it returns."""
 
-    def late() -> None:
+    def kill_all() -> None:
         for kill_process in kill:
             with contextlib.suppress(OSError):  # the process has ended
                 kill_process()
 
-    timer = threading.Timer(seconds, late)
+    timer = threading.Timer(seconds, kill_all)
     timer.daemon = True
     with contextlib.suppress(RuntimeError):  # some versions of Python start no thread during shutdown
         timer.start()
@@ -186,7 +186,7 @@ def _silence_error_messages() -> None:
         worker.print_to_stdstream = lambda *_, **__: None
 
 
-class _Aside:
+class _HeldText:
     """Text written to file descriptor 2, which is printed unless `drop` is called."""
 
     def __init__(self) -> None:
@@ -198,15 +198,15 @@ class _Aside:
 
 
 @contextlib.contextmanager
-def _native_stderr_aside(*, shown: bool) -> Iterator[_Aside]:
+def _hold_back_stderr(*, shown: bool) -> Iterator[_HeldText]:
     """Redirect what Ray's C++ core writes to file descriptor 2 while it starts; print it only if the start fails.
 
     Args:
         shown: do not redirect it.
     """
-    aside = _Aside()
+    held = _HeldText()
     if shown:
-        yield aside
+        yield held
         return
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
@@ -214,11 +214,11 @@ def _native_stderr_aside(*, shown: bool) -> Iterator[_Aside]:
         os.dup2(file.fileno(), 2)
         failed = True
         try:
-            yield aside
+            yield held
             failed = False
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-            if failed and not aside.dropped:
+            if failed and not held.dropped:
                 file.seek(0)
                 sys.stderr.write(file.read().decode("utf-8", "replace"))

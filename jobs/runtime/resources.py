@@ -102,7 +102,7 @@ def preflight(
     Args:
         needs: the minimum of each stage.
         available: totals, as in `ray.cluster_resources()` (keys "CPU", "GPU").
-        autoscaling: the cluster may grow, so that its present total does not matter.
+        autoscaling: the cluster may grow, so that its current total does not matter.
         place: the cluster or machine, for the message.
 
     Raises:
@@ -113,10 +113,10 @@ def preflight(
     if autoscaling:
         return
     for kind, need in (("CPU", [d.count * d.num_cpus for d in needs]), ("GPU", [d.count * d.num_gpus for d in needs])):
-        have = available.get(kind, 0.0)
-        if sum(need) > have + 1e-9:
+        total = available.get(kind, 0.0)
+        if sum(need) > total + 1e-9:
             listed = ", ".join(str(d) for d, n in zip(needs, need, strict=True) if n)
             raise InputError(
-                f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {have:g}; "
+                f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {total:g}; "
                 f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
             )

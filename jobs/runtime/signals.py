@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both end a run in order, with one line; later signals do not disturb the end."""
+"""Ctrl-C and SIGTERM: both end a run cleanly, with one line; later signals do not interrupt the cleanup."""
 
 import signal
 import threading

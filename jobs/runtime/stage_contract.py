@@ -1,4 +1,4 @@
-"""What a stage of `jobs.runtime.stages` is, what it declares, and the check of batches against it."""
+"""The contract of stages in `jobs.runtime.stages`: what a stage declares, and the check of batches against it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ class Stage:
         pool: the key under `resources` that sets the pool's size and resources.
         actor: a `StageActor`, or for `stages.process` a class that is called with a task, its writer and a reporter.
         kwargs: arguments of its constructor.
-        rows_out: how many rows it returns per row, or a function from its input to the number of each row. Only the
-            last stage may return another number than one. A function may use columns that the stages before pass on
-            unchanged: it is also called with the rows that were read.
+        rows_out: the number of rows it returns per row, or a function from its input to the number for each row. Only
+            the last stage may return a number other than one. A function may only use columns that earlier stages pass
+            on unchanged, because it is also called with the rows that were read.
     """
 
     pool: str
@@ -54,7 +54,7 @@ class Stage:
         return self.actor.__name__
 
     def row_counts(self, batch: pa.Table) -> list[int]:
-        """How many rows the actor must return for each row of `batch`."""
+        """The number of rows that the actor must return for each row of `batch`."""
         return self.rows_out(batch) if callable(self.rows_out) else [self.rows_out] * batch.num_rows
 
 

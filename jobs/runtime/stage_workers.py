@@ -1,7 +1,7 @@
 """The classes that run on Ray's workers for `jobs.runtime.stages`: they read units, call actors and write units.
 
 Each row carries four columns next to those of the stages: `TASK`, `EXPECTED_ROWS` and `EXCLUDED`, which are the same in
-all rows of a unit, and `TALLY`. The sink takes them off again.
+all rows of a unit, and `TALLY`. The sink removes them.
 """
 
 import json
@@ -38,17 +38,17 @@ class UnitReader:
     def __call__(self, batch: pa.Table) -> pa.Table:
         (text,) = batch[TASK].to_pylist()
         task, read = UnitTask.from_json(text), self._read
-        barred = exclusions.kept(read.excluded)
-        # Before a retry leaves out rows: the matches are counted over all rows of the unit.
+        barred = exclusions.load(read.excluded)
+        # Exclusions come before the rows of a retry are selected, so that matches are counted over the whole unit.
         rows = exclusions.withhold(read.rows(task), item=read.item, barred=barred)
         if task.retry:
             written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
             redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))
             rows = rows.filter(pc.is_in(rows[read.item], redone[read.output_item].combine_chunks()))
         expected = sum(self._last_stage.row_counts(rows))  # the stages before it return one row per row
-        rows = rows.append_column(TASK, _repeated(text, rows.num_rows))
+        rows = rows.append_column(TASK, _repeat(text, rows.num_rows))
         rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
-        return rows.append_column(EXCLUDED, _repeated(json.dumps(barred.take_matched()), rows.num_rows))
+        return rows.append_column(EXCLUDED, _repeat(json.dumps(barred.take_matched()), rows.num_rows))
 
 
 class StageRunner:
@@ -191,7 +191,7 @@ def merge_retried(written: pa.Table, redone: pa.Table, key: Sequence[str], task:
     return both.take(pa.array(order, pa.int64()))
 
 
-def _repeated(text: str, rows: int) -> pa.DictionaryArray:
+def _repeat(text: str, rows: int) -> pa.DictionaryArray:
     """`text` in every row, stored once: a task may name ten thousand inputs."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [text])
 

@@ -2,10 +2,10 @@
 
 A unit travels as one Arrow block. Blocks are never split (`target_max_block_size=None` in jobs.runtime.ray_session), so
 that the sink sees whole units. Each task that is sent to a worker names one unit: Ray keeps on the driver what it
-sends, and all units in each task would take memory that grows with their square. There are two ways:
+sends, and with all units in each task the memory would grow with the square of their number. There are two ways:
 
 - `stream`: rows flow through stages; the sink writes each unit when it arrives.
-- `process`: one call of an actor does a unit from reading to writing. Use it for units whose rows do not fit into a
+- `process`: one call of an actor reads, processes and writes a unit. Use it for units whose rows do not fit into a
   block, such as a gzip file of 2.5 GB, which the actor streams into the unit's object.
 
 `jobs.runtime.stage_workers` holds the code that runs on the workers.
@@ -31,10 +31,10 @@ __all__ = ["Read", "Stage", "process", "stream"]
 
 
 def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: res.Resources) -> None:
-    """Do the units of `run.todo`: read each, pass its rows through `stages`, write it.
+    """Read the units of `run.todo`, pass their rows through `stages` and write them.
 
     Args:
-        name: of the job, for the progress lines.
+        name: the name of the job, for the progress lines.
 
     Raises:
         RunError: an actor broke its contract, or Ray gave up on a task.
@@ -57,8 +57,8 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
             num_cpus=resources.read.num_cpus,
         )
         for stage in stages:
-            pool = _at_most(getattr(resources, stage.pool), len(tasks))
-            runner = _named_after(stage, StageRunner)
+            pool = _limit_actors(getattr(resources, stage.pool), len(tasks))
+            runner = _name_after(stage, StageRunner)
             data = _map(data, runner, {"stage": stage, "board": progress.board}, pool, batch_size=pool.batch_size)
         data.write_datasink(UnitSink(run.target), ray_remote_args={"num_cpus": resources.write.num_cpus})
 
@@ -66,12 +66,12 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
 def process(
     run: TableRun, *, name: str, stage: Stage, resources: res.Resources, total: int | None, counted: str
 ) -> None:
-    """Do the units of `run.todo`, each by one call `actor(task, writer, report)`, which writes the unit.
+    """Process each unit of `run.todo` by a call `actor(task, writer, report)`, which writes the unit.
 
     Args:
-        name: of the job, for the progress lines.
+        name: the name of the job, for the progress lines.
         total: the amount of work, for the progress lines; None if unknown.
-        counted: what `total` counts (rows, MB).
+        counted: the unit of `total` (rows, MB).
 
     Raises:
         RunError: an actor failed, or Ray gave up on a task.
@@ -82,9 +82,9 @@ def process(
         # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),
-            _named_after(stage, UnitRunner),
+            _name_after(stage, UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
-            _at_most(getattr(resources, stage.pool), len(run.todo)),
+            _limit_actors(getattr(resources, stage.pool), len(run.todo)),
             batch_size=1,
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
@@ -113,7 +113,7 @@ def _largest_first(tasks: Sequence[UnitTask]) -> list[UnitTask]:
     return sorted(tasks, key=lambda task: -sum(source.size for source in task.unit.inputs))
 
 
-def _at_most(pool: res.StageResources, units: int) -> res.StageResources:
+def _limit_actors(pool: res.StageResources, units: int) -> res.StageResources:
     """`pool` with no more actors than there are units, since a unit is with one actor at a time."""
     return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
@@ -138,6 +138,6 @@ def _map(
     )
 
 
-def _named_after(stage: Stage, runner: type) -> type:
+def _name_after(stage: Stage, runner: type) -> type:
     """`runner` under the name of the stage's actor, which Ray shows as the operator's name."""
     return type(stage.name, (runner,), {"__module__": __name__})

@@ -60,6 +60,6 @@ def show_tally(title: str, tally: Mapping[str, int]) -> None:
 
 
 def show_exclusions(excluded: Exclusions, matched: Iterable[str]) -> None:
-    """Print how many entries of the list match a picture; nothing without a list. `matched`: the marks that did."""
+    """Print how many entries of the list match a picture; nothing without a list. `matched` has the matching marks."""
     if line := excluded.summary(matched):
         say(f"  {line}")

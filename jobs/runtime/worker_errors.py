@@ -15,7 +15,7 @@ _WRAPPERS = ("UserCodeException", "ActorDiedError")
 
 @contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Raise a RunError of one line for what Ray raises about a worker.
+    """Convert the errors that Ray raises about a worker to a RunError of one line.
 
     Raises:
         RunError: a worker failed.

@@ -46,7 +46,7 @@ class CompactList(Sequence[T], Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for chunk in self._chunks:
-            yield from self._decompressed(chunk)
+            yield from self._decompress(chunk)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -57,7 +57,7 @@ class CompactList(Sequence[T], Generic[T]):
             return [self[n] for n in range(*index.indices(self._length))]
         number, offset = divmod(range(self._length)[index], CHUNK)
         if self._last[0] != number:
-            self._last = (number, self._decompressed(self._chunks[number]))
+            self._last = (number, self._decompress(self._chunks[number]))
         return self._last[1][offset]
 
     def __eq__(self, other: object) -> bool:
@@ -69,7 +69,7 @@ class CompactList(Sequence[T], Generic[T]):
         return f"CompactList({list(self)!r})"
 
     @staticmethod
-    def _decompressed(chunk: bytes) -> list[T]:
+    def _decompress(chunk: bytes) -> list[T]:
         values: list[T] = pickle.loads(zlib.decompress(chunk))
         return values
 

@@ -1,4 +1,4 @@
-"""Counts of what became of a unit's rows."""
+"""Counts of the rows that a unit read, wrote, filtered and rejected."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from jobs.store.json_types import CountsJson
 
 @dataclass
 class Counts:
-    """What became of the rows of a unit, or of all units of a table.
+    """Counts of the rows of a unit, or of all units of a table.
 
     Attributes:
         rows_in: rows read; must equal `rows_out` + filtered + rejected.
         rows_out: rows written.
-        filtered: rule -> rows that it left out.
+        filtered: rule -> rows that it removed.
         rejected: reason -> parts of the input that could not become a row.
         status: status -> rows written.
         tallies: name -> key -> number; further counts of stages.

@@ -1,4 +1,4 @@
-"""Rows whose status is not ok, by status and kind: how many, and an example of each. Bounded by `MOST_KINDS`."""
+"""Counts and examples of rows whose status is not ok, by status and kind; at most `MOST_KINDS` kinds."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -86,18 +86,18 @@ def sentence(error: BaseException, place: str = "") -> str | None:
         return None
     exact = _where(place, _filename(error))
     if (answer := _answer(error)) is not None:
-        return _described(answer, _where(place, answer.place) if answer.place else exact)
+        return _describe(answer, _where(place, answer.place) if answer.place else exact)
     if _is_botocore(error):
-        return _joined(exact, *_client_side(error))
+        return _join(exact, *_client_side(error))
     if isinstance(error, NotADirectoryError | FileExistsError):
-        return _joined(place or exact, "a file is where a folder is needed", "")
-    return _joined(exact, *_local(error, exact))
+        return _join(place or exact, "a file is where a folder is needed", "")
+    return _join(exact, *_local(error, exact))
 
 
 def sentence_of_text(text: str) -> str | None:
     """As `sentence`, from the text of pyarrow's S3 error, which is all that is left of an error of a worker."""
-    answer = _answer_in(text)
-    return None if answer is None else _described(answer, answer.place)
+    answer = _parse_answer(text)
+    return None if answer is None else _describe(answer, answer.place)
 
 
 @contextlib.contextmanager
@@ -132,10 +132,10 @@ def _answer(error: BaseException) -> Answer | None:
                 "", str(status), str(details.get("Code", "")), str(details.get("Message", "")), str(operation)
             )
         cause = cause.__cause__
-    return _answer_in(str(error))
+    return _parse_answer(str(error))
 
 
-def _answer_in(text: str) -> Answer | None:
+def _parse_answer(text: str) -> Answer | None:
     if (match := _S3.search(text)) is None:
         return None
     code, message = match["code"], match["message"].strip()
@@ -150,13 +150,13 @@ def _answer_in(text: str) -> Answer | None:
     return Answer(place, status[1] if status else "", code, message, match["operation"])
 
 
-def _described(answer: Answer, where: str) -> str:
+def _describe(answer: Answer, where: str) -> str:
     meaning, remedy = (
         _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
     )
     status = f"HTTP {answer.status}" if answer.status and answer.status != answer.code else ""
     details = ", ".join(filter(None, (answer.operation, status, answer.code, _one_line(answer.message))))
-    return _joined(where, f"{meaning.format(_bucket(where))} ({details})", remedy)
+    return _join(where, f"{meaning.format(_bucket(where))} ({details})", remedy)
 
 
 def _meaning(text: str) -> tuple[str, str] | None:
@@ -212,5 +212,5 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _joined(where: str, cause: str, remedy: str) -> str:
+def _join(where: str, cause: str, remedy: str) -> str:
     return (f"{where}: " if where else "") + cause + (f"; {remedy}" if remedy else "")

@@ -17,12 +17,12 @@ def hash_texts(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
 
     Among 100 million texts two have the same hash about once in 3,700 sets: compare texts whose hashes are equal.
     """
-    return _hashed(texts, WORD_KEYS[0])
+    return _hash(texts, WORD_KEYS[0])
 
 
 def hash_texts_128(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> Hashes:
     """uint64[n, 2]: a 128-bit hash of each text, for which collisions need not be considered; null counts as empty."""
-    return np.stack([_hashed(texts, key) for key in WORD_KEYS], axis=1)
+    return np.stack([_hash(texts, key) for key in WORD_KEYS], axis=1)
 
 
 def joined_columns(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
@@ -31,7 +31,7 @@ def joined_columns(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*texts, SEPARATOR)
 
 
-def _hashed(texts: pa.Array | pa.ChunkedArray | Sequence[str], key: str) -> Hashes:
+def _hash(texts: pa.Array | pa.ChunkedArray | Sequence[str], key: str) -> Hashes:
     from pandas.util import hash_array
 
     if isinstance(texts, pa.Array | pa.ChunkedArray):

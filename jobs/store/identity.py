@@ -1,4 +1,4 @@
-"""The identity of a table: what its rows depend on, as one hash that every footer holds."""
+"""The identity of a table: a hash of everything that its rows depend on, stored in every footer."""
 
 import json
 from collections.abc import Mapping
@@ -14,6 +14,6 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
     return content_id(json.dumps(identity, indent=1, sort_keys=True, ensure_ascii=False))
 
 
-def hash_of_kept(content: Mapping[str, Any]) -> str:
+def stored_identity_hash(content: Mapping[str, Any]) -> str:
     """The identity hash for the content of an `_run/identity.json`."""
     return identity_hash({key: value for key, value in content.items() if key != TABLE})

@@ -1,9 +1,9 @@
-"""Types of what remine stores as JSON, and the check that JSON which was read back has them."""
+"""Types of the JSON values that remine stores, and a check of values that were read back."""
 
 import types
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-FOOTER_KEY = b"remine.unit"  # of a `FooterJson` in the metadata of a data object
+FOOTER_KEY = b"remine.unit"  # the key of a `FooterJson` in the metadata of a data object
 
 
 class ObjectJson(TypedDict):
@@ -86,7 +86,7 @@ def fits(value: object, expected: Any) -> bool:
     """Whether `value`, as the json module returns it, has the type `expected`.
 
     Args:
-        expected: a type, a union, `list[T]`, `dict[str, T]`, Any, or a TypedDict, whose keys must all be there; further
+        expected: a type, a union, `list[T]`, `dict[str, T]`, Any, or a TypedDict, whose keys are all required; further
             keys are allowed. A whole number fits float; True and False fit bool only.
     """
     if expected is Any:

@@ -29,7 +29,7 @@ Values = tuple[str, ...]  # of the key columns in one row
 def duplicate_keys(source: TableSource, key: Sequence[str]) -> dict[Values, int]:
     """The keys that occur more than once in a table -> how often."""
     hashed = ((0, key_hashes(batch, key)) for batch in source.batches(key))
-    repeated = np.concatenate([np.zeros(0, np.uint64), *_repeated(hashed, source.rows)])
+    repeated = np.concatenate([np.zeros(0, np.uint64), *_repeated_hashes(hashed, source.rows)])
     if not len(repeated):
         return {}
     occurrences: Counter[Values] = Counter()
@@ -64,17 +64,17 @@ def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Se
     hashed = (
         (number, key_hashes(batch, key))
         for number, source in enumerate(sources)
-        for batch in _in_shared(source, key, groups, shared)
+        for batch in _rows_in_shared(source, key, groups, shared)
     )
-    for suspects in _repeated(hashed, rows, across=True) if shared else ():
+    for suspects in _repeated_hashes(hashed, rows, across=True) if shared else ():
         for start in range(0, len(suspects), SUSPECTS_PER_PASS):
             batch = suspects[start : start + SUSPECTS_PER_PASS]
-            if (key_found := _compared(sources, key, groups=groups, shared=shared, suspects=batch)) is not None:
+            if (key_found := _compare(sources, key, groups=groups, shared=shared, suspects=batch)) is not None:
                 return key_found
     return None
 
 
-def _repeated(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool = False) -> Iterator[Hashes]:
+def _repeated_hashes(hashed: Iterable[tuple[int, Hashes]], rows: int, *, across: bool = False) -> Iterator[Hashes]:
     """The hashes that occur more than once, one part of them at a time, ascending.
 
     Args:
@@ -108,7 +108,7 @@ def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tup
     tables: dict[Values, set[int]] = defaultdict(set)
     for number, source in enumerate(sources):
         for batch in source.batches(groups, dictionaries=groups):
-            values, code = _grouped(batch, groups)
+            values, code = _group(batch, groups)
             for value, n in zip(values, np.bincount(code, minlength=len(values)).tolist(), strict=True):
                 rows[value] += n
                 tables[value].add(number)
@@ -116,7 +116,7 @@ def _shared_groups(sources: Sequence[TableSource], groups: Sequence[str]) -> tup
     return shared, sum(rows[value] for value in shared)
 
 
-def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArray[np.int64]]:
+def _group(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArray[np.int64]]:
     """The different values of `groups` in a batch, and the index of each row's among them: int64[rows]."""
     if not batch.num_rows:
         return [], np.zeros(0, np.int64)
@@ -133,18 +133,18 @@ def _grouped(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDAr
     return list(zip(*(chosen[name].to_pylist() for name in groups), strict=True)), code
 
 
-def _in_shared(
+def _rows_in_shared(
     source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[Values]
 ) -> Iterator[pa.Table]:
     """The key columns of the rows whose values of `groups` are shared."""
     for batch in source.batches(key, dictionaries=groups):
-        values, code = _grouped(batch, groups)
+        values, code = _group(batch, groups)
         chosen = np.array([value in shared for value in values], bool)
         if chosen.any():
             yield batch.filter(pa.array(chosen[code]))
 
 
-def _compared(
+def _compare(
     sources: Sequence[TableSource],
     key: Sequence[str],
     *,
@@ -155,7 +155,7 @@ def _compared(
     """The first key that two tables have, among those with one of the hashes `suspects`."""
     held: dict[Values, TableSource] = {}
     for source in sources:
-        for rows in _in_shared(source, key, groups, shared):
+        for rows in _rows_in_shared(source, key, groups, shared):
             hit = rows.filter(pa.array(np.isin(key_hashes(rows, key), suspects)))
             for values in zip(*(hit[name].to_pylist() for name in key), strict=True):
                 other = held.setdefault(values, source)

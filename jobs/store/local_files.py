@@ -1,4 +1,4 @@
-"""Local files: listings in a stable order, and writes that are never seen half-done."""
+"""Local files: listings in a stable order, and atomic writes."""
 
 import errno
 import glob

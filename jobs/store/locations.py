@@ -101,7 +101,7 @@ def find(pattern: str, *, strict: bool = True) -> CompactList[Object]:
     """
     pattern = absolute(pattern)
     with named_errors(pattern):
-        files = _sorted(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
+        files = _sort(s3.find(pattern)) if is_s3(pattern) else CompactList(local_files.find(pattern, strict=strict))
     if not files:
         raise InputError(f"{pattern}: no file matches")
     return files
@@ -118,14 +118,14 @@ def listing(folder: str) -> CompactList[Object]:
         if not is_s3(folder):
             return CompactList(local_files.find(folder, strict=True) if Path(folder).exists() else ())
         try:
-            return _sorted(s3.below(folder))
+            return _sort(s3.below(folder))
         except FileNotFoundError:
             if s3.bucket_exists(folder):
                 return CompactList()
             raise
 
 
-def _sorted(objects: Iterable[Object]) -> CompactList[Object]:
+def _sort(objects: Iterable[Object]) -> CompactList[Object]:
     """`objects` by uri. AWS lists in this order, SeaweedFS one folder at a time."""
     compact = CompactList(objects)
     if all(one.uri <= other.uri for one, other in pairwise(compact)):

@@ -15,26 +15,26 @@ class RowLookup:
 
     Args:
         uris: the table's data objects, in order.
-        key: a string column, by which rows are found.
+        key: the string column to look up.
         columns: further columns to return.
         size: bytes of the table on disk.
-        hold: the largest `size` at which the rows are kept in memory. Of a larger table each call reads the key
-            column, and the other columns of those row groups only that have a matching row.
+        memory_limit: the largest `size` for which the rows are kept in memory. For a larger table each call reads the
+            key column, and the other columns of the row groups with a matching row.
     """
 
-    def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str], size: int, hold: int) -> None:
+    def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str], size: int, memory_limit: int) -> None:
         self._uris, self._key, self._columns = list(uris), key, [name for name in columns if name != key]
-        self._held: pa.Table | None = None
-        self._hold = size <= hold
+        self._rows: pa.Table | None = None
+        self._fits_memory = size <= memory_limit
 
     def rows(self, wanted: pa.Array) -> pa.Table:
-        """The rows whose key is in `wanted`, in the table's order, each once."""
+        """The rows whose key is in `wanted`, without repetition, in the table's order."""
         wanted = pc.unique(wanted)
-        if not self._hold:
+        if not self._fits_memory:
             return pa.concat_tables(self._matches(wanted), promote_options="permissive")
-        if self._held is None:
-            self._held = pa.concat_tables(self._matches(None), promote_options="permissive")
-        return self._held.filter(pc.is_in(self._held[self._key], wanted))
+        if self._rows is None:
+            self._rows = pa.concat_tables(self._matches(None), promote_options="permissive")
+        return self._rows.filter(pc.is_in(self._rows[self._key], wanted))
 
     def _matches(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
         for uri in self._uris:

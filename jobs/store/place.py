@@ -1,4 +1,4 @@
-"""What is at `out=` before a run: a table of remine, nothing, or something that must not be touched."""
+"""The place `out=` before a run: empty, a table of remine, or something that a run must not touch."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
     """The files at `out`, and whether they are a table that remine wrote.
 
     Args:
-        units: those that a run would write there.
+        units: the units that a run would write there.
 
     Raises:
         InputError: other files, the inputs of `units`, a place inside another table, or a folder in a unit's place.

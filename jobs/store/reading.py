@@ -33,11 +33,11 @@ class TableSource:
     """A table to read.
 
     Attributes:
-        uri: its place.
+        uri: the folder or prefix of the table.
         name: its name in `jobs.tables`.
-        metadata: of its schema.
-        footers: of its objects, in order of unit name.
-        identity: hash of what its rows depend on; empty for a table of objects without records.
+        metadata: the metadata of its schema.
+        footers: the footers of its objects, in order of unit name.
+        identity: hash of everything that its rows depend on; empty for a table of objects without records.
     """
 
     uri: str
@@ -67,7 +67,7 @@ class TableSource:
         return total
 
     def rejects(self) -> Iterator[Reject]:
-        """What the current generation of each unit rejected, in order of unit name and as written."""
+        """Yield what the current generation of each unit rejected, in order of unit name and as written."""
         for footer in self.footers:
             record = footer.record
             if record is None or not sum(record["counts"]["rejected"].values()):
@@ -78,7 +78,7 @@ class TableSource:
                     yield from (Reject(**row) for row in batch.to_pylist())
 
     def batches(self, columns: Sequence[str] | None = None, *, dictionaries: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """The rows, one row group at a time, in order of unit name.
+        """Yield the rows, one row group at a time, in order of unit name.
 
         Args:
             columns: to read; None for all.
@@ -178,8 +178,10 @@ def open_table(uri: str, *expected: str) -> TableSource:
 
 
 def schema_fault(footer: Footer) -> str | None:
-    """How the columns differ from those of the table that the metadata names; None if they do not, or for another
-    version of the table. Vectors may have any length."""
+    """The difference between the columns and those of the table that the metadata names, as a message.
+
+    None if there is no difference, or for another version of the table. Vectors may have any length.
+    """
     name = _metadata(footer.schema, "table")
     if name not in tables.TABLES or _metadata(footer.schema, "version") != str(tables.table(name).version):
         return None
@@ -265,7 +267,7 @@ def _check_complete(uri: str, listed: Iterable[Object], footers: Footers) -> Non
         raise InputError(_several_configurations(uri, footers, identity))
     inputs = run_uri(uri, INPUTS)
     if not any(file.uri == inputs for file in listed):
-        return  # a table that somebody put together by hand: its files are all units
+        return  # a table assembled by hand: every file is a unit
     total = done = 0
     for unit in read_inputs(inputs):
         total += 1

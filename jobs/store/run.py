@@ -1,4 +1,4 @@
-"""One run that writes one table: claim the place, freeze the inputs, find what is left, write the manifest."""
+"""A run that writes a table: claim the place, freeze the inputs, find the remaining units, write the manifest."""
 
 import json
 import time
@@ -29,15 +29,15 @@ class TablePlan:
     """A table to write.
 
     Attributes:
-        out: where.
+        out: the folder or prefix to write to.
         table: its name in `jobs.tables`.
-        identity: JSON values: everything that changes the rows, and nothing else.
-        units: what to do.
+        identity: everything that changes the rows, and nothing else, as JSON values.
+        units: the units to write.
         config: the job's configuration, for the manifest.
         metadata: strings for the schema of its objects.
         derived: the units are those of a parent table; a changed input is then a new generation of its unit. Otherwise
             changed inputs are refused.
-        dim: length of its vectors, in a table of embeddings.
+        dim: length of its vectors, for a table of embeddings.
         models: names and revisions of models, for the manifest.
         files: further files of `_run/`, written when the run is first opened.
     """
@@ -55,7 +55,7 @@ class TablePlan:
 
 
 class TableRun:
-    """A claimed table with a frozen list of units; `todo` are the tasks that are left."""
+    """A claimed table with a frozen list of units; `todo` has the remaining tasks."""
 
     def __init__(self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
@@ -114,7 +114,7 @@ class TableRun:
 
 
 def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> None:
-    """Check everything that `open_run` checks, without writing anything.
+    """Make the checks of `open_run` without writing anything.
 
     Raises:
         InputError: as `open_run`.
@@ -135,7 +135,7 @@ def check_place(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequen
 
 
 def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[str]) -> TableRun:
-    """Claim `plan.out` and find the units that are left.
+    """Claim `plan.out` and find the remaining units.
 
     Args:
         resume: continue an existing table.
@@ -173,7 +173,7 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
 
 
 def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
-    """How much of `plan` is done, without writing anything: units, done, rows_in, bytes_in.
+    """Count `units`, `done`, `rows_in` and `bytes_in` of `plan`, without writing anything.
 
     Raises:
         InputError: `open_run` would refuse the place.
@@ -302,7 +302,7 @@ def _is_current(unit: Unit, record: FooterJson | None, identity: str) -> bool:
 
 
 def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str]) -> UnitTask | None:
-    """What is left to do of a unit; None if nothing is."""
+    """The remaining task of a unit; None if the unit is complete."""
     record = footer.record if footer is not None else None
     if record is None:
         return UnitTask(unit)

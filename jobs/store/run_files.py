@@ -1,8 +1,8 @@
 """The files in a table's folder `_run`.
 
-`identity.json` is what the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl` and
-`units.jsonl` are lists of units, one JSON value per line, so that a list of ten thousand is never in memory as a whole;
-their first line is the number of the others, by which a file that was cut off is noticed.
+`identity.json` holds everything that the rows depend on, `manifest.json` the summary of the last run. `inputs.jsonl`
+and `units.jsonl` are lists of units, one JSON value per line, so that a list of ten thousand is never in memory as a
+whole; their first line is the number of the others, which reveals a truncated file.
 """
 
 import io
@@ -13,7 +13,7 @@ from typing import Any
 from actors.errors import first_line
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.identity import hash_of_kept
+from jobs.store.identity import stored_identity_hash
 from jobs.store.json_types import ManifestJson, UnitJson, WrittenUnitJson, fits
 from jobs.store.objects import Object
 from jobs.store.units import Unit
@@ -23,7 +23,7 @@ IDENTITY, MANIFEST, INPUTS, UNITS = "identity.json", "manifest.json", "inputs.js
 
 
 def run_uri(table: str, name: str) -> str:
-    """Where the table at `table` keeps the run file `name`."""
+    """The uri of the run file `name` of the table at `table`."""
     return locations.join(table, FOLDER, name)
 
 
@@ -52,9 +52,9 @@ def read_json(uri: str, expected: Any = dict) -> Any:
     try:
         value = json.loads(locations.read_bytes(uri))
     except (ValueError, RecursionError) as error:
-        raise _damaged(uri, f"not JSON: {first_line(error)}") from error
+        raise _damage_error(uri, f"not JSON: {first_line(error)}") from error
     if not fits(value, expected):
-        raise _damaged(uri, "unexpected keys or types")
+        raise _damage_error(uri, "unexpected keys or types")
     return value
 
 
@@ -86,9 +86,9 @@ def _read_lines(uri: str, expected: Any) -> Iterator[Any]:
                 yield value
                 count += 1
     except (ValueError, RecursionError) as error:
-        raise _damaged(uri, first_line(error)) from error
+        raise _damage_error(uri, first_line(error)) from error
     if count != promised:
-        raise _damaged(uri, f"{count} units, the first line says {promised}")
+        raise _damage_error(uri, f"{count} units, the first line says {promised}")
 
 
 def identity_at(table: str, listed: Iterable[Object]) -> str | None:
@@ -98,11 +98,11 @@ def identity_at(table: str, listed: Iterable[Object]) -> str | None:
         InputError: it is damaged.
     """
     uri = run_uri(table, IDENTITY)
-    return hash_of_kept(read_json(uri)) if any(file.uri == uri for file in listed) else None
+    return stored_identity_hash(read_json(uri)) if any(file.uri == uri for file in listed) else None
 
 
-def _damaged(uri: str, reason: str) -> InputError:
+def _damage_error(uri: str, reason: str) -> InputError:
     rerun = "run the command that writes the table again"
-    # The identity alone cannot be written anew: without it nothing says that remine wrote the table.
+    # Only the identity cannot be written again: without it nothing shows that remine wrote the table.
     remedy = f"{rerun} with overwrite=true" if uri.endswith(f"/{IDENTITY}") else f"delete it and {rerun}"
     return InputError(f"{uri}: damaged ({reason}); {remedy}")

@@ -52,7 +52,7 @@ def settings() -> dict[str, str]:
 
 
 def forget_settings() -> None:
-    """Read the environment and profile again: they changed in this process."""
+    """Forget the cached settings, after the environment or profile changed in this process."""
     import s3fs
 
     settings.cache_clear()
@@ -156,7 +156,7 @@ def below(uri: str) -> Iterator[Object]:
         page = client().call_s3("list_objects_v2", **request)
         for entry in page.get("Contents", ()):
             if entry["Key"].endswith("/"):
-                continue  # an empty object, which "Create folder" of a console leaves
+                continue  # an empty object, which "Create folder" of a web console creates
             empty = False
             yield _object(f"{bucket}/{entry['Key']}", entry["Size"], entry.get("ETag"))
         more = page.get("IsTruncated")

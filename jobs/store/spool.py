@@ -1,7 +1,7 @@
 """Temporary folders that are removed even if their process was killed.
 
 Each has a lock file, which its process keeps locked (flock) while it lives; the kernel releases the lock when the
-process ends. A process that creates its first spool removes those of the same user whose lock is free.
+process ends. When a process creates its first spool, it removes those of the same user whose lock is free.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def _lock(folder: Path) -> int | None:
 @cache
 def sweep(parent: str) -> None:
     """Remove the spools in the folder `parent` whose processes are dead; once per process."""
-    with contextlib.suppress(OSError):  # the folder must not be listed
+    with contextlib.suppress(OSError):  # this user cannot list the folder
         for folder in Path(parent).iterdir():
             if folder.name.startswith(PREFIX):
                 _remove_if_dead(folder)

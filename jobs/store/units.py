@@ -1,4 +1,4 @@
-"""Work units: what is read, processed and written as one piece."""
+"""Work units, each of which is read, processed and written as one piece."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ class Unit:
     """A piece of the frozen input list.
 
     Attributes:
-        name: of its data object. A derived table keeps its parent's names, so that a join of two tables derived from
-            the same parent reads one object of each.
+        name: the name of its data object. A derived table keeps its parent's names, so that a join of two tables
+            derived from the same parent reads one object of each.
         inputs: the files or objects that it reads.
-        piece: which part of them; `WHOLE` for all.
-        rows: how many rows it reads, if the source knows before reading.
-        extra: JSON values for the job that made the unit; not part of its identity.
+        piece: the part of the inputs that it covers; `WHOLE` for all.
+        rows: the number of rows that it reads, if known before reading.
+        extra: JSON values for the job that created the unit; not part of its identity.
     """
 
     name: str

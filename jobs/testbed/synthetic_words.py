@@ -1,6 +1,6 @@
-"""Words and invented history for the synthetic corpus: towns, events and search terms that never were."""
+"""Words, and invented towns, events and search terms, for the synthetic corpus."""
 
-# language -> words that sentences and titles of filler rows are strung from
+# language -> words of the sentences and titles of filler rows
 WORDS = {
     "en": "river market garden bridge winter lantern village school orchard mill boat song weaver mountain clock bread "
     "letter island road summer".split(),

@@ -116,7 +116,7 @@ class ShardUnit:
 
     def __init__(self, *, shards: Shards, width: int | None, processes: int | None, excluded: str | None) -> None:
         self._shards, self._rendition = shards, image_rows.rendition_name(width)
-        self._excluded = exclusions.kept(excluded)
+        self._excluded = exclusions.load(excluded)
         self._decoders = Decoders(width=width, processes=processes)
         self._loop = asyncio.Runner()
 

@@ -94,7 +94,7 @@ class FetchUnit:
 
     def _requests(self, task: UnitTask, writer: UnitWriter) -> list[ImageRequest]:
         rows = read_records(task.unit, ["image_id", "image_url", "original_width"], self._files.repeated)
-        barred = exclusions.kept(self._files.excluded)
+        barred = exclusions.load(self._files.excluded)
         rows = exclusions.withhold(rows, item="image_id", barred=barred)
         exclusions.count(writer.counts, barred.take_matched())
         return [

@@ -42,7 +42,7 @@ class MineUnit:
         # Arrow's own allocator keeps the memory of a file's rows: 6 of a worker's 244 MB.
         pa.set_memory_pool(pa.system_memory_pool())
         self._sources = unpack(locations.read_bytes(terms))
-        self._excluded = exclusions.kept(excluded)
+        self._excluded = exclusions.load(excluded)
         self._matcher, self._is_substring = TitleMatcher(self._sources, match=match, fold=fold), match == "substring"
         self._corpus, self._language, self._step = CORPORA[corpus], language, step
         self._bytes_left = 0  # bytes read but not reported yet, less than a step

@@ -45,7 +45,7 @@ def generator() -> Generator:
 
 def batch(pictures: list[list[bytes | None]], *, status: list[str] | None = None, **context: Any) -> pa.Table:
     columns: dict[str, Any] = {
-        "item_id": [f"item{place}" for place in range(len(pictures))],
+        "item_id": [f"item{number}" for number in range(len(pictures))],
         "pictures": pa.array(pictures, PICTURES),
         "status": pa.array(status or ["ok"] * len(pictures), pa.string()),
     }
@@ -65,14 +65,14 @@ def test_tokens_are_reported_as_they_are_drawn(preparer: PromptPreparer, generat
 
 
 def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
-    asked = batch(
+    items = batch(
         [[png(1)], [b"<html>"], [], [png(2)], [None], [png(1), png(2)]],
         status=["ok", "ok", "ok", "reported", "missing", "ok"],
     )
-    prepared = preparer(asked)
+    prepared = preparer(items)
     assert prepared.num_rows == 6
     rows = conform(generator(prepared), table("responses")).to_pylist()
-    assert [row["item_id"] for row in rows] == [f"item{place}" for place in range(6) for _ in range(2)]
+    assert [row["item_id"] for row in rows] == [f"item{number}" for number in range(6) for _ in range(2)]
     assert [row["sample"] for row in rows] == [0, 1] * 6
     ends = [(row["status"], row["error_kind"]) for row in rows[::2]]
     assert ends == [
@@ -87,7 +87,7 @@ def test_every_row_once(preparer: PromptPreparer, generator: Generator) -> None:
         assert (row["text"] is None) == (row["error_kind"] != "answer_cut")
         assert row["seed"] == sample_seed(0, row["item_id"], row["sample"]) < 2**63
     assert rows[0]["text"] != rows[1]["text"]
-    alone = generator(preparer(asked.slice(5, 1))).to_pylist()
+    alone = generator(preparer(items.slice(5, 1))).to_pylist()
     assert alone == rows[10:]
 
 
@@ -96,8 +96,8 @@ def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(generator.chat, "decode", lambda tokens: texts[tokens[0]])
 
     def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
-        asked = {"status": "ok", "error_kind": None, "error_message": None} | item
-        columns = generator._response(Generated([token], reason), asked)
+        prepared = {"status": "ok", "error_kind": None, "error_message": None} | item
+        columns = generator._response(Generated([token], reason), prepared)
         return columns["status"], columns.get("error_kind"), columns["refusal_kind"], columns["text"]
 
     cut = {"status": "truncated", "error_kind": "context_cut", "error_message": "1 of 2"}
@@ -119,11 +119,11 @@ def test_an_id_does_not_depend_on_the_outcome(preparer: PromptPreparer, generato
 
 def test_context_is_used_cut_and_may_be_required() -> None:
     prompt = conf("relevant_to")
-    asked = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
-    cut = prompt_preparer(prompt, max_context_tokens=12)(asked).to_pylist()
+    items = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
+    cut = prompt_preparer(prompt, max_context_tokens=12)(items).to_pylist()
     assert [row["status"] for row in cut] == ["truncated", "ok", "ok"]
     assert cut[0]["error_message"].startswith("12 of ")
-    whole = prompt_preparer(prompt, empty_context="skip")(asked).to_pylist()
+    whole = prompt_preparer(prompt, empty_context="skip")(items).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in whole] == [
         ("ok", None),
         ("skipped", "empty_context"),
@@ -138,15 +138,15 @@ def test_the_context_leaves_room_for_picture_and_answer() -> None:
     prompt, article = conf("relevant_to"), "word " * 400
     bare = prompt_preparer(prompt)
     needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
-    asked = batch([[png(1)]], context_page_description=[article])
+    items = batch([[png(1)]], context_page_description=[article])
     tight = prompt_preparer(prompt, answer_tokens=30)
     assert tight.token_budget == 32768 - 30
     tight.token_budget = needed + 25
-    (row,) = tight(asked).to_pylist()
+    (row,) = tight(items).to_pylist()
     assert row["status"] == "truncated"
     assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget
     tight.token_budget = needed - 1  # prepared without context; the engine then reports that it is too long
-    (row,) = tight(asked).to_pylist()
+    (row,) = tight(items).to_pylist()
     assert row["error_message"].startswith("0 of ")
 
 

@@ -24,7 +24,7 @@ def judge(one_thread: None, century: dict[str, Any]) -> RubricStages:
 def batch(
     pictures: list[bytes | None], *, status: list[str | None] | None = None, **context: list[str | None]
 ) -> pa.Table:
-    names = [f"item{place}" for place in range(len(pictures))]
+    names = [f"item{number}" for number in range(len(pictures))]
     columns: dict[str, Any] = {
         "item_id": pa.array(names, pa.string()),
         "pictures": pa.array([[data] for data in pictures], pa.list_(pa.large_binary())),
@@ -56,7 +56,7 @@ def test_rows_are_those_of_table_ratings(judge: RubricStages, century: dict[str,
     for row in (row for row in ratings.to_pylist() if row["question"] == "sensitive"):
         assert row["score"] == float(row["value"])
         # the mean of 1..5 under the probabilities
-        mean = sum(place * share for place, share in enumerate(row["probabilities"], start=1))
+        mean = sum(number * share for number, share in enumerate(row["probabilities"], start=1))
         assert row["expected"] == pytest.approx(mean)
     nominal = next(row for row in ratings.to_pylist() if row["question"] == "concept")
     assert nominal["score"] is nominal["expected"] is None
@@ -81,11 +81,11 @@ def test_a_bad_picture_leaves_its_neighbours(judge: RubricStages) -> None:
 
 
 def test_without_a_picture_the_model_is_not_asked(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge.rater.scorer, "run", lambda _: pytest.fail("the model was asked"))
+    monkeypatch.setattr(judge.rater.scorer, "run", lambda _: pytest.fail("the model was called"))
     ratings = judge(batch([None, png(1), png(1)], status=["ok", "missing", None]))
     assert ratings.num_rows == 24
     assert set(ratings["status"].to_pylist()) == {"missing_input"}
-    messages = [of_item(ratings, f"item{place}")[0]["error_message"] for place in range(3)]
+    messages = [of_item(ratings, f"item{number}")[0]["error_message"] for number in range(3)]
     assert messages == [
         "the item has no picture, or a picture has no bytes",
         "the picture's status is missing",
@@ -284,8 +284,8 @@ def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -
     rows = judge(batch([png(1)])).to_pylist()
     assert {row["method"] for row in rows} == {"closed_sequence"}
     assert rows[0]["answers"] == ["low", "mid", "high"]
-    (asked, _) = judge.preparer.builder.prompts({}, targets=judge.preparer.targets)
-    assert "- Not relevant\n- Somewhat relevant" in asked.prompt.after
+    (first, _) = judge.preparer.builder.prompts({}, targets=judge.preparer.targets)
+    assert "- Not relevant\n- Somewhat relevant" in first.prompt.after
 
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:
@@ -322,8 +322,8 @@ def test_settings_are_validated(small: dict[str, Any]) -> None:
 def test_items_own_targets_suffice_for_a_rubric_that_asks_about_any(one_thread: None, small: dict[str, Any]) -> None:
     del small["targets"]
     judge = closed(small)
-    asked = batch([png(1), png(1), None]).append_column("targets", pa.array([["Sahel"], None, None]))
-    assert [(row["item_id"], row["target"], row["status"]) for row in judge(asked).to_pylist()] == [
+    items = batch([png(1), png(1), None]).append_column("targets", pa.array([["Sahel"], None, None]))
+    assert [(row["item_id"], row["target"], row["status"]) for row in judge(items).to_pylist()] == [
         ("item0", "Sahel", "ok")  # the others have none: the job refuses them (`jobs.judging.targets.count_ratings`)
     ]
     with pytest.raises(ValueError, match="asks about no target"):

@@ -42,13 +42,13 @@ def judge(rubric: dict[str, Any]) -> RubricStages:
 
 
 def batch(pictures: list[list[bytes | None]], status: list[str]) -> pa.Table:
-    names = [f"item{place}" for place in range(len(pictures))]
+    names = [f"item{number}" for number in range(len(pictures))]
     return pa.table({"item_id": names, "pictures": pa.array(pictures, pa.list_(pa.large_binary())), "status": status})
 
 
 def test_every_row_once(judge: RubricStages) -> None:
-    asked = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
-    rows = conform(judge(asked), table("ratings")).to_pylist()
+    items = batch([[png(1)], [b"no"], [], [png(1), png(2)], [png(1)]], ["ok", "ok", "ok", "ok", "reported"])
+    rows = conform(judge(items), table("ratings")).to_pylist()
     assert [(row["item_id"], row["target"], row["sample"]) for row in rows] == [
         (f"item{item}", target, sample) for item in range(5) for target in ("Japan", "Brazil") for sample in (0, 1)
     ]
@@ -66,7 +66,7 @@ def test_every_row_once(judge: RubricStages) -> None:
     assert rows[0]["comment"] != rows[1]["comment"]
     assert rows[0]["probabilities"] != rows[1]["probabilities"]
     assert all(row["comment"] is None for row in rows[4:])
-    assert judge(asked.slice(0, 1)).to_pylist() == rows[:4]
+    assert judge(items.slice(0, 1)).to_pylist() == rows[:4]
 
 
 def test_the_answer_is_scored_after_the_reasoning(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +107,8 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     from actors.vlm.rubric import Rubric
 
     rows = judge(batch([[png(1)]], ["ok"])).to_pylist()
-    asked = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
-    for row, entry in zip(rows, (entry for entry in asked for _ in (0, 1)), strict=True):
+    prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
+    for row, entry in zip(rows, (entry for entry in prompts for _ in (0, 1)), strict=True):
         suffix = f"{entry.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
         prompt = Prompt(entry.prompt.before, entry.prompt.after, suffix, start=turn_start(row["comment"]))
         (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), entry.question.codes)])
@@ -132,8 +132,8 @@ def test_an_opening_merged_with_the_reasoning_is_replaced(judge: RubricStages, m
 
 def test_targets_of_the_run_and_of_the_item(rubric: dict[str, Any]) -> None:
     judge = reasoned(rubric, targets=["Peru"], max_tokens=2)
-    asked = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
-    rows = judge(asked).to_pylist()
+    items = batch([[png(1)]] * 2, ["ok"] * 2).append_column("targets", pa.array([None, ["Sahel", "Levant"]]))
+    rows = judge(items).to_pylist()
     assert [(row["target"], row["status"]) for row in rows] == [("Peru", "ok"), ("Sahel", "ok"), ("Levant", "ok")]
 
 
@@ -146,10 +146,10 @@ def test_a_text_model_reasons_about_the_context(rubric: dict[str, Any]) -> None:
     }
     with_context["layouts"] = {"fast": ["picture", "article", "scale", "question"]}
     judge = reasoned(with_context, checkpoint="local:llama-tiny", max_tokens=4, empty_context="skip")
-    asked = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
+    items = batch([[], [None], []], ["ok", "missing", "ok"]).append_column(
         "article", pa.array(["A war.", "A war.", ""])
     )
-    rows = judge(asked).to_pylist()
+    rows = judge(items).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in rows] == [
         ("ok", None), ("ok", None), ("skipped", "empty_context")
     ]  # fmt: skip
@@ -175,8 +175,8 @@ def test_the_context_leaves_room_for_reasoning_and_answer(
     monkeypatch.setattr(judge.rater.engine, "generate", watched)
     judge(batch([[png(1)]], ["ok"]))
     monkeypatch.setattr(judge.preparer, "token_budget", lengths[0] + 10)
-    asked = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
-    (row,) = judge(asked).to_pylist()
+    items = batch([[png(1)]], ["ok"]).append_column("article", pa.array(["word " * 300]))
+    (row,) = judge(items).to_pylist()
     assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")
     assert lengths[0] < lengths[1] <= lengths[0] + 10
 

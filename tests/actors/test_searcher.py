@@ -6,7 +6,7 @@ import pytest
 from actors.search.queries import Queries, multiplies_bfloat16
 from actors.search.settings import SearchSettings
 from actors.search.top_k import Candidates
-from actors.searcher import Search, _rounded_down
+from actors.searcher import Search, _round_down
 
 DIM = 48
 CPU = SearchSettings(device="cpu")
@@ -213,12 +213,12 @@ def test_a_limit_is_rounded_down():
     draw = np.random.default_rng(2)
     limits = np.concatenate([draw.standard_normal(1000) * 10.0 ** draw.integers(-30, 30, 1000), [0.0, -0.0, -np.inf]])
     for bits, step in ((16, 2.0**-7), (32, 2.0**-22)):
-        low = _rounded_down(limits, bits=bits).astype(np.float64)
+        low = _round_down(limits, bits=bits).astype(np.float64)
         assert (low <= limits).all()
         assert (low[:-1] >= limits[:-1] - step * np.abs(limits[:-1])).all()
     import torch
 
-    tensor = torch.from_numpy(_rounded_down(limits, bits=16))
+    tensor = torch.from_numpy(_round_down(limits, bits=16))
     assert torch.equal(tensor, tensor.bfloat16().float())
 
 
@@ -230,13 +230,13 @@ def test_vectors_that_are_nearly_all_alike(coarse, monkeypatch):
     corpus = (corpus / np.linalg.norm(corpus, axis=1, keepdims=True)).astype(np.float32)
     ids = [f"{n:06d}" for n in range(len(corpus))]
     used: list[str] = []
-    multiplied = Search._multiplied
+    multiplied = Search._multiply
 
     def counted(self, product, *rest):
         used.append(str(product.directions.dtype))
         return multiplied(self, product, *rest)
 
-    monkeypatch.setattr(Search, "_multiplied", counted)
+    monkeypatch.setattr(Search, "_multiply", counted)
     got = searched(corpus, corpus[:30], ids, 5, coarse=coarse, at_a_time=500)[0]
     expected = brute(corpus, corpus[:30], ids, 5, cosine=False, usable=np.ones(len(corpus), bool))
     assert [[i for i, _ in g] for g in got] == [[i for i, _ in e] for e in expected]

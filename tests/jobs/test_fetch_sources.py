@@ -77,8 +77,8 @@ def test_parquet(tmp_path: Path) -> None:
     units = parquet_units(source, str(tmp_path))
     assert [unit.rows for unit in units] == [3, 1]
     rows, counts = written(units, Shards("parquet", str(tmp_path), 10**6, None, "url"), tmp_path / "out")
-    found = sorted((row["source_url"], row["status"], row["error_kind"]) for row in rows)
-    assert found == [
+    actual = sorted((row["source_url"], row["status"], row["error_kind"]) for row in rows)
+    assert actual == [
         ("u0", "error", "json"),
         ("u0", "ok", None),
         ("u1", "missing", "no_bytes"),
@@ -217,7 +217,7 @@ def test_a_folder_without_any_of_the_pictures_is_refused(tmp_path: Path, capsys:
 
 def test_wrong_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    for keys, said in (
+    for keys, message in (
         ([*URLS], "input="),
         ([*URLS, f"input={tmp_path}"], "not a table of remine"),
         ([*URLS, f"input={tmp_path}/nowhere"], "no table here"),
@@ -225,4 +225,4 @@ def test_wrong_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["source=parquet", f"source.path={tmp_path}", "source.bytes_column=a"], "source.bytes_column=a"),
     ):
         assert cli.main("fetch", [*keys, f"out={tmp_path}/out"]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err

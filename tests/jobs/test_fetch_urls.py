@@ -21,7 +21,7 @@ from jobs.store.reading import open_table
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.jobs.fetch_alone import fetch_alone
 from tests.jobs.records import record, write_records
-from tests.jobs.test_resume import Running
+from tests.jobs.running_job import Running
 from tests.picture_site import Site, jpeg
 
 ROOT = Path(__file__).parents[2]
@@ -79,10 +79,10 @@ def test_records_become_pictures(
     arguments = [*keys(server, attempts=2), f"input={tmp_path}/records", f"out={out}", "width=300"]
     arguments += [f"exclusions={exclusions}", "resources.fetch.actors=2", "resources.fetch.num_cpus=0.3", "unit_rows=5"]
     assert cli.main("fetch", arguments) == 0
-    said = capsys.readouterr().out
-    assert f"1 missing (gone), for example {urls[0]}: HTTP 404" in said
-    assert f"1 error (server), for example {urls[2]}: " in said
-    assert f"exclusions: 1 of 2 entries match no picture here, for example {'0' * 32}" in said
+    message = capsys.readouterr().out
+    assert f"1 missing (gone), for example {urls[0]}: HTTP 404" in message
+    assert f"1 error (server), for example {urls[2]}: " in message
+    assert f"exclusions: 1 of 2 entries match no picture here, for example {'0' * 32}" in message
 
     rows = rows_of(out)
     assert [row["source_url"] for row in rows] == [*urls, big]  # the records' order, each picture once
@@ -108,10 +108,10 @@ def test_records_become_pictures(
     assert len(server.seen) == before
     capsys.readouterr()
     assert cli.main("fetch", [*arguments, "retry=[error]"]) == 0
-    said = capsys.readouterr().out
-    assert "(server)" not in said
-    assert "1 missing (gone), for example" in said
-    assert "exclusions: 1 of 2 entries match no picture here" in said
+    message = capsys.readouterr().out
+    assert "(server)" not in message
+    assert "1 missing (gone), for example" in message
+    assert "exclusions: 1 of 2 entries match no picture here" in message
     assert server.paths()[before:] == ["/2.jpg"]
     again = rows_of(out)
     assert [row for row in again if row["source_url"] != urls[2]] == [

@@ -139,7 +139,7 @@ def test_tallies_of_an_earlier_stage_stay_with_its_unit() -> None:
             return {"tokens/passed": 7}
 
         def __call__(self, rows: pa.Table) -> pa.Table:
-            return rows.take([place for place in range(rows.num_rows) for _ in range(2)])
+            return rows.take([index for index in range(rows.num_rows) for _ in range(2)])
 
     kind = pa.map_(pa.string(), pa.int64())
     shown = pa.array([[("pictures/shown", 1)], None, [("pictures/shown", 4)]], kind)

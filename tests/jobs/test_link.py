@@ -1,6 +1,5 @@
 """Linking on tables written by hand: the nodes a loop would give, what is left out counted; once through Ray."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +11,7 @@ from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
-from jobs.store.run import TablePlan, open_run
-from jobs.store.units import Unit
-from jobs.store.writer import UnitWriter
-from jobs.tables import table
-
-DIM = 4
-
-
-def write(out: Path, name: str, units: Sequence[Sequence[dict[str, Any]]], **metadata: str) -> str:
-    """A table written by hand, one unit a list of rows; its place."""
-    dim = DIM if name == "embeddings" else None
-    named = [Unit(f"unit{number}", (), rows=len(rows)) for number, rows in enumerate(units)]
-    plan = TablePlan(str(out), name, {"by": "hand"}, named, {}, metadata, derived=False, dim=dim)
-    run = open_run(plan, resume=True, overwrite=False, retry=[])
-    for task, rows in zip(run.todo, units, strict=True):
-        with UnitWriter(run.target, task) as writer:
-            writer.counts.rows_in = len(rows)
-            writer.write(pa.Table.from_pylist(list(rows), schema=table(name, dim=dim).schema()))
-    run.finish()
-    return str(out)
-
-
-def embedded(ids: Sequence[str], kind: str, vectors: np.ndarray) -> list[dict[str, Any]]:
-    unit = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
-    return [
-        {"item_id": name, "kind": kind, "embedding": vector, "status": "ok"}
-        for name, vector in zip(ids, unit, strict=True)
-    ]
-
-
-def rows_of(uri: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pa.concat_tables(open_table(uri).batches()).to_pylist()
-    return found
+from tests.jobs.handmade import DIM, embedded, rows_of, write
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +77,8 @@ def test_the_knowledge_base_as_read(world: dict[str, Any]) -> None:
     assert open_table(f"{kb}/nodes").counts().rejected == {"no_node": 1}
 
 
-def test_lemma_after_vision_is_what_a_loop_gives(world: dict[str, Any]) -> None:
-    made = link(
+def test_lemma_vision_equals_a_plain_loop(world: dict[str, Any]) -> None:
+    links = link(
         world, "lv", f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={world['lemmas']}"
     )
     lemmas = rows_of(f"{world['folder']}/kb/lemmas")
@@ -123,7 +90,7 @@ def test_lemma_after_vision_is_what_a_loop_gives(world: dict[str, Any]) -> None:
         scores = unit @ (vector / np.linalg.norm(vector))
         best = {node: max(scores[i] for i, of in enumerate(nodes) if of == node) for node in "abc"}  # d has no picture
         expected = sorted(best, key=lambda node: -best[node])
-        mine = [row for row in made if row["image_id"] == query]
+        mine = [row for row in links if row["image_id"] == query]
         assert [row["node_id"] for row in mine] == expected
         assert [row["rank"] for row in mine] == [1, 2, 3]
         assert [row["score"] for row in mine] == pytest.approx([best[node] for node in expected], abs=2e-3)
@@ -132,8 +99,8 @@ def test_lemma_after_vision_is_what_a_loop_gives(world: dict[str, Any]) -> None:
 
 
 def test_frequency_and_pictures_of_the_knowledge_base_left_out(world: dict[str, Any]) -> None:
-    made = link(world, "fv", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2", "contaminated=skip")
-    assert [(row["image_id"], row["node_id"], row["score"], row["lemma"]) for row in made] == [
+    links = link(world, "fv", f"neighbors={world['near']}", "method=frequency_vision", "nearest=2", "contaminated=skip")
+    assert [(row["image_id"], row["node_id"], row["score"], row["lemma"]) for row in links] == [
         ("q1", "b", 2.0, "bread"),
         ("q1", "c", 1.0, "corn"),  # its picture is nearer than a's
         ("q1", "a", 1.0, "apple"),
@@ -142,7 +109,9 @@ def test_frequency_and_pictures_of_the_knowledge_base_left_out(world: dict[str, 
     assert counts.filtered in ({"excluded": 0, "in_knowledge_base": 1}, {"in_knowledge_base": 1})
 
 
-def test_pictures_of_the_knowledge_base_are_told_by_their_bytes(world: dict[str, Any], tmp_path: Path, capsys) -> None:
+def test_pictures_of_the_knowledge_base_are_recognised_by_their_bytes(
+    world: dict[str, Any], tmp_path: Path, capsys
+) -> None:
     """q1 has the bytes of 2.jpg; the other query has its id and, were that not so, looks like 1.jpg."""
     hashes = {"1.jpg": ("a" * 64, "00000000000000ff"), "2.jpg": ("b" * 64, "ff00000000000000")}
     pictures = [
@@ -150,19 +119,19 @@ def test_pictures_of_the_knowledge_base_are_told_by_their_bytes(world: dict[str,
         for name, (sha, look) in hashes.items()
     ]
     near = [{"query_id": q, "rank": 1, "item_id": content_id("1.jpg"), "score": 0.9} for q in ("q1", "q2", "q3", "q4")]
-    known = {"q1": ("b" * 64, "1" * 16), "q2": ("c" * 64, "00000000000000f1"), "q3": ("d" * 64, "0f" * 8)}
+    digests = {"q1": ("b" * 64, "1" * 16), "q2": ("c" * 64, "00000000000000f1"), "q3": ("d" * 64, "0f" * 8)}
     asked = [
         {"image_id": name, "rendition": "original", "sha256": sha, "phash": look, "status": "ok"}
-        for name, (sha, look) in known.items()
+        for name, (sha, look) in digests.items()
     ]
     tables = {
         "neighbors": write(tmp_path / "near", "neighbors", [near]),
         "images": write(tmp_path / "asked", "images", [asked]),
-        "kb.images": write(tmp_path / "known", "images", [pictures[:1], pictures[1:]]),
+        "kb.images": write(tmp_path / "kb_images", "images", [pictures[:1], pictures[1:]]),
     }
     given = [f"{key}={uri}" for key, uri in tables.items()]
-    made = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
-    assert sorted({row["image_id"] for row in made}) == ["q2", "q3", "q4"]  # of q4 nothing is known
+    links = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
+    assert sorted({row["image_id"] for row in links}) == ["q2", "q3", "q4"]  # of q4 nothing is known
     assert open_table(f"{world['folder']}/bytes").counts().filtered["bytes_in_knowledge_base"] == 1
     assert "1 pictures resemble one of the knowledge base" in capsys.readouterr().out
 
@@ -174,12 +143,12 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
         {"query_id": "q", "rank": rank, "item_id": lemmas[place]["text_id"], "score": 1 - rank / 10}
         for rank, place in enumerate(order, 1)
     ]
-    made = link(world, "l", f"neighbors={write(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3")
-    assert [(row["node_id"], row["lemma"]) for row in made] == [("c", "corn"), ("a", "Apfel"), ("d", "dog")]
+    links = link(world, "l", f"neighbors={write(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3")
+    assert [(row["node_id"], row["lemma"]) for row in links] == [("c", "corn"), ("a", "Apfel"), ("d", "dog")]
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         (["method=lemma"], "no neighbor is a text of {kb}/lemmas"),
         (["method=frequency_vision"], "no neighbor is a picture of a node of {kb}"),
@@ -190,15 +159,15 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
     ],
 )
 def test_neighbours_of_another_table_are_no_result(
-    world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], said: str
+    world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], message: str
 ) -> None:
     strange = write(tmp_path / "near", "neighbors", [[{"query_id": "q1", "rank": 1, "item_id": "x", "score": 0.5}]])
     places = {"kb": f"{world['folder']}/kb", "p": world["pictures"], "v": world["lemmas"]}
     common = [f"neighbors={strange}", f"kb.path={places['kb']}", f"out={tmp_path}/out"]
     assert cli.main("link", [*common, *(key.format(**places) for key in keys)]) == 1
-    told = " ".join(capsys.readouterr().err.split())
-    assert f"out={tmp_path}/out: " in told
-    assert said.format(**places) in told
+    reported = " ".join(capsys.readouterr().err.split())
+    assert f"out={tmp_path}/out: " in reported
+    assert message.format(**places) in reported
 
 
 @pytest.mark.parametrize("method", ["frequency_vision", "lemma"])
@@ -206,10 +175,10 @@ def test_neighbours_that_the_knowledge_base_lacks_are_counted(
     world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, method: str
 ) -> None:
     apple = next(row["text_id"] for row in rows_of(f"{world['folder']}/kb/lemmas") if row["text"] == "apple")
-    known = apple if method == "lemma" else content_id("1.jpg")
+    node_text = apple if method == "lemma" else content_id("1.jpg")
     rows = [
         {"query_id": "q1", "rank": rank, "item_id": item, "score": 1 - rank / 10}
-        for rank, item in enumerate([known, "x", "y"], 1)
+        for rank, item in enumerate([node_text, "x", "y"], 1)
     ]
     near, out = write(tmp_path / "near", "neighbors", [rows]), tmp_path / "out"
     keys = [f"neighbors={near}", f"kb.path={world['folder']}/kb", f"out={out}", f"method={method}"]
@@ -256,9 +225,9 @@ def test_vectors_of_two_encoders_are_not_compared(
 def test_a_table_kept_and_one_read_anew_give_the_same_rows(world: dict[str, Any], hold: int) -> None:
     source = open_table(f"{world['folder']}/kb/lemmas")
     uris = [footer.object.uri for footer in source.footers]
-    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, hold=hold)
-    found = lookup.rows(pa.array(["d", "a", "a", "nobody"]))
-    assert found.select(["source", "text"]).to_pylist() == [
+    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, memory_limit=hold)
+    actual = lookup.rows(pa.array(["d", "a", "a", "nobody"]))
+    assert actual.select(["source", "text"]).to_pylist() == [
         {"source": "a", "text": "apple"},
         {"source": "a", "text": "Apfel"},
         {"source": "d", "text": "dog"},

@@ -57,24 +57,24 @@ def mined(
     settings = {"match": "substring", "fold": Fold(), "corpus": "wit", "language": "en", "step": 10, **keys}
     excluded = exclusions.keep(run, exclusions.read_exclusions(listed))
     unit = MineUnit(terms=run.keep("terms.json", pack(TERMS)), excluded=excluded, **settings)
-    said = Said()
+    message = Said()
     (task,) = run.todo
     with UnitWriter(run.target, task) as writer:
-        unit(task, writer, said)  # type: ignore[arg-type]
+        unit(task, writer, message)  # type: ignore[arg-type]
     import pyarrow.parquet as pq
 
-    return pq.read_table(run.target.data_uri(task.unit.name)).to_pylist(), writer.counts, said
+    return pq.read_table(run.target.data_uri(task.unit.name)).to_pylist(), writer.counts, message
 
 
 def test_terms_that_hit_stay_on_the_row_with_their_sources(tmp_path: Path) -> None:
-    rows, counts, said = mined(tmp_path, "World War II", "Spain", "peace")
+    rows, counts, message = mined(tmp_path, "World War II", "Spain", "peace")
     assert [(row["page_title"], row["terms"], row["methods"]) for row in rows] == [
         ("World War II", ["war", "world war"], ["graph", "manual"]),
         ("Spain", ["pain"], ["manual"]),
     ]
     assert {row["split"] for row in rows} == {"train"}
     assert counts.tallies["term"] == {"war": 1, "world war": 1, "pain": 1}
-    assert (said.notes["matched"], said.notes["rows"]) == (2, 3)
+    assert (message.notes["matched"], message.notes["rows"]) == (2, 3)
 
 
 def test_excluded_pictures_are_not_mined_and_counted(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_excluded_pictures_are_not_mined_and_counted(tmp_path: Path) -> None:
         ("exact", ["Pain"]),
     ],
 )
-def test_what_matches_is_as_asked(tmp_path: Path, match: str, expected: list[str]) -> None:
+def test_matches_follow_the_key_match(tmp_path: Path, match: str, expected: list[str]) -> None:
     rows, _, _ = mined(tmp_path, "Pain", "Spain", "A world war", "wartime", "peace", match=match)
     assert [row["page_title"] for row in rows] == expected
 
@@ -126,11 +126,13 @@ def test_counts_by_term_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (counts.tallies["term"], counts.tallies["inside_word"]) == ({"war": 3, "pain": 2}, {"pain": 2})
 
 
-@pytest.mark.parametrize(("scan", "said"), [(None, "NumPy"), (lambda *_: 0, "compiled loop")])
-def test_a_unit_says_how_it_was_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: Any, said: str) -> None:
+@pytest.mark.parametrize(("scan", "message"), [(None, "NumPy"), (lambda *_: 0, "compiled loop")])
+def test_a_unit_records_how_it_was_scanned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan: Any, message: str
+) -> None:
     monkeypatch.setattr(index_compiled, "SCAN", scan)
     monkeypatch.setattr(reader, "scan_file", lambda *_, **__: iter(()))
-    assert mined(tmp_path)[1].tallies["scanned_by"] == {said: 1}
+    assert mined(tmp_path)[1].tallies["scanned_by"] == {message: 1}
 
 
 def test_wrong_keys_are_refused_before_anything_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from tests.jobs.test_link import rows_of, write
+from tests.jobs.handmade import rows_of, write
 
 
 def test_caires_200_prompts(tmp_path: Path) -> None:

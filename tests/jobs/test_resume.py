@@ -1,17 +1,11 @@
 """Kill a job at any moment, run the same command again: the table is the one of an undisturbed run."""
 
 import gzip
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 
@@ -23,64 +17,13 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.testbed.synthetic import write_corpus
-from tests.jobs.test_link import DIM, embedded, write
+from tests.jobs.handmade import DIM, embedded, write
+from tests.jobs.running_job import Running
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(280)]
 FILES = 12
 FEW_PROCESSES = ["resources.read.num_cpus=0.3", "resources.write.num_cpus=0.3"]  # each takes seconds to start
-AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}  # Ray's own: of a killed driver they end after a minute
-
-
-class Running:
-    """A job as a process of its own, in a session of its own, with a Ray of its own."""
-
-    def __init__(self, job: str, arguments: list[str], log: Path) -> None:
-        self.log = log
-        environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-        with log.open("wb") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", f"jobs.{job}", *arguments, "ray.num_cpus=2"],
-                cwd=ROOT,
-                env=environment,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.family: set[psutil.Process] = {psutil.Process(self.process.pid)}
-
-    def wait_for(self, reached: Callable[[], bool], *, seconds: float = 90) -> None:
-        until = time.monotonic() + seconds
-        while not reached():
-            assert self.process.poll() is None, f"ended before it was to be disturbed:\n{self.log.read_text()}"
-            assert time.monotonic() < until, self.log.read_text()
-            time.sleep(0.01)
-
-    def send(self, number: int) -> int:
-        """Signal the driver and wait for its end; its exit code."""
-        self.family |= set(psutil.Process(self.process.pid).children(recursive=True))
-        self.process.send_signal(number)
-        return self.process.wait(timeout=60)
-
-    def left_over(self, *, seconds: float = 120) -> list[str]:
-        """What still runs of the processes that it had and could still write, after waiting for their end."""
-        working = [process for process in self.family if name(process) not in AGENTS]
-        _, alive = psutil.wait_procs(working, timeout=seconds)
-        return [name(process) for process in alive if name(process)]
-
-    def end(self) -> None:
-        for process in self.family:
-            if process.is_running():
-                process.kill()
-        self.process.wait(timeout=30)
-
-
-def name(process: psutil.Process) -> str:
-    """What it is called, empty if it has ended."""
-    try:
-        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.name())
-    except psutil.NoSuchProcess:
-        return ""
 
 
 def written(out: Path) -> int:

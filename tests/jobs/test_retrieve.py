@@ -49,8 +49,8 @@ def embeddings(out: Path, vectors: np.ndarray, ids: list[str], *, units: int = 3
 
 
 def drawn(rows: int, seed: int) -> np.ndarray:
-    made = np.random.default_rng(seed).standard_normal((rows, DIM))
-    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float16)
+    vectors = np.random.default_rng(seed).standard_normal((rows, DIM))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
 
 
 def rows_of(out: Path) -> pa.Table:
@@ -81,7 +81,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     queries[0] = corpus[7]
     corpus[5], corpus[50, 3], corpus[60], queries[4], queries[9] = 0, np.nan, np.nan, np.nan, 0
     ids, names = [f"c{n * 37 % 300:03}" for n in range(300)], [f"q{n:02}" for n in range(20)]
-    made = {
+    uris = {
         "corpus": embeddings(folder / "corpus", corpus, ids, units=5),
         "queries": embeddings(folder / "queries", queries, names, **SCALARS),
     }
@@ -90,9 +90,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     best = {
         names[q]: sorted((-scores[q, n].round(12), ids[n]) for n in usable)[:4] for q in range(20) if q not in (4, 9)
     }
-    return made | {
-        "expected": [(q, rank + 1, item) for q, found in best.items() for rank, (_, item) in enumerate(found)]
-    }
+    return uris | {"expected": [(q, rank + 1, item) for q, hits in best.items() for rank, (_, item) in enumerate(hits)]}
 
 
 @pytest.mark.usefixtures("ray_session")
@@ -103,12 +101,15 @@ def test_both_sides_and_after_a_kill(
     arguments = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", "resident=queries"]
     out, other = tmp_path / "out", tmp_path / "other"
     assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
-    said = capsys.readouterr().out
+    text = capsys.readouterr().out
     assert counts_of(out) == {"rows_in": 82, "rows_out": 72, "rejected": {"not_finite": 1, "zero_vector": 1}}
-    assert "searched 297, missing 1, not_finite 1, zero_vector 1" in said
-    made = rows_of(out)
-    assert list(zip(*(made[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True)) == tables["expected"]
-    score, probability = made["score"].to_pylist(), made["probability"].to_pylist()
+    assert "searched 297, missing 1, not_finite 1, zero_vector 1" in text
+    neighbors = rows_of(out)
+    assert (
+        list(zip(*(neighbors[c].to_pylist() for c in ("query_id", "rank", "item_id")), strict=True))
+        == tables["expected"]
+    )
+    score, probability = neighbors["score"].to_pylist(), neighbors["probability"].to_pylist()
     assert probability == pytest.approx([1 / (1 + math.exp(3 - math.exp(2) * s)) for s in score])
     rejects = rejects_of(out)
     assert [(r["reason"], r["position"]) for r in rejects] == [("zero_vector", 5), ("not_finite", 50)]
@@ -119,15 +120,15 @@ def test_both_sides_and_after_a_kill(
         gone.unlink()
     kept = objects(out)[0].stat().st_mtime_ns
     assert cli.main("retrieve", [*arguments, f"out={out}"]) == 0
-    assert rows_of(out).equals(made)
+    assert rows_of(out).equals(neighbors)
     assert objects(out)[0].stat().st_mtime_ns == kept
 
     index = [f"faiss.out={tmp_path / 'index'}", "faiss.factory=Flat"]
     assert cli.main("retrieve", [*arguments[:3], "resident=corpus", f"out={other}", *index]) == 0
-    assert "Flat, 297 vectors, recall@4 " in (said := capsys.readouterr().out)
-    assert float(said.split("recall@4 ")[1]) > 0.9  # ties go another way there
+    assert "Flat, 297 vectors, recall@4 " in (text := capsys.readouterr().out)
+    assert float(text.split("recall@4 ")[1]) > 0.9  # ties go another way there
     assert {path.name for path in (tmp_path / "index").iterdir()} == {"corpus.faiss", "ids.parquet"}
-    assert rows_of(other).equals(made)
+    assert rows_of(other).equals(neighbors)
     assert (counts_of(other), rejects_of(other)) == (counts_of(out), rejects)
     assert cli.main("verify", [f"input={other}"]) == 0
     assert cli.main("retrieve", [*arguments[:2], "k=5", f"out={out}"]) == 2
@@ -143,8 +144,8 @@ def test_a_corpus_without_a_row_to_search(
     out = tmp_path / "out"
     given = [f"queries={tables['queries']}", f"corpus.path={corpus}", f"resident={resident}", f"out={out}"]
     assert cli.main("retrieve", given) == 0
-    assert "180 filtered by fewer_than_k" in (said := capsys.readouterr().out)
-    assert "corpus rows: missing 3" in said
+    assert "180 filtered by fewer_than_k" in (text := capsys.readouterr().out)
+    assert "corpus rows: missing 3" in text
     assert open_table(str(out), "neighbors").rows == 0
 
 
@@ -154,7 +155,7 @@ def refused(**arguments: Any) -> str:
     return str(caught.value)
 
 
-def test_what_does_not_fit_together(tables: dict[str, Any], tmp_path: Path) -> None:
+def test_inputs_that_do_not_belong_together_are_refused(tables: dict[str, Any], tmp_path: Path) -> None:
     other = embeddings(tmp_path / "other", drawn(4, 3), list("abcd"), encoder="huge@2")
     same = embeddings(tmp_path / "same", drawn(4, 3), list("abcd"), preprocessing="cropped")
     given = {"queries": tables["queries"], "corpus__path": tables["corpus"], "out": tmp_path / "out"}
@@ -232,9 +233,9 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(
     corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
     settings: dict[str, Any] = {"nprobe": 5, "cosine": False, "barred": Barred(frozenset())}
     index, ids = faiss_index.build(corpus, VectorLayout(table=True), factory="OPQ4,IVF8,Flat", **settings)
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == 2 == len(set(said))  # of the rotation's and of the lists' centroids
-    assert all(line.startswith("  FAISS: WARNING clustering 297 points to ") for line in said)
+    text = capfd.readouterr().err.splitlines()
+    assert len(text) == 2 == len(set(text))  # of the rotation's and of the lists' centroids
+    assert all(line.startswith("  FAISS: WARNING clustering 297 points to ") for line in text)
     assert (faiss.extract_index_ivf(index).nprobe, index.ntotal, len(ids)) == (5, 297, 297)
     with pytest.raises(RunError, match=r"faiss\.factory=IVF298,Flat: .* 297 vectors"):
         faiss_index.build(corpus, VectorLayout(table=True), factory="IVF298,Flat", **settings)
@@ -249,12 +250,12 @@ def test_exclusions_of_queries_and_of_the_corpus_are_counted(
     given = [f"queries={tables['queries']}", f"corpus.path={tables['corpus']}", "k=4", f"resident={side}"]
     given += [f"exclusions={tmp_path}/withdrawn.txt", f"out={tmp_path}/out"]
     assert cli.main("retrieve", given) == 0
-    said = capsys.readouterr().out
-    assert "exclusions: 1 of 5 entries match no picture here, for example nowhere" in said
-    assert "excluded 2" in said
-    made = rows_of(tmp_path / "out")
-    assert not {"q03", "q15"} & set(made["query_id"].to_pylist())
-    assert not {"c007", "c111"} & set(made["item_id"].to_pylist())
+    text = capsys.readouterr().out
+    assert "exclusions: 1 of 5 entries match no picture here, for example nowhere" in text
+    assert "excluded 2" in text
+    neighbors = rows_of(tmp_path / "out")
+    assert not {"q03", "q15"} & set(neighbors["query_id"].to_pylist())
+    assert not {"c007", "c111"} & set(neighbors["item_id"].to_pylist())
     assert cli.main("retrieve", given) == 0  # resumed: the counts are those of the units
     assert "1 of 5 entries match no picture here" in capsys.readouterr().out
 
@@ -278,13 +279,13 @@ def test_texts_are_sent_to_embed(tmp_path: Path, tables: dict[str, Any]) -> None
     with UnitWriter(run.target, run.todo[0]) as writer:
         writer.write(TABLES["texts"].schema().empty_table())
     run.finish()
-    said = refused(queries=tmp_path / "t", corpus__path=tables["corpus"], out=tmp_path / "out")
-    assert f"python -m jobs.embed input={tmp_path / 't'}" in said
+    text = refused(queries=tmp_path / "t", corpus__path=tables["corpus"], out=tmp_path / "out")
+    assert f"python -m jobs.embed input={tmp_path / 't'}" in text
 
 
 def test_the_probability_is_of_cosines() -> None:
     from jobs.retrieval.neighbor_rows import Calibration
 
-    found = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
-    assert found.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)
-    assert pc.all(pa.array(found >= 0)).as_py()
+    actual = Calibration(math.log(100), -10).probability(np.array([0.1, 0.0, -1.0]))
+    assert actual.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(10)), 0], abs=1e-12)
+    assert pc.all(pa.array(actual >= 0)).as_py()

@@ -12,7 +12,7 @@ from jobs.analysis.tric_ranking import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
 from jobs.runtime import cli
-from tests.jobs.test_link import DIM, embedded, rows_of, write
+from tests.jobs.handmade import DIM, embedded, rows_of, write
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
 PICTURES = [("a.png", "1894-07-13"), ("b.png", "1921-08-19"), ("c.png", "1899-01-01")]

@@ -1,4 +1,4 @@
-"""Agreement of the raters of a file, question by question: numeric answers form a scale, others categories."""
+"""Agreement of the raters of a file, by question: numeric answers form a scale, other answers categories."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -20,11 +20,15 @@ RUBRIC, QUESTION = "file", "value"
 
 
 def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
-    """Metrics of a file of ratings. Ratings are kept as codes on disk: memory does not grow with the file."""
+    """Yield the metrics of a file of ratings. The ratings are codes on disk: memory grows with the largest question."""
     scales = _scales(cfg, uri, columns)
     names = sorted({part for name in compute.compared_attributes(cfg.metrics) for part in name.split("+")})
-    of_items, of_raters = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
-    attribute_columns = {both.column(name): [name] for both in (of_items, of_raters) for name in both.names}
+    item_attributes, rater_attributes = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
+    attribute_columns = {
+        attributes.column(name): [name]
+        for attributes in (item_attributes, rater_attributes)
+        for name in attributes.names
+    }
     rows_read = 0
     with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
         for batch in read_rows(cfg, uri, columns | attribute_columns):
@@ -32,13 +36,13 @@ def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> It
             ratings = _as_ratings(batch, scales, first=rows_read)
             _check_scale(uri, ratings, cfg.scale)
             reduction.add(ratings)
-            of_items.add(uri, batch)
-            of_raters.add(uri, batch)
+            item_attributes.add(uri, batch)
+            rater_attributes.add(uri, batch)
             rows_read += batch.num_rows
         if not rows_read:
-            raise InputError(f"{uri}: no ratings" + (" (keep_rows= keeps no row)" if cfg.keep_rows else ""))
-        raters = raters_of(reduction.methods, of_raters.values, gold=cfg.metrics.gold)
-        items = items_of(of_items.values)
+            raise InputError(f"{uri}: the file has no ratings" + (" that keep_rows= keeps" if cfg.keep_rows else ""))
+        raters = raters_of(reduction.methods, rater_attributes.values, gold=cfg.metrics.gold)
+        items = items_of(item_attributes.values)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
         reason = "the scale is unknown: give scale=[lowest,highest]"
         yield from compute.question_metrics(
@@ -52,16 +56,16 @@ def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:
         return
     low, high = scale
     outside = pc.or_(pc.less(ratings["score"], low), pc.greater(ratings["score"], high))
-    if (strange := ratings.filter(outside)).num_rows:
-        question, score = strange["question"][0].as_py(), strange["score"][0].as_py()
+    if (refused := ratings.filter(outside)).num_rows:
+        question, score = refused["question"][0].as_py(), refused["score"][0].as_py()
         raise InputError(
-            f"scale=[{low:g},{high:g}]: {uri} has the answer {score:g} to {question!r}; select questions of one scale "
-            "with keep_rows.COLUMN=TEXT"
+            f"scale=[{low:g},{high:g}]: the answer {score:g} to {question!r} in {uri} is outside; keep one scale's "
+            "questions with keep_rows.COLUMN=TEXT"
         )
 
 
 class Attributes:
-    """Attributes of items or raters from columns that are constant for each item or rater.
+    """Attributes of items or raters, from columns that have one value per item or rater.
 
     Attributes:
         values: column -> item or rater -> value, without nulls.
@@ -72,14 +76,14 @@ class Attributes:
         self.values: dict[str, dict[str, str]] = {name: {} for name in names}
 
     def column(self, name: str) -> str:
-        """The column's name among those of the answers."""
+        """Return the attribute's column in the batches of answers."""
         return f"{name} of {self.owner}"
 
     def add(self, uri: str, batch: pa.Table) -> None:
         """Add the values of a batch.
 
         Raises:
-            InputError: two values for one item or rater.
+            InputError: an item or rater has two values.
         """
         for name, value_of in self.values.items():
             columns = [self.owner, self.column(name)]
@@ -93,10 +97,10 @@ class Attributes:
 
 
 def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[str]:
-    """The questions whose answers are all numbers.
+    """Return the questions whose answers are all numbers.
 
-    Prints a warning if only some answers are numeric, because one non-numeric answer makes the question categorical,
-    and if answers have a decimal comma, which might be meant as a thousands separator.
+    Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and
+    if answers have a decimal comma, which may be a thousands separator.
     """
     numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
     for batch in read_rows(cfg, uri, columns):
@@ -120,7 +124,7 @@ def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[
         some, example = words[question].total(), words[question].most_common(1)[0][0]
         say(
             f"{question}: {some:,} of {numbers[question] + some:,} answers are not numbers, such as {example!r}, so "
-            f"the question is categorical; if these words mean no answer, give missing=[{example}]"
+            f"the question is categorical; if such texts mean no answer, give missing=[{example}]"
         )
     return numbers.keys() - words.keys()
 
@@ -132,7 +136,7 @@ def _questions(batch: pa.Table) -> pa.ChunkedArray:
 
 
 def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.Table:
-    """The columns of `ratings` that `Reduction` reads; a row without an answer has status unparsed."""
+    """Return the columns of `ratings` that `Reduction` needs; a row without an answer has status unparsed."""
     n, value, question = batch.num_rows, batch["value"], _questions(batch)
     on_scale = pc.is_in(question, pa.array(sorted(scales), pa.string()))
     score = pc.if_else(on_scale, as_numbers(value), pa.scalar(None, pa.float64()))

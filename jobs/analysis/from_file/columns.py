@@ -11,8 +11,8 @@ from jobs.analysis.from_file.config import AnalyzeConfig, Columns
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 
-# Names of columns in released files. CrowdTruth: its two platforms (Figure Eight, Mechanical Turk) and the tasks of
-# Snow et al. (2008), which its tutorials use. DSG: its answers and ratings. The first name that the file has is taken.
+# Names of columns in released files: of CrowdTruth, its two platforms (Figure Eight, Mechanical Turk) and the tasks of
+# Snow et al. (2008) in its tutorials; of DSG, its answers and ratings. The first name that is in the file applies.
 _CROWDTRUTH: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (("_unit_id",), ("HITId",), ("orig_id",)),
     "rater": (("_worker_id",), ("WorkerId",), ("!amt_worker_ids",)),
@@ -39,14 +39,14 @@ NEEDED = {
     "dsg": ("item", "question", "value"),
 }
 DECIMAL_COMMA = r"^\s*-?\d+,\d+\s*$"
-LARGEST = 1e100  # of a score; squares of larger ones are infinite
+LARGEST = 1e100  # of a score; the squares of larger scores are infinite
 
 
 def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
-    """Field -> columns of the file: as configured, else by the names in released data sets.
+    """Return field -> columns of the file: the configured ones, else those with the names of released data sets.
 
     Raises:
-        InputError: a configured column is not in the file, or a required one is not configured; names all of them.
+        InputError: configured columns are not in the file, or required ones are not configured.
     """
     available = next(batches(uri, encoding=cfg.encoding), pa.table({})).column_names
     columns_of, missing = {}, []
@@ -57,7 +57,7 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
         if not names:
             names = next((list(columns) for columns in known_names if all(name in available for name in columns)), [])
         if not names and column_field.name in NEEDED[cfg.task]:
-            missing.append(f"columns.{column_field.name}= is needed")
+            missing.append(f"columns.{column_field.name}= is required")
         missing += [
             f"no column {name!r} (columns.{column_field.name}={configured})" for name in names if name not in available
         ]
@@ -70,30 +70,30 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
             missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]
     if missing:
-        raise InputError(f"{uri}: {', '.join(missing)}; there are {', '.join(available) or 'none'}")
+        raise InputError(f"{uri}: {', '.join(missing)}; the file has the columns {', '.join(available) or '(none)'}")
     return columns_of
 
 
 def named_columns(configured: str | None, available: Sequence[str]) -> list[str]:
-    """The column of that name if the file has it, else the names between commas."""
+    """Return the column `configured` if the file has it, else the names between its commas."""
     if configured is not None and configured in available:
         return [configured]
     return [name.strip() for name in (configured or "").split(",") if name.strip()]
 
 
 def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
-    """Yield the rows that keep_rows= keeps, in batches: a string column per field; values named by missing= null."""
+    """Yield batches of the rows that keep_rows= keeps: one string column per field; values of missing= are null."""
     for batch in batches(uri, encoding=cfg.encoding):
         rows = select_columns(uri, batch, columns, cfg.keep_rows)
         if cfg.missing:
-            none = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
-            place = rows.column_names.index("value")
-            rows = rows.set_column(place, "value", pc.if_else(none, None, rows["value"]))
+            is_missing = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
+            position = rows.column_names.index("value")
+            rows = rows.set_column(position, "value", pc.if_else(is_missing, None, rows["value"]))
         yield rows
 
 
 def as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as numbers, reading 3,5 as 3.5, as spreadsheets of many countries write it; null if not numeric."""
+    """Return the column as numbers, null where it has none; 3,5 is 3.5, as spreadsheets of many countries write it."""
     comma = pc.match_substring_regex(column, DECIMAL_COMMA)
     text = pc.utf8_trim_whitespace(pc.if_else(comma, pc.replace_substring(column, ",", "."), column))
     number = pc.match_substring_regex(text, r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
@@ -105,8 +105,8 @@ def check_named(uri: str, batch: pa.Table, names: Sequence[str]) -> None:
     """Refuse rows without a value in one of the columns `names`.
 
     Raises:
-        InputError: if there are such rows, with their count.
+        InputError: there are such rows.
     """
     for name in names:
         if batch[name].null_count:
-            raise InputError(f"{uri}: {batch[name].null_count} rows without {name}")
+            raise InputError(f"{uri}: columns.{name} is empty in {batch[name].null_count} rows")

@@ -8,7 +8,7 @@ from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
 
 TASKS = ("agreement", "crowdtruth", "dsg")
-# Keys of `metrics` about what only tables have: models, responses, concepts, spans, conditions.
+# Keys of `metrics` that need tables: models, responses, concepts, spans, conditions.
 TABLES_ONLY = frozenset({"group_by", "leave_out", "concept", "overlap"})
 
 
@@ -16,10 +16,10 @@ TABLES_ONLY = frozenset({"group_by", "leave_out", "concept", "overlap"})
 class Columns:
     """Names of columns; the texts of several columns, separated by commas, are joined."""
 
-    item: str | None = None  # what was rated; for dsg the picture
-    rater: str | None = None  # who answered
+    item: str | None = None  # the rated item; for dsg the picture
+    rater: str | None = None  # who rated it
     value: str | None = None  # the answer: a number, a category, yes or no
-    question: str | None = None  # agreement: report metrics for each; dsg: the question's id
+    question: str | None = None  # agreement: compute metrics for each; dsg: the question's id
     parents: str | None = None  # dsg: ids of questions that must be answered yes
     valid: str | None = None  # dsg: no, false, 0 or invalid leaves the question out
 
@@ -41,14 +41,14 @@ class AnalyzeConfig:
     task: str = "agreement"  # agreement, crowdtruth or dsg
     columns: Columns = field(default_factory=Columns)
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
-    # agreement: words in columns.value that mean no answer, such as [n/a, unsure]
+    # agreement: texts in columns.value that mean no answer, such as [n/a, unsure]
     missing: list[str] = field(default_factory=list)
-    # agreement: lowest and highest answer of the scale, [1,5]; without it, shares at its ends are undefined
+    # agreement: lowest and highest answer of the scale, [1,5]; without it, metrics that depend on it are undefined
     scale: list[float] = field(default_factory=list)
-    keep_rows: dict[str, str] = field(default_factory=dict)  # column: text; only rows with this text are read
+    keep_rows: dict[str, str] = field(default_factory=dict)  # column: text; read only rows with this text
     separator: str | None = None  # crowdtruth: separates several annotations in a cell
-    annotations: list[str] = field(default_factory=list)  # crowdtruth: the closed set; empty: those that occur
-    empty: str | None = None  # crowdtruth: annotation of an empty cell; null: the cell does not count
+    annotations: list[str] = field(default_factory=list)  # crowdtruth: the closed set; empty: those in the file
+    empty: str | None = None  # crowdtruth: the annotation of an empty cell; null: empty cells do not count
     people: str | None = None  # dsg: a file of people's ratings
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
     # a file has no table of raters, so there is no default column for groups of people
@@ -60,7 +60,7 @@ def check_settings(cfg: AnalyzeConfig) -> None:
     """Refuse an invalid scale, and keys that the task does not use.
 
     Raises:
-        InputError: naming the key.
+        InputError: the scale is invalid, or a key is set without effect.
     """
     if cfg.scale and (len(cfg.scale) != 2 or not cfg.scale[0] < cfg.scale[1]):
         raise InputError(f"scale={cfg.scale}: must be the lowest and the highest answer, such as [1,5]")
@@ -68,4 +68,4 @@ def check_settings(cfg: AnalyzeConfig) -> None:
     without = {f.name for f in fields(MetricSettings)} - {"stop"} if cfg.task != "agreement" else TABLES_ONLY
     without = without | {"stop"} if cfg.task == "dsg" else without
     if idle := sorted(name for name in without if getattr(cfg.metrics, name) != getattr(default, name)):
-        raise InputError(f"metrics.{idle[0]}: task={cfg.task} of a file does not use it; remove the key")
+        raise InputError(f"metrics.{idle[0]}: task={cfg.task} does not use it; remove the key")

@@ -15,7 +15,8 @@ from jobs.runtime.console import say
 
 
 def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
-    """CrowdTruth metrics. Of a worker's several judgements of a unit the last counts, as in the reference."""
+    """Yield CrowdTruth metrics. If a worker judged a unit several times, the last judgement counts, as in the
+    reference."""
     judgements: dict[tuple[str, str], frozenset[str]] = {}
     asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
     for batch in read_rows(cfg, uri, columns):
@@ -33,15 +34,17 @@ def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> I
     if unexpected := [annotation for annotation in occur if annotation not in closed]:
         raise InputError(f"{uri}: annotation {unexpected[0]!r} is not in annotations={list(closed)}")
     if len(occur) > MAX_LINES:
-        raise InputError(f"{uri}: {len(occur)} different annotations in columns.value: not a closed task")
+        raise InputError(f"{uri}: {len(occur)} different annotations, more than {MAX_LINES}: not a closed task")
     asked = asked_of_worker.total()
     if left := asked - len(judgements):
-        say(f"{left} of {asked} judgements do not count: empty, or repeated by the same worker")
+        say(f"{left} of {asked} judgements do not count: they are empty or repeated by the same worker")
     units, workers = sorted(asked_of_unit), sorted(asked_of_worker)
-    of_unit, of_worker, place = ({name: code for code, name in enumerate(names)} for names in (units, workers, closed))
+    of_unit, of_worker, position_of = (
+        {name: code for code, name in enumerate(names)} for names in (units, workers, closed)
+    )
     vectors = np.zeros((len(judgements), len(closed)))
     for line, picked in enumerate(judgements.values()):
-        vectors[line, [place[annotation] for annotation in picked]] = 1
+        vectors[line, [position_of[annotation] for annotation in picked]] = 1
     task = CrowdTruthTask(
         unit=np.array([of_unit[u] for u, _ in judgements], np.int64),
         worker=np.array([of_worker[w] for _, w in judgements], np.int64),

@@ -1,4 +1,4 @@
-"""Scene graphs (DSG): a model's answers from one file, people's ratings of the pictures from another."""
+"""Scene graphs (DSG): a model's answers in one file, people's ratings of the pictures in another."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from jobs.store import locations
 
 
 def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
-    """DSG metrics of the file's answers, and their correlation with people's ratings if there are any."""
+    """Yield DSG metrics of the answers in the file, and their correlation with people's ratings if there are any."""
     pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
     for batch in read_rows(cfg, uri, columns):
         check_named(uri, batch, ("item", "question"))
@@ -25,7 +25,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
             name = dsg.id_of(line["question"])
             if name in pictures[line["item"]]:
                 raise InputError(
-                    f"{uri}: picture {line['item']!r} has question {name!r} twice; "
+                    f"{uri}: duplicate question {name!r} of picture {line['item']!r}; "
                     "select one model's rows with keep_rows.COLUMN=, or name more columns with columns.item="
                 )
             pictures[line["item"]][name] = dsg.DsgQuestion(
@@ -35,16 +35,18 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
                 answer=line["value"],
             )
     if not pictures:
-        raise InputError(f"{uri}: no questions" + (" (keep_rows= keeps no row)" if cfg.keep_rows else ""))
+        raise InputError(f"{uri}: the file has no questions" + (" that keep_rows= keeps" if cfg.keep_rows else ""))
     graphs = pictures.values()
     unknown = sorted({p for graph in graphs for q in graph.values() for p in q.parents if p not in graph})
     if unknown:
-        say(f"{len(unknown)} parents are not questions of their picture and are ignored, such as {unknown[0]!r}")
+        say(f"{len(unknown)} parents are ignored: they are not questions of their picture, such as {unknown[0]!r}")
     people = _people(cfg) if cfg.people else {}
     if people:
         if not people.keys() & pictures.keys():
             example = next(iter(people)), next(iter(pictures))
-            raise InputError(f"people= and input= share no picture; they name {example[0]!r} and {example[1]!r}")
+            raise InputError(
+                f"people= and input= have no common picture, only others such as {example[0]!r} and {example[1]!r}"
+            )
         pictures = {name: graph for name, graph in pictures.items() if name in people}
     yield from dsg.dsg_metrics({name: list(graph.values()) for name, graph in pictures.items()}, people)
 
@@ -55,11 +57,11 @@ def _is_valid(uri: str, word: str | None) -> bool:
         return True
     if plain in dsg.NO | {"invalid", "f"}:
         return False
-    raise InputError(f"{uri}: columns.valid= has {word!r}; must be yes or no")
+    raise InputError(f"{uri}: columns.valid has the text {word!r}; must be yes or no")
 
 
 def _people(cfg: AnalyzeConfig) -> dict[str, float]:
-    """Picture -> mean rating."""
+    """Return picture -> mean rating."""
     uri = locations.find(cfg.people or "")[0].uri
     scores_of: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):
@@ -68,7 +70,7 @@ def _people(cfg: AnalyzeConfig) -> dict[str, float]:
         scores = as_numbers(rows["value"])
         words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
         if len(words):
-            raise InputError(f"{uri}: people_columns.value has {words[0].as_py()!r}, which is not a number")
+            raise InputError(f"{uri}: people_columns.value has the text {words[0].as_py()!r}; must be numbers")
         for item, score in zip(rows["item"].to_pylist(), scores.to_pylist(), strict=True):
             if item is not None and score is not None:
                 scores_of[item].append(score)

@@ -67,7 +67,7 @@ def test_stretches_of_the_items_count_what_all_do(monkeypatch, rows_at_a_time):
     matrix = np.where(draw.random((30, 6)) < 0.4, np.nan, draw.integers(1, 6, (30, 6)).astype(float))
     matrix[10:14] = np.nan  # items without answers, at a border too
     matrix[-1] = np.nan
-    one = RatingTable.of(matrix)
+    one = RatingTable.from_matrix(matrix)
     whole = [one.per_item(), one.levels(), *one.counts(), *one.counts(by="value"), *one.means()]
     whole_pairs = [metric.value for metric in pairwise_correlations(one)]
     monkeypatch.setattr(answers, "ROWS_AT_A_TIME", rows_at_a_time)

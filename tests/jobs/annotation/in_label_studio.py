@@ -1,9 +1,9 @@
-"""Work on two studies in Label Studio's own interface, in chromium: run by another Python, that of Label Studio.
+"""Work on two studies in Label Studio's interface, in chromium; run by the Python of Label Studio.
 
     python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER EXPORTS_FOLDER
 
-It needs `label-studio`, `playwright` and a chromium. What is clicked, pressed and marked here is what
-test_label_studio_itself.py finds again.
+Needs `label-studio`, `playwright` and chromium. test_label_studio_itself.py compares the ratings with what is clicked,
+pressed and marked here.
 """
 
 import shutil
@@ -15,8 +15,8 @@ import requests
 from playwright.sync_api import Page, sync_playwright
 
 USER, PASSWORD = "anna@example.org", "only-in-this-test"
-STEP = 2500  # ms until the next task has come
-# The place of a word in the text that is being marked.
+STEP = 2500  # ms until the next task is loaded
+# Return the position on the screen of a word in the text to mark.
 PLACE = """word => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
@@ -33,24 +33,24 @@ PLACE = """word => {
 
 
 def session(address: str) -> requests.Session:
-    made = requests.Session()
-    made.get(f"{address}/user/login/")
-    token = str(made.cookies["csrftoken"])
+    client = requests.Session()
+    client.get(f"{address}/user/login/")
+    token = str(client.cookies["csrftoken"])
     form = {"csrfmiddlewaretoken": token, "email": USER, "password": PASSWORD}
-    made.post(f"{address}/user/login/", data=form, headers={"Referer": address}).raise_for_status()
-    made.headers.update({"X-CSRFToken": str(made.cookies["csrftoken"]), "Referer": address})
-    return made
+    client.post(f"{address}/user/login/", data=form, headers={"Referer": address}).raise_for_status()
+    client.headers.update({"X-CSRFToken": str(client.cookies["csrftoken"]), "Referer": address})
+    return client
 
 
-def project(of: requests.Session, address: str, folder: Path) -> int:
-    """A project of the study's configuration, its pictures and the tasks of the one rater."""
+def project(client: requests.Session, address: str, folder: Path) -> int:
+    """Create a project with the study's configuration, its pictures and the tasks of the one rater; return its id."""
     config = (folder / "label_studio" / "config.xml").read_text("utf-8")
-    about: Any = {"title": f"study {folder.name}", "label_config": config, "sampling": "Sequential sampling"}
-    number: int = done(of.post(f"{address}/api/projects/", json=about))["id"]
+    settings: Any = {"title": f"study {folder.name}", "label_config": config, "sampling": "Sequential sampling"}
+    number: int = done(client.post(f"{address}/api/projects/", json=settings))["id"]
     pictures: Any = {"project": number, "path": str(folder / "pictures"), "use_blob_urls": True, "title": "pictures"}
-    done(of.post(f"{address}/api/storages/localfiles", json=pictures))
+    done(client.post(f"{address}/api/storages/localfiles", json=pictures))
     tasks = (folder / "label_studio" / f"{USER}.json").read_bytes()
-    done(of.post(f"{address}/api/projects/{number}/import", files={"tasks.json": tasks}))
+    done(client.post(f"{address}/api/projects/{number}/import", files={"tasks.json": tasks}))
     return number
 
 
@@ -87,12 +87,12 @@ def is_blurred(page: Page) -> bool:
 
 
 def answer_questions(page: Page) -> None:
-    """Task 1 by clicks and a comment that is only typed, 2 reported, 3 skipped, 4 by keys, 5 left as a draft."""
+    """Answer task 1 by clicks, with a typed comment; report 2, skip 3, answer 4 by keys, leave 5 as a draft."""
     assert is_blurred(page)
     page.get_by_text("Show me the picture").click()
     page.wait_for_timeout(500)
     assert not is_blurred(page)
-    assert width_of_picture(page) > 200, "the picture is drawn as small as a stamp"
+    assert width_of_picture(page) > 200, "the picture must not be as small as a stamp"
     chosen = ["Photograph", "Person", "Conflict", "Eastern Europe", "Yes", "(3) Somewhat sensitive"]
     for label in [*chosen, "(1) Not at all controversial", "(5) Very commemorative"]:
         page.get_by_text(label).first.click()
@@ -100,11 +100,13 @@ def answer_questions(page: Page) -> None:
     submit(page)
     page.get_by_text("Report this picture").click()
     page.wait_for_timeout(500)
-    assert not page.get_by_text("What kind of picture is this?").first.is_visible(), "who reports is asked more"
+    assert not page.get_by_text("What kind of picture is this?").first.is_visible(), (
+        "a reported picture needs no answers"
+    )
     submit(page)
     page.get_by_role("button", name="skip-task").click()
     page.wait_for_timeout(STEP)
-    for key in "2wu7dc":  # a key a question; regions and the last scale have none
+    for key in "2wu7dc":  # one key per question; regions and the last scale have none
         page.keyboard.press(key)
     submit(page)
     assert page.get_by_text("Not answered yet: Which of these regions").count() == 1
@@ -117,7 +119,7 @@ def answer_questions(page: Page) -> None:
 
 
 def mark_spans(page: Page) -> None:
-    """Task 1 with spans behind characters of two UTF-16 units, 2 with none and a faulty response."""
+    """Mark spans after characters of two UTF-16 units in task 1; mark none in task 2 and report a faulty response."""
     for key, word in (("2", "five"), ("4", "swimming"), ("5", "Two men")):
         mark(page, key, word)
     page.keyboard.press("8")  # the labels' keys are 1 to 5
@@ -128,7 +130,7 @@ def mark_spans(page: Page) -> None:
 
 
 def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
-    of = session(address)
+    client = session(address)
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
@@ -138,12 +140,12 @@ def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
         page.keyboard.press("Enter")
         page.wait_for_load_state("networkidle")
         for folder, work in ((questions, answer_questions), (spans, mark_spans)):
-            number = project(of, address, folder)
+            number = project(client, address, folder)
             page.goto(f"{address}/projects/{number}/data?labeling=1")
             page.get_by_role("button", name="Submit current annotation").wait_for(timeout=60_000)
             page.wait_for_timeout(STEP)
             work(page)
-            export = of.get(f"{address}/api/projects/{number}/export?exportType=JSON&download_all_tasks=true")
+            export = client.get(f"{address}/api/projects/{number}/export?exportType=JSON&download_all_tasks=true")
             (exports / f"{folder.name}.json").write_bytes(export.content)
         browser.close()
 

@@ -1,6 +1,8 @@
-"""Plans: every quota met, loads equal, orders random and reproducible, what cannot be refused with its numbers."""
+"""Plans: every quota is met, loads are equal, orders are random and reproducible, infeasible plans are refused."""
 
+import re
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -8,137 +10,144 @@ from hypothesis import strategies as st
 
 from jobs.annotation.assignment import Assignment, PlanError, Rater, assign, summary
 
-THINGS = [f"picture{number:03}" for number in range(60)]
+ITEMS = [f"picture{number:03}" for number in range(60)]
 TEN = [Rater(f"rater{number}") for number in range(10)]
 
 
 def raters_of(plan: list[Assignment]) -> dict[str, set[str]]:
-    found = defaultdict(set)
+    raters = defaultdict(set)
     for task in plan:
-        found[task.thing].add(task.rater)
-    return found
+        raters[task.item].add(task.rater)
+    return raters
 
 
 def order_of(plan: list[Assignment], rater: str) -> list[str]:
-    return [task.thing for task in sorted(plan, key=lambda t: t.place) if task.rater == rater]
+    return [task.item for task in sorted(plan, key=lambda t: t.place) if task.rater == rater]
 
 
-def test_each_thing_has_as_many_different_raters_and_loads_are_equal() -> None:
-    plan = assign(THINGS, TEN, seed=1, per_item=3)
+def test_each_item_has_as_many_different_raters_and_loads_are_equal() -> None:
+    plan = assign(ITEMS, TEN, seed=1, per_item=3)
     assert all(len(raters) == 3 for raters in raters_of(plan).values())
-    assert len(plan) == len({(task.rater, task.thing) for task in plan}) == 180
+    assert len(plan) == len({(task.rater, task.item) for task in plan}) == 180
     assert set(Counter(task.rater for task in plan).values()) == {18}  # 60 x 3 / 10
 
 
-def test_orders_are_random_a_rater_and_places_are_whole() -> None:
+def test_each_rater_has_a_random_order_with_places_from_1() -> None:
     # Rome, section 4.1.2: shown in sequence, hardly any picture was rated twice.
-    plan = assign(THINGS, TEN, seed=1, per_item=10)
+    plan = assign(ITEMS, TEN, seed=1, per_item=10)
     orders = [order_of(plan, rater.name) for rater in TEN]
-    assert all(sorted(order) == THINGS for order in orders)
+    assert all(sorted(order) == ITEMS for order in orders)
     assert len(set(map(tuple, orders))) == 10
-    assert THINGS not in orders
+    assert ITEMS not in orders
     for rater in TEN:
         assert sorted(task.place for task in plan if task.rater == rater.name) == list(range(1, 61))
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
-    plan = assign(THINGS, TEN, seed=1, per_item=3, shared=5, audit=0.1)
-    assert plan == assign(THINGS[::-1], TEN[::-1], seed=1, per_item=3, shared=5, audit=0.1)
-    assert plan != assign(THINGS, TEN, seed=2, per_item=3, shared=5, audit=0.1)
+def test_the_plan_depends_on_the_seed_but_not_on_the_order_of_names() -> None:
+    plan = assign(ITEMS, TEN, seed=1, per_item=3, shared=5, audit=0.1)
+    assert plan == assign(ITEMS[::-1], TEN[::-1], seed=1, per_item=3, shared=5, audit=0.1)
+    assert plan != assign(ITEMS, TEN, seed=2, per_item=3, shared=5, audit=0.1)
 
 
-def test_shared_things_are_what_any_two_raters_have_in_common() -> None:
-    plan = assign(THINGS, TEN, seed=1, per_item=1, shared=7)
-    shared = {task.thing for task in plan if task.shared}
+def test_shared_items_are_common_to_any_two_raters() -> None:
+    plan = assign(ITEMS, TEN, seed=1, per_item=1, shared=7)
+    shared = {task.item for task in plan if task.shared}
     assert len(shared) == 7
-    assert all(len(raters) == (10 if thing in shared else 1) for thing, raters in raters_of(plan).items())
-    found = summary(plan, by_group=False)
-    assert (found.overlap_least, found.overlap_most) == (7, 7)
+    assert all(len(raters) == (10 if item in shared else 1) for item, raters in raters_of(plan).items())
+    overlaps = summary(plan, by_group=False)
+    assert (overlaps.overlap_least, overlaps.overlap_most) == (7, 7)
 
 
 def test_partners_change_so_that_pairs_overlap() -> None:
-    # 3 of 10 raters a thing: a pair shares 60 x (3/10 x 2/9) = 4 on average; a fixed rotation would leave pairs at 0.
-    found = summary(assign(THINGS, TEN, seed=1, per_item=3), by_group=False)
-    assert found.overlap_median == 4
-    assert found.overlap_least is not None
-    assert found.overlap_least >= 2
+    # 3 of 10 raters per item: a pair shares 60 x (3/10 x 2/9) = 4 on average; a fixed rotation would leave pairs at 0.
+    overlaps = summary(assign(ITEMS, TEN, seed=1, per_item=3), by_group=False)
+    assert overlaps.overlap_median == 4
+    assert overlaps.overlap_least is not None
+    assert overlaps.overlap_least >= 2
 
 
-def test_quotas_by_group_as_caire_has_them() -> None:
+def test_quotas_by_group_as_in_caire() -> None:
     countries = ["China", "India", "Brazil"]
     raters = [Rater(f"{country}{number}", country) for country in countries for number in range(20)]
-    plan = assign(THINGS[:40], raters, seed=3, quotas=dict.fromkeys(countries, 20))
+    plan = assign(ITEMS[:40], raters, seed=3, quotas=dict.fromkeys(countries, 20))
     assert len(plan) == 40 * 60
     for country in countries:
-        assert all(n == 20 for n in Counter(t.thing for t in plan if t.group == country).values())
-    assert {t.group for t in assign(THINGS, raters, seed=3, quotas={"India": 2})} == {"India"}
+        assert all(n == 20 for n in Counter(t.item for t in plan if t.group == country).values())
+    assert {t.group for t in assign(ITEMS, raters, seed=3, quotas={"India": 2})} == {"India"}
 
 
 def test_the_audit_is_a_share_of_each_rater() -> None:
-    plan = assign(THINGS, TEN, seed=1, per_item=3, audit=0.1)
+    plan = assign(ITEMS, TEN, seed=1, per_item=3, audit=0.1)
     assert Counter(task.rater for task in plan if task.audit) == {rater.name: 2 for rater in TEN}  # 0.1 x 18
-    assert not any(task.audit for task in assign(THINGS, TEN, seed=1, per_item=3))
-    plan = assign(THINGS, TEN, seed=1, per_item=3, audit=0.01)  # 0.18 of a task, and at least one
+    assert not any(task.audit for task in assign(ITEMS, TEN, seed=1, per_item=3))
+    plan = assign(ITEMS, TEN, seed=1, per_item=3, audit=0.01)  # 0.18 of a task, and at least one
     assert Counter(task.rater for task in plan if task.audit) == {rater.name: 1 for rater in TEN}
 
 
 def test_limits_are_kept_and_the_others_take_more() -> None:
     raters = [Rater("busy", limit=4), *TEN]
-    plan = assign(THINGS, raters, seed=1, per_item=2)
+    plan = assign(ITEMS, raters, seed=1, per_item=2)
     loads = Counter(task.rater for task in plan)
     assert loads.pop("busy") == 4
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "sentence"),
-    [
-        ({"per_item": 11}, "each thing needs 11 different raters, there are 10"),
-        ({"quotas": {"China": 2}}, "each thing needs 2 different raters of group China, there are 0"),
-        ({"per_item": 3, "shared": 61}, "61 shared things are asked for, there are 60 in all"),
-        ({"per_item": 0}, "per_item is 0; at least 1 is needed"),
-        ({"per_item": 3, "audit": 1.5}, "audit is 1.5; a share from 0 to 1 is needed"),
-        ({}, "give either per_item or quotas by group"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_its_numbers(kwargs: dict, sentence: str) -> None:
-    with pytest.raises(PlanError, match=sentence):
-        assign(THINGS, TEN, seed=1, **kwargs)
+INFEASIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"per_item": 11}, "11 different raters; there are 10"),
+    ({"quotas": {"China": 2}}, "2 different raters of group China; there are 0"),
+    ({"per_item": 3, "shared": 61}, "shared=61: .* 60"),
+    ({"per_item": 0}, "per_item=0: "),
+    ({"per_item": 3, "audit": 1.5}, "audit=1.5: "),
+    ({}, "give either per_item or quotas by group"),
+]
 
 
-def test_too_little_room_is_refused_with_its_numbers() -> None:
+def test_an_infeasible_plan_is_refused_with_its_numbers() -> None:
+    misses = []
+    for kwargs, pattern in INFEASIBLE:
+        try:
+            assign(ITEMS, TEN, seed=1, **kwargs)
+        except PlanError as error:
+            if not re.search(pattern, str(error)):
+                misses.append((pattern, str(error)))
+        else:
+            misses.append((pattern, "no error"))
+    assert misses == []
+
+
+def test_limits_that_are_too_low_are_refused_with_their_numbers() -> None:
     tight = [Rater(f"rater{number}", limit=17) for number in range(10)]
-    with pytest.raises(PlanError, match=r"60 things x 3 raters are 180 tasks; 10 raters with their limits take 170"):
-        assign(THINGS, tight, seed=1, per_item=3)
-    with pytest.raises(PlanError, match=r"takes at most 17 tasks, 18 are shared"):
-        assign(THINGS, tight, seed=1, per_item=1, shared=18)
-    with pytest.raises(PlanError, match="rater 'a' is there twice"):
-        assign(THINGS, [Rater("a"), Rater("a")], seed=1, per_item=1)
+    with pytest.raises(PlanError, match=r"60 items x 3 raters are 180 tasks; .* take 170"):
+        assign(ITEMS, tight, seed=1, per_item=3)
+    with pytest.raises(PlanError, match=r"shared=18: .* at most 17 tasks"):
+        assign(ITEMS, tight, seed=1, per_item=1, shared=18)
+    with pytest.raises(PlanError, match="duplicate rater 'a'"):
+        assign(ITEMS, [Rater("a"), Rater("a")], seed=1, per_item=1)
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    things=st.integers(1, 25),
+    items=st.integers(1, 25),
     limits=st.lists(st.none() | st.integers(0, 30), min_size=1, max_size=8),
     per_item=st.integers(1, 5),
     shared=st.integers(0, 4),
     seed=st.integers(0, 1000),
 )
-def test_any_plan_is_whole_or_refused(
-    things: int, limits: list[int | None], per_item: int, shared: int, seed: int
+def test_any_plan_is_complete_or_refused(
+    items: int, limits: list[int | None], per_item: int, shared: int, seed: int
 ) -> None:
     raters = [Rater(f"r{number}", limit=limit) for number, limit in enumerate(limits)]
-    names = [f"t{number}" for number in range(things)]
+    names = [f"t{number}" for number in range(items)]
     try:
         plan = assign(names, raters, seed=seed, per_item=per_item, shared=shared)
     except PlanError:
         return
     loads = Counter(task.rater for task in plan)
     assert all(rater.limit is None or loads[rater.name] <= rater.limit for rater in raters)
-    found = raters_of(plan)
-    common = {task.thing for task in plan if task.shared}
+    raters_by_item = raters_of(plan)
+    common = {task.item for task in plan if task.shared}
     assert len(common) == shared
-    assert all(len(found[name]) == (len(raters) if name in common else per_item) for name in names)
+    assert all(len(raters_by_item[name]) == (len(raters) if name in common else per_item) for name in names)
     # Equal loads: nobody has two more than somebody whose limit leaves room for another task.
-    room = [r.name for r in raters if (r.limit is None or loads[r.name] < r.limit) and loads[r.name] < things]
-    assert not room or max(loads.values(), default=0) - min(loads[name] for name in room) <= 1
+    spare = [r.name for r in raters if (r.limit is None or loads[r.name] < r.limit) and loads[r.name] < items]
+    assert not spare or max(loads.values(), default=0) - min(loads[name] for name in spare) <= 1

@@ -1,8 +1,8 @@
-"""Tasks opened, worked on and exported in Label Studio itself, and read again. Optional and slow (about two minutes):
+"""Tasks answered in Label Studio itself, exported and read again. Optional and slow (about two minutes):
 
     REMINE_LABEL_STUDIO_PYTHON=ENV/bin/python pytest tests/jobs/annotation/test_label_studio_itself.py
 
-ENV has `pip install label-studio playwright`; chromium is the system's.
+ENV needs `pip install label-studio playwright`; the test uses the chromium of the system.
 """
 
 import io
@@ -26,7 +26,7 @@ from jobs.store.reading import open_table
 from tests.jobs.handmade import picture, record_of, write_table
 
 PYTHON = os.environ.get("REMINE_LABEL_STUDIO_PYTHON", "")
-pytestmark = pytest.mark.skipif(not PYTHON, reason="REMINE_LABEL_STUDIO_PYTHON names no Python with label-studio")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="set REMINE_LABEL_STUDIO_PYTHON to a Python with label-studio")
 DRIVER = Path(__file__).with_name("in_label_studio.py")
 RATER, PASSWORD = "anna@example.org", "only-in-this-test"
 REFERENCE = "A harbour with three ships 🚢🚢 lies before the town.\n\nTwo men are talking on the quay; it is $5."
@@ -35,7 +35,7 @@ GENERATED = "A harbour 🐈 with five ships and a lighthouse.\nOne man is swimmi
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """Label Studio on a free port of this machine, with one user and a database of its own."""
+    """Start Label Studio on a free port, with one user and a new database; yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -90,16 +90,16 @@ def _study(folder: Path) -> None:
 
 
 def _annotate(folder: Path, name: str, *more: str) -> None:
-    own = [f"records={folder / 'records'}", f"raters={folder / 'raters.csv'}", "rubric=century_labels", "per_item=1"]
+    study = [f"records={folder / 'records'}", f"raters={folder / 'raters.csv'}", "rubric=century_labels", "per_item=1"]
     shown = ["pictures=files", f'picture_base="/data/local-files/?d={name}/pictures/"', f"out={folder / name}"]
-    cli.execute("annotate", [*own, *shown, *more])
+    cli.execute("annotate", [*study, *shown, *more])
 
 
 def _rows(uri: Path, table: str) -> list[dict[str, Any]]:
     return pa.concat_tables(list(open_table(str(uri), table).batches())).to_pylist()
 
 
-def test_what_people_do_in_the_interface_is_what_is_read(tmp_path: Path, address: str) -> None:
+def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None:
     _study(tmp_path)
     _annotate(tmp_path, "questions", f"input={tmp_path / 'images'}")
     items = [f"{table}={tmp_path / table}" for table in ("images", "texts", "responses")]
@@ -131,16 +131,16 @@ def test_what_people_do_in_the_interface_is_what_is_read(tmp_path: Path, address
     assert [row["value"] for row in by_task[3]] == [
         "artistic depiction, painting or cartoon", "organization", "reform", "Polynesia", "yes", "3", "3", "2"
     ]  # fmt: skip
-    assert by_task[4] == []  # a draft is no annotation
+    assert by_task[4] == []  # a draft is not an annotation
 
     cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *read, f"out={tmp_path / 'Q'}"])
     issues = [row["value"] for row in _rows(tmp_path / "Q", "ratings") if row["question"] == "response_issue"]
     assert issues == ["no", "yes"]
     span_labels = ["span_labels=mistakes_omissions", "table=spans", "rater_from=assigned"]
     cli.execute("import_ratings", [f"input={exports / 'spans.json'}", *span_labels, f"out={tmp_path / 'S'}"])
-    found = [(r["kind"], r["category"], r["start"], r["end"]) for r in _rows(tmp_path / "S", "spans")]
+    spans = [(r["kind"], r["category"], r["start"], r["end"]) for r in _rows(tmp_path / "S", "spans")]
     assert [(kind, text[start:end]) for (kind, _, start, end), text in zip(
-        found[:3], [GENERATED, GENERATED, REFERENCE], strict=True
+        spans[:3], [GENERATED, GENERATED, REFERENCE], strict=True
     )] == [("mistake", "five"), ("mistake", "swimming"), ("omission", "Two men")]  # fmt: skip
-    assert [category for _, category, _, _ in found[:3]] == ["noun", "relationship", "missing"]
-    assert found[3:] == [("mistake", None, 0, 0), ("omission", None, 0, 0)]
+    assert [category for _, category, _, _ in spans[:3]] == ["noun", "relationship", "missing"]
+    assert spans[3:] == [("mistake", None, 0, 0), ("omission", None, 0, 0)]

@@ -1,4 +1,4 @@
-"""Tasks out, people's work in the tools' own export formats, and in again: what was given is what is read."""
+"""Round trip: write tasks, answer them in the tools' own export formats, and read the same answers again."""
 
 import json
 from collections.abc import Mapping
@@ -47,12 +47,12 @@ def study() -> Form:
     return forms.form(RUBRIC, questions=[], span_labels=SPAN_LABELS, welfare=welfare, pictures=1, texts=texts)
 
 
-def thing(number: int) -> ShownItem:
+def shown_item(number: int) -> ShownItem:
     return ShownItem(
         item_id=content_id("item", str(number)),
         image_ids=(content_id("picture", str(number)),),
         pictures=(f"https://upload.example/{number}.jpg",),
-        about=(("page title", '<b>A "title" & more</b>'),),
+        facts=(("page title", '<b>A "title" & more</b>'),),
         texts={"generated": (f"g{number}", GENERATED), "reference": (f"r{number}", REFERENCE)},
         links=(("Look it up", "https://en.wikipedia.org/w/index.php?search=a%26b"),),
     )
@@ -62,7 +62,7 @@ def spans(text: str, labels: list[str]) -> Any:
     """Distinct spans of `text`, each with a label."""
     place = st.tuples(st.integers(0, len(text) - 1), st.integers(1, len(text))).filter(lambda p: p[0] < p[1])
     return st.lists(st.tuples(place, st.sampled_from(labels)), max_size=3, unique_by=lambda s: s[0]).map(
-        lambda found: [(start, end, label) for (start, end), label in found]
+        lambda spans: [(start, end, label) for (start, end), label in spans]
     )
 
 
@@ -83,65 +83,62 @@ acts = st.builds(
 
 def wanted_ratings(act: Act) -> dict[str, tuple[Any, ...]]:
     """Question -> (status, value, score), by the rules of docs/people.md."""
-    found: dict[str, tuple[Any, ...]] = {}
+    wanted: dict[str, tuple[Any, ...]] = {}
     for question in QUESTIONS:
         value = act.chosen.get(question)
         if act.reported or act.skipped or value is None:
-            found[question] = ("reported" if act.reported else "skipped", None, None)
+            wanted[question] = ("reported" if act.reported else "skipped", None, None)
         else:
-            found[question] = ("ok", value, SCORES[question][value])
+            wanted[question] = ("ok", value, SCORES[question][value])
     ended = "reported" if act.reported else "skipped" if act.skipped else None
-    found["response_issue"] = ("ok", "yes", None) if act.issue else (ended, None, None) if ended else ("ok", "no", None)
-    return found
+    issue = ("ok", "yes", None) if act.issue else (ended, None, None) if ended else ("ok", "no", None)
+    return {**wanted, "response_issue": issue}
 
 
 def wanted_spans(act: Act) -> set[tuple[Any, ...]]:
     """(kind, text_id's first letter, start, end, category, status)."""
-    found: set[tuple[Any, ...]] = set()
+    wanted: set[tuple[Any, ...]] = set()
     for span_kind in SPAN_LABELS.kinds:
         text = span_kind.text[0]
         if act.reported or act.skipped:
-            found.add((span_kind.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
+            wanted.add((span_kind.kind, text, 0, 0, None, "reported" if act.reported else "skipped"))
             continue
         marked: list[tuple[Any, ...]] = [
             (span_kind.kind, text, s, e, VALUES[span_kind.name, label], "ok")
             for s, e, label in act.marked[span_kind.name]
         ]
-        found |= set(marked or [(span_kind.kind, text, 0, 0, None, "ok")])
-    return found
+        wanted |= set(marked or [(span_kind.kind, text, 0, 0, None, "ok")])
+    return wanted
 
 
 def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
-    asked = of_rubric(RUBRIC)
-    reading = ToolReading(table="ratings", asked=asked, span_labels=SPAN_LABELS)
-    made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in _ratings(raw, asked)]
+    questionnaire = of_rubric(RUBRIC)
+    reading = ToolReading(table="ratings", questionnaire=questionnaire, span_labels=SPAN_LABELS)
+    batches = reader.read(str(uri), reading, rejects.append)
+    ratings = [row for raw in batches for row in rows.ratings(raw, questionnaire, method="human").to_pylist()]
     assert rejects == []
-    return made
-
-
-def _ratings(raw: Any, asked: Any) -> list[dict[str, Any]]:
-    return list(rows.ratings(raw, asked, method="human").to_pylist())
+    return ratings
 
 
 def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
     reading = ToolReading(table="spans", span_labels=SPAN_LABELS)
-    made = [row for raw in reader.read(str(uri), reading, rejects.append) for row in rows.spans(raw).to_pylist()]
+    spans = [row for raw in reader.read(str(uri), reading, rejects.append) for row in rows.spans(raw).to_pylist()]
     assert rejects == []
-    return made
+    return spans
 
 
-def by_person(found: list[dict[str, Any]], item: str, rater: str) -> list[dict[str, Any]]:
-    return [row for row in found if row["item_id"] == item and row["rater"] == rater]
+def by_person(table: list[dict[str, Any]], item: str, rater: str) -> list[dict[str, Any]]:
+    return [row for row in table if row["item_id"] == item and row["rater"] == rater]
 
 
-def spans_of(found: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in found}
+def spans_of(table: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    return {(row["kind"], row["text_id"][0], row["start"], row["end"], row["category"], row["status"]) for row in table}
 
 
 def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
-    """One act a person and task; who does a task twice is another test."""
+    """One act per person and task; repeated tasks have a test of their own."""
     return [list({act.rater: act for act in done}.values()) for done in given_acts]
 
 
@@ -149,7 +146,9 @@ def distinct(given_acts: list[list[Act]]) -> list[list[Act]]:
 @given(done=st.lists(st.lists(acts, max_size=3), min_size=1, max_size=3).map(distinct))
 def test_label_studio(tmp_path: Path, done: list[list[Act]]) -> None:
     form = study()
-    tasks = [label_studio_form.task(form, thing(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))]
+    tasks = [
+        label_studio_form.task(form, shown_item(n), target="", assigned_to=None, place=n + 1) for n in range(len(done))
+    ]
     export = tmp_path / "export.json"
     export.write_text(json.dumps(tool_exports.label_studio(tasks, done), ensure_ascii=False), "utf-8")
     ratings, spans = ratings_read(label_studio, export), spans_read(label_studio, export)
@@ -173,7 +172,7 @@ def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
     lines = []
     for number, of_task in enumerate(done):
         for act in of_task:
-            tasks = prodigy_form.tasks(form, thing(number), target="", assigned_to=act.rater, place=1)
+            tasks = prodigy_form.tasks(form, shown_item(number), target="", assigned_to=act.rater, place=1)
             lines += [tool_exports.prodigy(task, act, dataset="people", time=1_780_000_000) for task in tasks]
     if not lines:
         return
@@ -196,21 +195,21 @@ def test_prodigy(tmp_path: Path, done: list[list[Act]]) -> None:
             assert spans_of(by_person(spans, item, act.rater)) == wanted_spans(act)
 
 
-def test_label_studios_own_offsets_in_utf_16_units_are_understood(tmp_path: Path) -> None:
+def test_label_studios_old_offsets_in_utf_16_units_are_converted(tmp_path: Path) -> None:
     # Before 2021 its offsets counted UTF-16 units: the two cats take four of them.
     export = tool_exports.label_studio(
-        [label_studio_form.task(study(), thing(0), target="", assigned_to=None, place=1)],
+        [label_studio_form.task(study(), shown_item(0), target="", assigned_to=None, place=1)],
         [[Act("anna", marked={"mistakes": [(5, 10, "Wrong property")]})]],
     )
     value = next(r["value"] for r in export[0]["annotations"][0]["result"] if r["from_name"] == "mistakes")
     assert value["text"] == "black"
     value["start"], value["end"] = 7, 12
     (tmp_path / "old.json").write_text(json.dumps(export), "utf-8")
-    found = [row for row in spans_read(label_studio, tmp_path / "old.json") if row["kind"] == "mistake"]
-    assert [(row["start"], row["end"]) for row in found] == [(5, 10)]
+    mistakes = [row for row in spans_read(label_studio, tmp_path / "old.json") if row["kind"] == "mistake"]
+    assert [(row["start"], row["end"]) for row in mistakes] == [(5, 10)]
 
 
-def test_the_form_says_what_the_rubric_and_the_welfare_texts_say() -> None:
+def test_the_form_has_the_controls_of_rubric_and_welfare() -> None:
     form = study()
     view = Xml.fromstring(label_studio_form.config_xml(form))
     controls = {e.get("name"): e for e in view.iter() if e.tag in ("Choices", "Labels", "TextArea")}
@@ -254,38 +253,38 @@ def test_the_correct_description_is_read_first_and_mistakes_are_marked_first() -
         ("reference", "5"), *[("generated", key) for key in "1234"]
     ]  # fmt: skip
     assert labels_of("docent") == [("reference", "missing", "2", "#1f77b4"), ("generated", "mistake", "1", "#d62728")]
-    steps = list(prodigy_form.tasks(study(), thing(0), target="", assigned_to=None, place=1))
+    steps = list(prodigy_form.tasks(study(), shown_item(0), target="", assigned_to=None, place=1))
     assert [task["span_kind"] for task in steps if "span_kind" in task] == ["mistakes", "omissions"]
-    told = steps[0]["html"]
-    assert told.index("<blockquote>reference:") < told.index("<blockquote>generated:")
+    page = steps[0]["html"]
+    assert page.index("<blockquote>reference:") < page.index("<blockquote>generated:")
 
 
 @pytest.mark.parametrize("texts", ["generated", ["other"], ["generated", "generated"]])
 def test_an_order_of_texts_that_are_not_marked_is_refused(texts: object) -> None:
-    with pytest.raises(ValueError, match="a list of generated, reference is needed"):
+    with pytest.raises(ValueError, match="texts"):
         SpanLabels.from_dict({**load("span_labels", "mistakes_omissions"), "texts": texts})
 
 
-def test_people_choose_the_nearest_sub_region_and_have_no_other_way_out() -> None:
-    said = [answer.value for answer in next(q for q in RUBRIC.questions if q.name == "sub_region").answers]
-    assert QUESTIONS["sub_region"] == said[:-1]
-    assert said[-1] == "unsure"  # the models' list has it (Century, figure 5)
+def test_people_choose_the_nearest_sub_region_because_they_have_no_option_unsure() -> None:
+    values = [answer.value for answer in next(q for q in RUBRIC.questions if q.name == "sub_region").answers]
+    assert QUESTIONS["sub_region"] == values[:-1]
+    assert values[-1] == "unsure"  # the models' list has it (Century, figure 5)
 
 
 def test_nothing_from_data_becomes_markup() -> None:
     bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
     form = forms.form(RUBRIC, questions=["sensitive"], span_labels=None, welfare=WelfareConfig(), pictures=1, texts=())
-    made: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
-    told = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["told"]
-    for text in [told, *(task["html"] for task in made)]:
+    tasks: list[Mapping[str, Any]] = [*prodigy_form.tasks(form, bad, target="<i>", assigned_to=None, place=1)]
+    instruction = label_studio_form.task(form, bad, target="<i>", assigned_to=None, place=1)["data"]["told"]
+    for text in [instruction, *(task["html"] for task in tasks)]:
         assert "<script" not in text
         assert "<i>" not in text
 
 
-def test_links_that_are_no_web_addresses_are_left_out() -> None:
+def test_links_that_are_not_web_addresses_are_left_out() -> None:
     links = [{"label": "article", "url": "{page_url}"}, {"label": "look up", "url": "https://w/?q={page_title}"}]
     facts = {"page_url": "javascript:alert(1)", "page_title": "a&b c"}
     assert forms.links_of(links, facts) == (("look up", "https://w/?q=a%26b%20c"),)
     assert forms.links_of(links, {"page_title": None}) == ()
-    with pytest.raises(ValueError, match="is no http or https address"):
+    with pytest.raises(ValueError, match=r"welfare\.links: url 'javascript"):
         forms.check_links([{"label": "x", "url": "javascript:{page_url}"}])

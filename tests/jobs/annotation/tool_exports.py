@@ -1,4 +1,4 @@
-"""What Label Studio and Prodigy write when people work on exported tasks, in the form of their real exports."""
+"""Exports of Label Studio and Prodigy for people's work on given tasks, in the form of real exports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from jobs.annotation.prodigy import ISSUE_OPTION, REPORT_OPTION
 
 @dataclass(frozen=True)
 class Act:
-    """What one person did with one task: chosen options by question, marked spans by control, and the rest."""
+    """One person's work on one task: question -> chosen option, control -> marked spans, and the rest."""
 
     rater: str
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -22,13 +22,13 @@ class Act:
 
 
 def label_studio(tasks: Sequence[Mapping[str, Any]], acts: Sequence[Sequence[Act]]) -> list[dict[str, Any]]:
-    """The full JSON export of a project: `acts` holds, for each task, what people did with it."""
+    """Return the full JSON export of a project; `acts` has the work of all people on each task."""
     return [
         {
             "id": 100 + number,
             "annotations": [_annotation(task["data"], act, 1000 * number + i) for i, act in enumerate(done)],
             "file_upload": "3f2b1c7d-tasks.json",
-            # A draft is work that was never handed in; a prediction is a model's.
+            # A draft was never submitted; a prediction is from a model.
             "drafts": [{"id": 1, "result": _results(task["data"], Act("draft", chosen={"sensitive": "5"}))}],
             "predictions": [{"result": _results(task["data"], Act("model", chosen={"sensitive": "5"}))}],
             "data": task["data"],
@@ -78,25 +78,25 @@ def _results(data: Mapping[str, Any], act: Act) -> list[dict[str, Any]]:
     def result(name: str, kind: str, value: dict[str, Any], to: str = "task") -> dict[str, Any]:
         return {"value": value, "id": f"{name}-1", "from_name": name, "to_name": to, "type": kind, "origin": "manual"}
 
-    made = [result("show_picture", "choices", {"choices": ["Show me the picture"]})]
-    made += [result(question, "choices", {"choices": [value]}) for question, value in act.chosen.items()]
-    made += [
+    results = [result("show_picture", "choices", {"choices": ["Show me the picture"]})]
+    results += [result(question, "choices", {"choices": [value]}) for question, value in act.chosen.items()]
+    results += [
         result(name, "labels", {"start": start, "end": end, "text": data[role][start:end], "labels": [label]}, role)
         for name, spans in act.marked.items()
         for role in ["generated" if name == "mistakes" else "reference"]
         for start, end, label in spans
     ]
     if act.reported:
-        made.append(result("report_picture", "choices", {"choices": ["Report this picture"]}))
+        results.append(result("report_picture", "choices", {"choices": ["Report this picture"]}))
     if act.issue:
-        made.append(result("response_issue", "choices", {"choices": ["Something is wrong with this response"]}))
+        results.append(result("response_issue", "choices", {"choices": ["Something is wrong with this response"]}))
     if act.comment:
-        made.append(result("comment", "textarea", {"text": [act.comment]}))
-    return made
+        results.append(result("comment", "textarea", {"text": [act.comment]}))
+    return results
 
 
 def prodigy(task: Mapping[str, Any], act: Act, *, dataset: str, time: int) -> dict[str, Any]:
-    """One line of `db-out`: the task as it was sent, and what was done with it."""
+    """Return one line of `db-out`: the task as sent, with the person's answer."""
     line = dict(task) | {
         "_input_hash": 1,
         "_task_hash": 2,
@@ -115,8 +115,8 @@ def prodigy(task: Mapping[str, Any], act: Act, *, dataset: str, time: int) -> di
         line["accept"] = [REPORT_OPTION] if act.reported else []
     else:
         first = any(option["id"] == ISSUE_OPTION for option in task["options"])
-        said = [act.chosen[task["question"]]] if task["question"] in act.chosen else []
-        line["accept"] = [REPORT_OPTION] if act.reported else [ISSUE_OPTION] if act.issue and first else said
+        chosen = [act.chosen[task["question"]]] if task["question"] in act.chosen else []
+        line["accept"] = [REPORT_OPTION] if act.reported else [ISSUE_OPTION] if act.issue and first else chosen
     if act.comment:
         line["comment"] = act.comment
     return line

@@ -13,6 +13,7 @@ import pytest
 
 from jobs.analysis.gold_answers import GoldColumns, read_gold
 from jobs.annotation import tabular
+from jobs.annotation.columns import RatingColumns, Reading
 from jobs.annotation.participants import read_raters
 from jobs.choose import ChooseConfig
 from jobs.choose import execute as choose
@@ -46,13 +47,13 @@ def analyze(uri: str, encoding: str | None) -> Pairs:
 
 def import_ratings(uri: str, encoding: str | None) -> Pairs:
     """Here a row that cannot be read is a reject."""
-    columns = tabular.RatingColumns(item_id="a", value="b")
-    reading = tabular.Reading("ratings", columns, None, question="q", rater="me", encoding=encoding)
+    columns = RatingColumns(item_id="a", value="b")
+    reading = Reading("ratings", columns, None, question="q", rater="me", encoding=encoding)
     rejects: list[Reject] = []
     tables = list(tabular.read_csv(uri, reading, rejects.append))
     if rejects:
         delimited.refuse(rejects[0])
-    return [(row["item_id"], row["given"]) for table in tables for row in table.to_pylist()]
+    return [(row["item_id"], row["answer"]) for table in tables for row in table.to_pylist()]
 
 
 def annotate(uri: str, encoding: str | None) -> Pairs:
@@ -151,7 +152,7 @@ def refused_files(reader: Reader) -> Iterator[tuple[str, bytes, Sequence[str]]]:
     lines = late.count("\n") + 1
     yield "latin-1, late", late.encode() + b"\xe9\n", [f"line {lines}", f"column {last}", "UTF-8"]
     yield "duplicate column", f"{header},{header}\n{row},{row}\n".encode(), ["duplicate column", reader.header[0]]
-    yield "no such column", b"x,y\n1,2\n", ["no column", "there are x, y"]
+    yield "no such column", b"x,y\n1,2\n", ["no column", "x, y"]
     yield "empty", b"", ["empty"]
     yield "empty lines", b"\n \n", ["empty"]
     yield "Parquet", table.getvalue(), ["Parquet", ".parquet"]

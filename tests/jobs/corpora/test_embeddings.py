@@ -34,11 +34,11 @@ def datacomp(folder: Path, sizes: list[int], *, compressed: bool = False) -> dic
     folder.mkdir(exist_ok=True)
     truth: dict[str, np.ndarray] = {}
     for number, rows in enumerate(sizes):
-        made = vectors(rows, number)
+        stored = vectors(rows, number)
         save: Any = np.savez_compressed if compressed else np.savez
-        save(folder / f"{number:08x}.npz", b32_img=vectors(rows, 99)[:, :8], l14_img=made)
+        save(folder / f"{number:08x}.npz", b32_img=vectors(rows, 99)[:, :8], l14_img=stored)
         meta(folder / f"{number:08x}.parquet", rows, f"{number:08x}")
-        truth |= {f"{number:08x}-{n}": made[n] for n in range(rows)}
+        truth |= {f"{number:08x}-{n}": stored[n] for n in range(rows)}
     return truth
 
 
@@ -51,20 +51,20 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """item_id -> vector of everything that would be searched, and the counts."""
     layout = layout_of(cfg)
-    found: dict[str, np.ndarray] = {}
+    actual: dict[str, np.ndarray] = {}
     counts: dict[str, int] = {}
     for unit in corpus.units:
         opened = UnitVectors(unit, layout, barred=Barred(frozenset(excluded or ())))
         for block in opened.blocks(rows):
             assert len(block.vectors) == len(block.places) <= rows
-            found |= zip(opened.ids(block.places), [v.copy() for v in block.vectors], strict=True)
+            actual |= zip(opened.ids(block.places), [v.copy() for v in block.vectors], strict=True)
         for word, n in opened.counts.items():
             counts[word] = counts.get(word, 0) + n
-    return found, counts
+    return actual, counts
 
 
-def same(found: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> bool:
-    return found.keys() == truth.keys() and all((found[k] == truth[k]).all() for k in truth)
+def same(actual: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> bool:
+    return actual.keys() == truth.keys() and all((actual[k] == truth[k]).all() for k in truth)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -72,8 +72,8 @@ def test_datacomp(tmp_path: Path, compressed: bool) -> None:
     truth = datacomp(tmp_path / "d", [23, 0, 40, 1], compressed=compressed)
     cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
     corpus = find_corpus(cfg)
-    found, counts = read(corpus, cfg)
-    assert same(found, truth)
+    actual, counts = read(corpus, cfg)
+    assert same(actual, truth)
     assert counts == {"searched": 64}
     assert (corpus.rows, len(corpus.units), corpus.space.dim) == (64, 1, DIM)
 
@@ -85,11 +85,11 @@ def test_datacomp_on_s3(tmp_path: Path, s3: str) -> None:
     for path in sorted((tmp_path / "d").iterdir()):
         locations.publish(path, f"{s3}/embeddings/datacomp/{path.name}")
     cfg = config(f"{s3}/embeddings/datacomp/*", "datacomp", array="l14_img", id="uid")
-    found, _ = read(find_corpus(cfg), cfg)
-    assert same(found, truth)
+    actual, _ = read(find_corpus(cfg), cfg)
+    assert same(actual, truth)
     cfg.where = "width >= 30"
-    found, counts = read(find_corpus(cfg), cfg)
-    assert found.keys() == {k for k in truth if int(k.split("-")[1]) >= 30}
+    actual, counts = read(find_corpus(cfg), cfg)
+    assert actual.keys() == {k for k in truth if int(k.split("-")[1]) >= 30}
     assert counts == {"searched": 10, "where": 53}
 
 
@@ -97,8 +97,8 @@ def test_a_condition_and_exclusions(tmp_path: Path) -> None:
     truth = datacomp(tmp_path / "d", [23, 40])
     cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width < 12 or width = 39")
     out = "00000001-39"
-    found, counts = read(find_corpus(cfg), cfg, excluded={out, "00000000-20"})
-    assert same(found, {k: v for k, v in truth.items() if int(k.split("-")[1]) < 12})
+    actual, counts = read(find_corpus(cfg), cfg, excluded={out, "00000000-20"})
+    assert same(actual, {k: v for k, v in truth.items() if int(k.split("-")[1]) < 12})
     assert counts == {"searched": 24, "where": 37, "excluded": 2}
 
 
@@ -106,11 +106,11 @@ def test_clip_retrieval(tmp_path: Path) -> None:
     truth: dict[str, np.ndarray] = {}
     (tmp_path / "img_emb").mkdir()
     for number in (0, 1, 10):
-        made = vectors(9, number)
-        np.save(tmp_path / "img_emb" / f"img_emb_{number}.npy", made)
+        stored = vectors(9, number)
+        np.save(tmp_path / "img_emb" / f"img_emb_{number}.npy", stored)
         names = [f"p{number}/{n}.jpg" for n in range(9)]
         meta(tmp_path / "metadata" / f"metadata_{number}.parquet", 9, "x", image_path=names)
-        truth |= dict(zip(names, made, strict=True))
+        truth |= dict(zip(names, stored, strict=True))
     cfg = config(tmp_path, "clip_retrieval", array="img_emb", id="image_path")
     assert same(read(find_corpus(cfg), cfg)[0], truth)
     (tmp_path / "metadata" / "metadata_10.parquet").unlink()
@@ -119,31 +119,31 @@ def test_clip_retrieval(tmp_path: Path) -> None:
 
 
 def test_plain_arrays_are_cut_and_named_after_their_content(tmp_path: Path) -> None:
-    made = np.random.default_rng(5).standard_normal((20_000, DIM)).astype(np.float32)
-    np.save(tmp_path / "one.npy", made)
+    stored = np.random.default_rng(5).standard_normal((20_000, DIM)).astype(np.float32)
+    np.save(tmp_path / "one.npy", stored)
     cfg = config(tmp_path / "*.npy", "npy", unit_mb=1)
     corpus = find_corpus(cfg)
     assert len(corpus.units) == 6
     assert len({unit.name for unit in corpus.units}) == 6
-    found, _ = read(corpus, cfg, rows=4096)
-    assert len(found) == 20_000
-    assert {v.tobytes() for v in found.values()} == {v.tobytes() for v in made}
-    np.save(tmp_path / "one.npy", made[::-1])
+    actual, _ = read(corpus, cfg, rows=4096)
+    assert len(actual) == 20_000
+    assert {v.tobytes() for v in actual.values()} == {v.tobytes() for v in stored}
+    np.save(tmp_path / "one.npy", stored[::-1])
     turned, _ = read(find_corpus(cfg), cfg, rows=4096)
-    assert {k: v.tobytes() for k, v in turned.items()} == {k: v.tobytes() for k, v in found.items()}
+    assert {k: v.tobytes() for k, v in turned.items()} == {k: v.tobytes() for k, v in actual.items()}
 
 
 def test_rows_without_an_id_get_their_vectors_hash(tmp_path: Path) -> None:
     datacomp(tmp_path / "d", [5])
     meta(tmp_path / "d" / "00000000.parquet", 5, "x", key=["a", None, "b", None, "c"])
     cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="key")
-    found, _ = read(find_corpus(cfg), cfg)
-    assert {"a", "b", "c"} < found.keys()
-    assert len(found) == 5
+    actual, _ = read(find_corpus(cfg), cfg)
+    assert {"a", "b", "c"} < actual.keys()
+    assert len(actual) == 5
 
 
 class TestRefused:
-    def said(self, cfg: VectorsConfig) -> str:
+    def message_of(self, cfg: VectorsConfig) -> str:
         with pytest.raises(InputError) as caught:
             find_corpus(cfg)
         return str(caught.value)
@@ -152,26 +152,32 @@ class TestRefused:
         datacomp(tmp_path / "d", [5, 6])
         cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
         meta(tmp_path / "d" / "00000001.parquet", 7, "x")
-        assert "00000001.npz has 6 rows" in self.said(cfg)
-        assert "00000001.parquet has 7" in self.said(cfg)
+        assert "00000001.npz has 6 rows" in self.message_of(cfg)
+        assert "00000001.parquet has 7" in self.message_of(cfg)
         (tmp_path / "d" / "00000001.npz").rename(tmp_path / "kept.npz")
-        assert "00000001.parquet: " in self.said(cfg)
+        assert "00000001.parquet: " in self.message_of(cfg)
         (tmp_path / "kept.npz").rename(tmp_path / "d" / "00000001.npz")
         (tmp_path / "d" / "00000001.parquet").write_bytes(b"no parquet")
-        assert "00000001.parquet: not a readable Parquet file" in self.said(cfg)
+        assert "00000001.parquet: not a readable Parquet file" in self.message_of(cfg)
         (tmp_path / "d" / "00000001.parquet").unlink()
-        assert "00000001.npz " in self.said(cfg)
+        assert "00000001.npz " in self.message_of(cfg)
 
     def test_arrays(self, tmp_path: Path) -> None:
         datacomp(tmp_path / "d", [5])
         good = config(tmp_path / "d", "datacomp", array="l14_img", id="uid")
-        assert "b32_img, l14_img" in self.said(config(good.path, "datacomp", array="b16_img"))
-        assert "vectors of 8 numbers" in self.said(config(good.path, "datacomp", array="b32_img"))
-        assert "corpus.id=url: no such column" in self.said(config(good.path, "datacomp", array="l14_img", id="url"))
-        assert "no column 'height'" in self.said(config(good.path, "datacomp", array="l14_img", where="height > 3"))
-        assert "corpus.embedder.checkpoint= is required" in self.said(config(good.path, "datacomp", embedder=None))
-        assert "no files of layout npy" in self.said(config(good.path, "npy"))
-        assert "corpus.layout=parquet" in self.said(config(good.path, "parquet"))
+        assert "b32_img, l14_img" in self.message_of(config(good.path, "datacomp", array="b16_img"))
+        assert "vectors of 8 numbers" in self.message_of(config(good.path, "datacomp", array="b32_img"))
+        assert "corpus.id=url: no such column" in self.message_of(
+            config(good.path, "datacomp", array="l14_img", id="url")
+        )
+        assert "no column 'height'" in self.message_of(
+            config(good.path, "datacomp", array="l14_img", where="height > 3")
+        )
+        assert "corpus.embedder.checkpoint= is required" in self.message_of(
+            config(good.path, "datacomp", embedder=None)
+        )
+        assert "no files of layout npy" in self.message_of(config(good.path, "npy"))
+        assert "corpus.layout=parquet" in self.message_of(config(good.path, "parquet"))
 
     def test_pickles_and_other_shapes(self, tmp_path: Path) -> None:
         for name, array, message in (
@@ -183,44 +189,44 @@ class TestRefused:
             ("columns", np.asfortranarray(np.ones((3, DIM), np.float32)), "column order"),
         ):
             np.save(tmp_path / f"{name}.npy", array, allow_pickle=True)
-            assert message in self.said(config(tmp_path / f"{name}.npy", "npy"))
+            assert message in self.message_of(config(tmp_path / f"{name}.npy", "npy"))
         np.save(tmp_path / "short.npy", vectors(9))
         whole = (tmp_path / "short.npy").read_bytes()
         for cut, message in ((-3, "shorter than its header says"), (40, "not a NumPy array"), (0, "not a NumPy array")):
             (tmp_path / "short.npy").write_bytes(whole[:cut])
-            assert message in self.said(config(tmp_path / "short.npy", "npy"))
+            assert message in self.message_of(config(tmp_path / "short.npy", "npy"))
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("l14_img.npy", b"nonsense" * 30)
         meta(tmp_path / "a.parquet", 3, "x")
-        assert "a.npz: not a NumPy array" in self.said(config(tmp_path / "a.*", "datacomp", array="l14_img"))
+        assert "a.npz: not a NumPy array" in self.message_of(config(tmp_path / "a.*", "datacomp", array="l14_img"))
 
     def test_a_member_that_is_no_npy(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("l14_img", vectors(3).tobytes())
         meta(tmp_path / "a.parquet", 3, "x")
-        assert "corpus.array=l14_img: " in self.said(config(tmp_path / "a.*", "datacomp", array="l14_img"))
+        assert "corpus.array=l14_img: " in self.message_of(config(tmp_path / "a.*", "datacomp", array="l14_img"))
 
     def test_columns_of_any_of_the_files(self, tmp_path: Path) -> None:
         datacomp(tmp_path / "d", [5, 5])
         cfg = config(tmp_path / "d", "datacomp", array="l14_img", id="uid", where="width > 3")
         second = tmp_path / "d" / "00000001.parquet"
         pq.write_table(pa.table({"uid": ["x"] * 5, "breadth": [1] * 5}), second)
-        assert f"uid, breadth (in {second})" in self.said(cfg)
+        assert f"uid, breadth (in {second})" in self.message_of(cfg)
         pq.write_table(pa.table({"uid": ["x"] * 5, "width": ["wide"] * 5}), second)
         cfg.where = "width is null or width > 3"
         find_corpus(cfg)  # the text '3' will do
         pq.write_table(pa.table({"uid": [["x"]] * 5, "width": [1] * 5}), second)
-        assert "corpus.id=uid: is list<element: string>" in self.said(cfg)
+        assert "corpus.id=uid: is list<element: string>" in self.message_of(cfg)
 
     def test_keys_that_a_layout_does_not_use(self, tmp_path: Path) -> None:
         unused = [("table", "id"), ("table", "array"), ("table", "embedder"), ("npy", "id"), ("npy", "where")]
         for layout, key in unused:
             given: dict[str, Any] = {"embedder": None} | {key: TINY if key == "embedder" else "x"}
-            message = self.said(config(tmp_path, layout, **given))
+            message = self.message_of(config(tmp_path, layout, **given))
             assert message.startswith(f"corpus.{key}="), message
             assert f"layout {layout}" in message
 
-    def test_what_shows_only_while_it_is_read(self, tmp_path: Path) -> None:
+    def test_faults_that_only_reading_shows(self, tmp_path: Path) -> None:
         datacomp(tmp_path / "d", [3000], compressed=True)
         pair = tmp_path / "d" / "00000000.npz"
         whole = bytearray(pair.read_bytes())

@@ -62,7 +62,7 @@ def test_every_format_reads_alike(tmp_path: Path, suffix: str) -> None:
     assert list(entries(str(path), cfg)) == EXPECTED
 
 
-def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
+def test_a_value_that_is_not_text_is_rejected_with_its_row(tmp_path: Path) -> None:
     rows = [
         {"id": "1", "names": {"en": "dog"}},
         {"id": 2, "names": 7, "images": 0},
@@ -72,8 +72,8 @@ def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
     ]
     path = tmp_path / "kb.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + '\n\n{"id"\n', encoding="utf-8")
-    found = entries(str(path), config(path))
-    assert [next(found) for _ in rows] == [
+    actual = entries(str(path), config(path))
+    assert [next(actual) for _ in rows] == [
         BadRow(1, "column names has a dict instead of text", "no_text"),
         NodeEntry("2", "", ("7",), "", "", ("0",)),
         BadRow(3, "column id has a list instead of text", "no_text"),
@@ -81,7 +81,7 @@ def test_what_is_no_text_is_told_with_its_row(tmp_path: Path) -> None:
         BadRow(5, "column id is empty"),
     ]
     with pytest.raises(InputError, match=r"kb\.jsonl: cannot be read after row 5 \(Expecting"):
-        next(found)
+        next(actual)
     by_language = pa.array([[("en", "dog")]], pa.map_(pa.string(), pa.string()))
     pq.write_table(pa.table({"id": ["1"], "names": by_language}), tmp_path / "map.parquet")
     cfg = KnowledgeBaseConfig(name="m", path="", columns=NodeColumns(node="id", lemmas="names"))
@@ -111,7 +111,7 @@ def test_picture_ids_are_those_of_fetch() -> None:
     assert image_id(content_id("a.jpg")) == content_id("a.jpg")
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_invalid_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(InputError, match=r"has no \.parquet, \.csv"):
         find_files(config(tmp_path / "x.txt"))

@@ -61,6 +61,6 @@ def test_where(text: str, rows: list[int] | None) -> None:
             parse_where(text, ROWS.schema)
         return
     where = parse_where(text, ROWS.schema)
-    found = ds.dataset(ROWS).to_table(columns={"yes": where.expression})["yes"].to_pylist()
-    assert [n for n, yes in enumerate(found) if yes] == rows
+    actual = ds.dataset(ROWS).to_table(columns={"yes": where.expression})["yes"].to_pylist()
+    assert [n for n, yes in enumerate(actual) if yes] == rows
     assert set(where.columns) <= set(ROWS.column_names)

@@ -30,9 +30,9 @@ def test_all_near_pairs_are_found_once(hashes: list[int], distance: int, bands: 
     if bands == 4 and distance > 7:
         bands = 5  # the same arithmetic with fewer masks to try
     pairs = near_pairs(np.array(hashes, np.uint64), distance, bands=bands)
-    found = [tuple(sorted(pair)) for pair in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)]
-    assert dict(zip(found, pairs.distance.tolist(), strict=True)) == brute_force(hashes, distance)
-    assert len(found) == len(set(found))
+    actual = [tuple(sorted(pair)) for pair in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)]
+    assert dict(zip(actual, pairs.distance.tolist(), strict=True)) == brute_force(hashes, distance)
+    assert len(actual) == len(set(actual))
 
 
 def test_bands_agree_with_all_on_all_where_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_nothing_to_compare() -> None:
     assert choose_keepers(near_pairs(np.empty(0, np.uint64), 4), np.empty(0, np.int64)).keeper.tolist() == []
 
 
-def test_a_chain_keeps_what_is_near_to_none_that_stays() -> None:
+def test_a_chain_keeps_pictures_that_are_near_no_kept_one() -> None:
     # 0 - 1 - 2 - 3: 0 stays, so 1 goes; 2 is near 1 only, which goes: it stays, and 3 goes in its favour.
     chain = Pairs(np.array([0, 2, 2], np.int32), np.array([1, 1, 3], np.int32), np.array([4, 2, 3], np.uint8))
     keepers = choose_keepers(chain, np.arange(4))
@@ -87,7 +87,7 @@ def test_a_chain_keeps_what_is_near_to_none_that_stays() -> None:
     assert choose_keepers(chain, np.array([1, 0, 2, 3])).keeper.tolist() == [1, 1, 1, 3]
 
 
-def test_who_goes_goes_in_favour_of_the_nearest() -> None:
+def test_the_keeper_is_the_nearest_kept_picture() -> None:
     pairs = Pairs(np.array([0, 1], np.int32), np.array([2, 2], np.int32), np.array([4, 1], np.uint8))
     assert choose_keepers(pairs, np.arange(3)).keeper.tolist() == [0, 1, 1]
 

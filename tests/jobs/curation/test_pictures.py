@@ -19,8 +19,8 @@ def looks(tmp_path: Any, images: list[dict[str, Any]], *, hashes: bool = True) -
     """By picture of the records `a` to `f`, in that order."""
     held: Any = Held("records", [record(title) for title in TITLES])
     rows = read_rows(held, thumbnails="any")
-    found = read_facts(open_table(write(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
-    return PictureFacts(found.gone[rows.image], found.hashed[rows.image], found.phash[rows.image], found.counts)
+    actual = read_facts(open_table(write(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
+    return PictureFacts(actual.gone[rows.image], actual.hashed[rows.image], actual.phash[rows.image], actual.counts)
 
 
 def of(title: str, **more: Any) -> dict[str, Any]:
@@ -37,11 +37,11 @@ def test_only_missing_is_gone(tmp_path: Any) -> None:
         of("e", status="blocked"),
         of("somebody else's", status="missing"),
     ]
-    found = looks(tmp_path, images)
-    assert found.gone.tolist() == [False, True, False, False, False, False]
-    assert found.hashed.tolist() == [True, False, False, True, False, False]
-    assert [hex(h) for h in found.phash] == ["0xff", "0x0", "0x0", "0xf00000000000000", "0x0", "0x0"]
-    assert found.counts == {"there": 2, "gone": 1, "unknown": 3, "of_others": 1}
+    actual = looks(tmp_path, images)
+    assert actual.gone.tolist() == [False, True, False, False, False, False]
+    assert actual.hashed.tolist() == [True, False, False, True, False, False]
+    assert [hex(h) for h in actual.phash] == ["0xff", "0x0", "0x0", "0xf00000000000000", "0x0", "0x0"]
+    assert actual.counts == {"existing": 2, "gone": 1, "unknown": 3, "of_others": 1}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -54,11 +54,11 @@ def test_the_hash_is_that_of_the_first_rendition_by_name(tmp_path: Any, reverse:
         of("b", rendition="w300", phash="0000000000000003"),
         of("b", rendition="original", status="error", phash=None),
     ]
-    found = looks(tmp_path, images[::-1] if reverse else images)
-    assert found.phash[:2].tolist() == [1, 3]
+    actual = looks(tmp_path, images[::-1] if reverse else images)
+    assert actual.phash[:2].tolist() == [1, 3]
 
 
-def test_what_is_of_no_use_is_refused(tmp_path: Any) -> None:
+def test_useless_tables_are_refused(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="none of its 1 pictures belongs to the records"):
         looks(tmp_path / "1", [of("x")])
     with pytest.raises(InputError, match="no phash"):

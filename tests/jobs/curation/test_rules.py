@@ -23,7 +23,7 @@ PRECEDENCE = ["knowledge_graph", "language_model", "manual"]
 WIKIMEDIA = "https://upload.wikimedia.org/wikipedia/commons"
 
 
-def found(title: str, *methods: str, **more: Any) -> dict[str, Any]:
+def matched(title: str, *methods: str, **more: Any) -> dict[str, Any]:
     split = more.pop("split", "train")
     return {**record(title, **more), "methods": list(methods), "split": split}
 
@@ -99,9 +99,9 @@ ROW = st.fixed_dictionaries({
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROW, max_size=14), st.frozensets(st.sampled_from(["https://a", "https://b"])), st.integers(0, 9))
-def test_it_is_what_a_plain_loop_gives_in_any_order(drawn: list[Any], gone: frozenset[str], seed: int) -> None:
+def test_the_result_equals_a_plain_loop_in_any_order(drawn: list[Any], gone: frozenset[str], seed: int) -> None:
     rows = [
-        found(d["title"], *d["methods"], page=d["page"], image=d["image"], main=d["main"], split=d["split"])
+        matched(d["title"], *d["methods"], page=d["page"], image=d["image"], main=d["main"], split=d["split"])
         | {"record_id": str(number)}
         for number, d in enumerate(drawn)
     ]
@@ -118,8 +118,8 @@ def test_it_is_what_a_plain_loop_gives_in_any_order(drawn: list[Any], gone: froz
 def test_pages_are_looked_at_in_each_method_alone() -> None:
     """One page under two titles: the knowledge graph's terms match one of them, the language model's both."""
     rows = [
-        found("1932 revolt", "knowledge_graph", "language_model", page="P", image="https://a", record_id="1"),
-        found("revolt", "language_model", page="P", image="https://b", record_id="2"),
+        matched("1932 revolt", "knowledge_graph", "language_model", page="P", image="https://a", record_id="1"),
+        matched("revolt", "language_model", page="P", image="https://b", record_id="2"),
     ]
     decision, fell = decide(rows)
     assert fell == {"2": "one_image_a_page"}
@@ -128,41 +128,41 @@ def test_pages_are_looked_at_in_each_method_alone() -> None:
 
 def test_a_record_is_counted_under_the_rule_that_took_its_last_method() -> None:
     rows = [
-        found("a", "knowledge_graph", "manual", page="P", image="http://a", record_id="1"),
-        found("b", "manual", page="P", image="https://b", record_id="2"),
+        matched("a", "knowledge_graph", "manual", page="P", image="http://a", record_id="1"),
+        matched("b", "manual", page="P", image="https://b", record_id="2"),
     ]
     assert decide(rows)[1] == {"1": "https", "2": "one_image_a_page"}
 
 
 def test_the_page_rule_comes_before_the_others_and_main_before_it() -> None:
     rows = [
-        found("t", page="p", image="https://a", record_id="1"),
-        found("t", page="p", image="http://b", record_id="2"),
+        matched("t", page="p", image="https://a", record_id="1"),
+        matched("t", page="p", image="http://b", record_id="2"),
     ]
     assert decide(rows)[1] == {"1": "one_image_a_page", "2": "one_image_a_page"}
     assert decide(rows, gone=frozenset({"https://a"}))[1] == {"1": "one_image_a_page", "2": "one_image_a_page"}
     rows[1]["is_main_image"] = "false"
     assert decide(rows)[1] == {"2": "is_main_image"}
     rows = [
-        found("a", page="p", image="https://a", record_id="1"),
-        found("a", page="p", image="https://b", record_id="2"),
-        found("z", page="q", image="https://a", record_id="3"),
+        matched("a", page="p", image="https://a", record_id="1"),
+        matched("a", page="p", image="https://b", record_id="2"),
+        matched("z", page="q", image="https://a", record_id="3"),
     ]
     assert decide(rows)[1].keys() == {"1", "2"}, "3 stays though 1 would stay instead of it"
-    gone_and_plain = [found("a", image="http://a", record_id="1")]
+    gone_and_plain = [matched("a", image="http://a", record_id="1")]
     assert decide(gone_and_plain, gone=frozenset({"http://a"}))[1] == {"1": "picture_exists"}
 
 
 @pytest.mark.parametrize("url", ["http://a", "HTTPS://a", "", "httpsx://a", "//https://a"])
 def test_only_https_stays(url: str) -> None:
-    assert decide([found("t", image=url, record_id="1")])[1] == {"1": "https"}
+    assert decide([matched("t", image=url, record_id="1")])[1] == {"1": "https"}
 
 
 def test_which_urls_need_a_resized_form_is_chosen() -> None:
     rows = [
-        found("elsewhere", image="https://example.org/x.jpg", record_id="1"),
-        found("sound", image=f"{WIKIMEDIA}/a/ab/x.ogg", record_id="2"),
-        found("picture", image=f"{WIKIMEDIA}/a/ab/x.jpg", record_id="3"),
+        matched("elsewhere", image="https://example.org/x.jpg", record_id="1"),
+        matched("sound", image=f"{WIKIMEDIA}/a/ab/x.ogg", record_id="2"),
+        matched("picture", image=f"{WIKIMEDIA}/a/ab/x.jpg", record_id="3"),
     ]
     assert decide(rows)[1] == {"2": "thumbnail_form"}
     assert decide(rows, thumbnails="all")[1] == {"1": "thumbnail_form", "2": "thumbnail_form"}
@@ -174,10 +174,10 @@ def test_which_urls_need_a_resized_form_is_chosen() -> None:
 def test_an_image_found_by_several_methods_goes_to_the_first_in_precedence() -> None:
     same = "https://same"
     rows = [
-        found("a", "manual", image=same, page="1", record_id="1"),
-        found("b", "language_model", "own", image=same, page="2", record_id="2"),
-        found("d", "knowledge_graph", image=same, page="4", record_id="4"),
-        found("c", "knowledge_graph", "manual", image=same, page="3", record_id="3"),
+        matched("a", "manual", image=same, page="1", record_id="1"),
+        matched("b", "language_model", "own", image=same, page="2", record_id="2"),
+        matched("d", "knowledge_graph", image=same, page="4", record_id="4"),
+        matched("c", "knowledge_graph", "manual", image=same, page="3", record_id="3"),
     ]
     decision, fell = decide(rows)
     assert fell == dict.fromkeys("124", "one_row_an_image")
@@ -195,16 +195,16 @@ def test_the_smallest_title_then_page_then_id_stays() -> None:
         ("5", "p", "\uffff"),
         ("6", "p", "\U0001f600"),
     ]
-    rows = [found(title, page=page, image="https://a", record_id=number) for number, page, title in keys]
+    rows = [matched(title, page=page, image="https://a", record_id=number) for number, page, title in keys]
     assert decide(rows)[1] == dict.fromkeys("12456", "one_row_an_image")
 
 
 def test_steps_are_counted_by_method_and_split() -> None:
     rows = [
-        found("a", "knowledge_graph", "manual", record_id="1"),
-        found("b", "knowledge_graph", split="val", main="false", record_id="2"),
-        found("c", "manual", split="", image="http://c", record_id="3"),
-        found("d", "manual/own", image="https://i/a.jpg", record_id="4"),
+        matched("a", "knowledge_graph", "manual", record_id="1"),
+        matched("b", "knowledge_graph", split="val", main="false", record_id="2"),
+        matched("c", "manual", split="", image="http://c", record_id="3"),
+        matched("d", "manual/own", image="https://i/a.jpg", record_id="4"),
     ]
     read = read_rows(Held("records", rows), thumbnails="wikimedia")  # type: ignore[arg-type]
     decision, _ = decide(rows)
@@ -234,13 +234,13 @@ def test_steps_are_counted_by_method_and_split() -> None:
 
 
 def test_too_many_methods_are_refused() -> None:
-    rows = [found("t", *(f"m{n:02}" for n in range(65)))]
+    rows = [matched("t", *(f"m{n:02}" for n in range(65)))]
     with pytest.raises(InputError, match="more than 64 values of method"):
         read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
 
 
 def test_a_picture_is_found_by_its_id() -> None:
-    rows = [found(title) for title in "abcabd"]
+    rows = [matched(title) for title in "abcabd"]
     read = read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
     import pyarrow as pa
 

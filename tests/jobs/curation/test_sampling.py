@@ -16,7 +16,7 @@ def test_a_lot_is_the_ids_own() -> None:
     assert sampling_keys([], purpose="size", seed=1).tolist() == []
 
 
-def test_lots_stay_what_they_are_from_version_to_version() -> None:
+def test_draws_do_not_change_between_versions() -> None:
     """Frozen: another value here is another set for everyone who names a seed."""
     assert sampling_keys(["0" * 32], purpose="size", seed=0).tolist() == [13289000014189159232]
 

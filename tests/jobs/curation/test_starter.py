@@ -31,9 +31,9 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
 
     hashes, place = unique_codes(hash_texts_128(pa.chunked_array([ITEMS])))
     sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
-    found = read_ratings(sources, HashIndex(hashes), config)
-    votes = tuple(v[place] for v in found.votes)
-    return PictureRatings(found.total[place], found.count[place], found.labels, votes, found.tally), config
+    actual = read_ratings(sources, HashIndex(hashes), config)
+    votes = tuple(v[place] for v in actual.votes)
+    return PictureRatings(actual.total[place], actual.count[place], actual.labels, votes, actual.tally), config
 
 
 def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]]:
@@ -89,7 +89,7 @@ def test_means_do_not_depend_on_the_order_of_the_ratings() -> None:
     assert np.array_equal(first.total, second.total)
 
 
-def test_what_is_not_ok_is_counted_and_others_pictures_too() -> None:
+def test_ratings_that_are_not_ok_or_of_other_pictures_are_counted() -> None:
     rows = [*SCORES, model("stranger", 5), rating("a", "sub_region", None), rating("a", "sub_region", "Caribbean")]
     ratings, _ = read(rows)
     assert question_counts(ratings.tally, "sensitive") == [("ok", 8), ("refused", 2), ("of other pictures", 1)]

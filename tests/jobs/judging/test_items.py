@@ -16,7 +16,7 @@ from tests.jobs.records import record, write_records
 
 
 def write_images(out: str, records: str, unit_rows: int) -> None:
-    """A complete table of images for the records, in the units that `fetch` makes."""
+    """Write a complete table of images for the records, with the units that `fetch` writes."""
     units = open_records(records, unit_rows).units
     run = open_run(
         TablePlan(out, "images", {"by": "hand"}, units, {}, {}, derived=True), resume=True, overwrite=False, retry=[]
@@ -37,7 +37,7 @@ def joined(images: str, records: str) -> ItemTables:
 
 
 @pytest.mark.parametrize("unit_rows", [2, 3, 100])
-def test_images_cut_finer_than_their_records_are_joined_to_the_records_unit(tmp_path: Path, unit_rows: int) -> None:
+def test_units_of_images_are_joined_to_the_unit_of_their_records(tmp_path: Path, unit_rows: int) -> None:
     images, records = str(tmp_path / "images"), str(tmp_path / "records")
     write_records(records, [[record(f"{unit}{n}") for n in range(7)] for unit in "ab"])
     write_images(images, records, unit_rows)

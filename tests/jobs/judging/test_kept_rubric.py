@@ -1,4 +1,4 @@
-"""A rubric stays with the ratings that were made with it; reports read it there and nowhere else."""
+"""Ratings keep their rubric; reports read it from there only."""
 
 import csv
 import json
@@ -19,18 +19,18 @@ from tests.jobs.ratings_rows import rating, write
 LABELS = ("not at all", "a little", "somewhat", "very", "extremely")
 
 
-def rubric(name: str = "mine", **more: Any) -> dict[str, Any]:
-    """A rubric of one question, `eerie`, on a scale from 1 to 5."""
+def rubric(name: str = "mine", **changes: Any) -> dict[str, Any]:
+    """Return a rubric of one question, `eerie`, on a scale from 1 to 5."""
     answers = [{"value": str(n), "label": label, "score": n} for n, label in enumerate(LABELS, 1)]
     question = {"name": "eerie", "text": "How eerie is the scene?", "scale": "ordinal", "answers": answers}
     parts = {"introduction": "Look.", "scale": "{{ options }}", "question": "{{ question }}"}
     layout = ["introduction", "picture", "scale", "question"]
-    made = {"name": name, "version": 1, "source": "a test", "parts": parts, "layouts": {"fast": layout}}
-    return made | {"layout": "fast", "questions": [question]} | more
+    content = {"name": name, "version": 1, "source": "a test", "parts": parts, "layouts": {"fast": layout}}
+    return content | {"layout": "fast", "questions": [question]} | changes
 
 
 def import_ratings(folder: Path, values: list[int], *keys: str, rater: str = "p", out: str = "people") -> str:
-    """Ratings of three people in a CSV file, imported; returns the table's place."""
+    """Import ratings of three people from a CSV file and return the table's path."""
     file = folder / f"{out}.csv"
     with file.open("w", newline="") as text:
         rows = csv.writer(text)
@@ -41,15 +41,15 @@ def import_ratings(folder: Path, values: list[int], *keys: str, rater: str = "p"
 
 
 def metrics(folder: Path, tables: list[str], *keys: str) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a report's metrics by metric, dims as dictionaries."""
+    """Return the rows of a report's metrics by metric, with dims as dictionaries."""
     cli.execute("report", [f"ratings=[{','.join(tables)}]", *keys, f"out={folder}/report"])
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in pa.concat_tables(open_table(f"{folder}/report/metrics", "metrics").batches()).to_pylist():
-        found.setdefault(row["metric"], []).append(row | {"dims": json.loads(row["dims"])})
-    return found
+        by_metric.setdefault(row["metric"], []).append(row | {"dims": json.loads(row["dims"])})
+    return by_metric
 
 
-def test_the_scale_is_that_of_the_users_own_rubric(tmp_path: Path) -> None:
+def test_the_scale_is_that_of_the_users_rubric(tmp_path: Path) -> None:
     """36 ratings of 12 items from 2 to 5: four items whose mean is 2, which is not the lowest of 1 to 5."""
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
     values = [value for n in range(12) for value in [2 + n % 3 + (n % 3 == 2)] * 3]
@@ -58,16 +58,16 @@ def test_the_scale_is_that_of_the_users_own_rubric(tmp_path: Path) -> None:
     assert (share["value"], share["n"], share["status"]) == (0.0, 12, "ok")
 
 
-def test_what_is_kept_and_where(tmp_path: Path) -> None:
+def test_the_kept_file_and_the_tables_metadata(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
     table = open_table(import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml"))
-    held = json.loads((tmp_path / "people" / "_run" / "rubric.json").read_text())
-    assert held["data"] == rubric()
-    assert [(a["value"], a["score"]) for a in held["questions"][0]["answers"]][::4] == [("1", 1.0), ("5", 5.0)]
+    content = json.loads((tmp_path / "people" / "_run" / "rubric.json").read_text())
+    assert content["data"] == rubric()
+    assert [(a["value"], a["score"]) for a in content["questions"][0]["answers"]][::4] == [("1", 1.0), ("5", 5.0)]
     manifest = json.loads((tmp_path / "people" / "_run" / "manifest.json").read_text())
     kept = read_kept(table)
     assert kept is not None
-    assert {kept.sha256} == {held["sha256"], table.metadata["remine.rubric_sha256"], manifest["metadata"][HASH]}
+    assert {kept.sha256} == {content["sha256"], table.metadata["remine.rubric_sha256"], manifest["metadata"][HASH]}
     assert kept.question("eerie").bounds == (1.0, 5.0)  # type: ignore[union-attr]
 
 
@@ -81,51 +81,55 @@ def test_the_page_has_the_words_of_the_users_question(tmp_path: Path) -> None:
         assert words in page
 
 
-def test_answers_without_a_rubric_are_a_scale_too(tmp_path: Path) -> None:
+def test_answers_without_a_rubric_have_a_scale(tmp_path: Path) -> None:
     table = import_ratings(tmp_path, [2] * 3 + [5] * 3, "answers=[1,2,3,4,5]")
-    found = metrics(tmp_path, [table])
-    assert [row["value"] for row in found["share_lowest"]] == [0.0]
+    by_metric = metrics(tmp_path, [table])
+    assert [row["value"] for row in by_metric["share_lowest"]] == [0.0]
     assert {
-        row["dims"]["threshold"]: row["value"] for row in found["share_at_least"] if row["dims"]["rule"] == "mean"
+        row["dims"]["threshold"]: row["value"] for row in by_metric["share_at_least"] if row["dims"]["rule"] == "mean"
     } == {
         "3": 0.5,
         "4": 0.5,
     }
 
 
-@pytest.mark.parametrize(
-    ("more", "same"),
-    [
-        ({"version": 2, "source": "another"}, True),
-        ({"parts": rubric()["parts"] | {"introduction": "Look closely."}}, True),
-        ({"people": {"questions": {"eerie": {"options": [{"label": "no", "value": "1"}]}}}}, True),
-        ({"name": "other"}, False),
-        ({"questions": [rubric()["questions"][0] | {"text": "How strange?"}]}, False),
-        ({"questions": [rubric()["questions"][0] | {"note": "Think of fog."}]}, False),
-        ({"questions": [rubric()["questions"][0] | {"answers": rubric()["questions"][0]["answers"][:4]}]}, False),
-    ],
-)
-def test_the_hash_is_of_what_ratings_mean(more: dict[str, Any], same: bool) -> None:
-    mine, other = (of_rubric(Rubric.from_dict(data), data) for data in (rubric(), rubric() | more))
-    assert (mine.sha256 == other.sha256) is same
+def test_the_hash_depends_only_on_what_ratings_mean() -> None:
+    question = rubric()["questions"][0]
+    same: list[dict[str, Any]] = [
+        {"version": 2, "source": "another"},
+        {"parts": rubric()["parts"] | {"introduction": "Look closely."}},
+        {"people": {"questions": {"eerie": {"options": [{"label": "no", "value": "1"}]}}}},
+    ]
+    different: list[dict[str, Any]] = [
+        {"name": "other"},
+        {"questions": [question | {"text": "How strange?"}]},
+        {"questions": [question | {"note": "Think of fog."}]},
+        {"questions": [question | {"answers": question["answers"][:4]}]},
+    ]
+
+    def sha256(data: dict[str, Any]) -> str:
+        return of_rubric(Rubric.from_dict(data), data).sha256
+
+    assert [changes for changes in same if sha256(rubric() | changes) != sha256(rubric())] == []
+    assert [changes for changes in different if sha256(rubric() | changes) == sha256(rubric())] == []
 
 
 def test_two_rubrics_of_one_name_are_refused_by_both_tables(tmp_path: Path) -> None:
     question = rubric()["questions"][0]
     other = rubric(questions=[question | {"answers": question["answers"][1:]}])
-    places = []
+    tables = []
     for number, data in enumerate((rubric(), other)):
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(data))
-        given = f"rubric={tmp_path}/mine.yaml"
-        places.append(import_ratings(tmp_path, [2, 3, 4], given, rater=f"p{number}", out=f"people{number}"))
+        key = f"rubric={tmp_path}/mine.yaml"
+        tables.append(import_ratings(tmp_path, [2, 3, 4], key, rater=f"p{number}", out=f"people{number}"))
     with pytest.raises(InputError, match="'mine'") as refused:
-        metrics(tmp_path, places)
-    assert all(place in str(refused.value) for place in places)
+        metrics(tmp_path, tables)
+    assert all(table in str(refused.value) for table in tables)
     assert not (tmp_path / "report").exists()
 
 
-def test_people_and_models_of_one_rubric_go_together(tmp_path: Path) -> None:
-    """A model's table keeps the prompts too; both have one hash."""
+def test_people_and_models_with_one_rubric_are_reported_together(tmp_path: Path) -> None:
+    """A model's table also keeps the prompts; the hashes are equal."""
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
     people = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
     kept = of_rubric(Rubric.from_dict(rubric(parts=rubric()["parts"] | {"introduction": "Look!"})), {})
@@ -144,23 +148,26 @@ def test_a_changed_file_is_refused(tmp_path: Path) -> None:
             metrics(tmp_path, [table])
 
 
-def test_without_a_rubric_what_rests_on_the_scale_is_undefined(tmp_path: Path) -> None:
-    """Means and agreement stay; lowest, thresholds, differences of shares, bins and everything inverted go."""
+def test_without_a_rubric_metrics_that_need_the_scale_are_undefined(tmp_path: Path) -> None:
+    """Means and agreement are defined; shares, thresholds, bins and inverted questions are not."""
     rows = [rating(f"i{n}", p, q, str(2 + (n + k) % 4)) for n in range(12) for k, p in enumerate(("p1", "p2", "m@1"))
             for q in ("eerie", "factual_errors")]  # fmt: skip
     items = [{"item_id": f"i{n}", "kind": "image", "attributes": [("region", "EW"[n % 2])]} for n in range(12)]
     keys = [f"items={write(tmp_path / 'items', 'items', items)}", "metrics.disaggregate=[region]"]
     keys += ["metrics.contrast=['region:E-W']", "metrics.crowdtruth=true"]
-    found = metrics(tmp_path, [write(tmp_path / "R", "ratings", rows)], *keys)
+    by_metric = metrics(tmp_path, [write(tmp_path / "R", "ratings", rows)], *keys)
     for metric in ("share_lowest", "share_at_least", "share_difference", "average_of_shares", "unit_quality_mean"):
-        assert found[metric], metric
-        for row in found[metric]:
+        assert by_metric[metric], metric
+        for row in by_metric[metric]:
             assert (row["value"], row["status"]) == (None, "skipped"), row
             assert "scale is not known" in row["reason"], row
-    assert "unit_quality" not in found
-    means = {(row["dims"]["question"], row["status"]) for row in found["group_mean_score"]}
+    assert "unit_quality" not in by_metric
+    means = {(row["dims"]["question"], row["status"]) for row in by_metric["group_mean_score"]}
     assert means == {("eerie", "ok"), ("factual_errors", "skipped")}
-    assert {row["status"] for row in found["percent_agreement"]} == {"ok", "skipped"}  # one model agrees with nobody
+    assert {row["status"] for row in by_metric["percent_agreement"]} == {
+        "ok",
+        "skipped",
+    }  # one model agrees with nobody
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert page.count("keeps no rubric") == 1
 
@@ -168,20 +175,20 @@ def test_without_a_rubric_what_rests_on_the_scale_is_undefined(tmp_path: Path) -
 def test_a_file_declares_its_scale(tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     file.write_text("image,who,score\n" + "".join(f"i{n},p{k},{2 + n % 3}\n" for n in range(9) for k in range(2)))
-    named = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
-    found = {}
+    command = [f"input={file}", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    shares = {}
     for scale in ("", "[1,5]", "[2,4]"):
         out = tmp_path / f"F{scale}"
-        cli.execute("analyze", [*named, *([f"scale={scale}"] if scale else []), f"out={out}"])
+        cli.execute("analyze", [*command, *([f"scale={scale}"] if scale else []), f"out={out}"])
         rows = pa.concat_tables(open_table(f"{out}/metrics", "metrics").batches()).to_pylist()
-        (found[scale],) = [row["value"] for row in rows if row["metric"] == "share_lowest"]
-    assert found == {"": None, "[1,5]": 0.0, "[2,4]": 3 / 9}
+        (shares[scale],) = [row["value"] for row in rows if row["metric"] == "share_lowest"]
+    assert shares == {"": None, "[1,5]": 0.0, "[2,4]": 3 / 9}
     for wrong in ("[1,3]", "[5,1]", "[1]", "[1,2,3]"):
         with pytest.raises(InputError, match="scale="):
-            cli.execute("analyze", [*named, f"scale={wrong}", f"out={tmp_path}/F"])
+            cli.execute("analyze", [*command, f"scale={wrong}", f"out={tmp_path}/F"])
 
 
-def test_verify_finds_a_rubric_that_is_gone_or_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_finds_a_missing_or_changed_rubric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
     table = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
     assert cli.main("verify", [f"input={table}"]) == 0
@@ -193,8 +200,8 @@ def test_verify_finds_a_rubric_that_is_gone_or_changed(tmp_path: Path, capsys: p
     assert capsys.readouterr().err.count("fault: ") == 2
 
 
-def test_the_file_stays_until_the_table_is_written_over(tmp_path: Path) -> None:
-    """The same command again leaves it; another rubric is another configuration; overwrite=true replaces it."""
+def test_only_overwriting_the_table_replaces_the_file(tmp_path: Path) -> None:
+    """Rerunning the command keeps it; another rubric is another configuration; overwrite=true replaces it."""
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(rubric()))
     import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
     file = tmp_path / "people" / "_run" / "rubric.json"

@@ -1,4 +1,4 @@
-"""`zero_shot template=`: a file of conf/zero_shot_template, or a YAML file of the user's."""
+"""`zero_shot template=`: a file of conf/zero_shot_template, or a user's YAML file."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from jobs.judging.template_file import TEMPLATES, read_template
 
 def test_template_names_a_file_of_conf_or_of_the_user(tmp_path: Path) -> None:
     template = yaml.safe_load((TEMPLATES / "culture_relevance.yaml").read_text(encoding="utf-8"))
-    own = tmp_path / "own.yaml"
-    own.write_text(yaml.safe_dump(template | {"name": "own"}), encoding="utf-8")
+    file = tmp_path / "own.yaml"
+    file.write_text(yaml.safe_dump(template | {"name": "own"}), encoding="utf-8")
     assert read_template("culture_relevance") == template
-    assert read_template(str(own))["name"] == "own"
-    own.write_text("a: [", encoding="utf-8")
-    for name in ("nope", str(tmp_path / "none.yaml"), str(own)):
+    assert read_template(str(file))["name"] == "own"
+    file.write_text("a: [", encoding="utf-8")
+    for name in ("nope", str(tmp_path / "none.yaml"), str(file)):
         with pytest.raises(InputError, match=name):
             read_template(name)

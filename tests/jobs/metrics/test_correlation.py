@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobs.metrics.correlation import against_each, concept_average, correlations, global_average, within
+from jobs.metrics.correlation import against_single_raters, concept_average, correlations, global_average, within
 
 NAN = np.nan
 
@@ -38,9 +38,9 @@ def test_images_are_correlated_one_by_one():
     # image 0: 1 with people; image 1: -1; image 2: no variance, left out
     model = np.array([1.0, 2, 3, 3, 2, 1, 2, 2, 2])
     people = np.array([1.0, 2, 3, 1, 2, 3, 1, 2, 3])
-    found = within(model, people, np.repeat([0, 1, 2], 3), each="image", source="x")
+    found = within(model, people, np.repeat([0, 1, 2], 3), group_name="image", source="x")
     assert (found.value, found.n, found.coverage) == (pytest.approx(0), 2, pytest.approx(2 / 3))
-    nothing = within(model[6:], people[6:], np.zeros(3, int), each="image", source="x")
+    nothing = within(model[6:], people[6:], np.zeros(3, int), group_name="image", source="x")
     assert nothing.value is None
 
 
@@ -49,7 +49,7 @@ def test_averages_first_then_correlates():
     model = np.array([1.0, 5, 3, 3, 1, 5])  # means 2, 3, 4
     people = np.array([2.0, 2, 2, 2, 4, 6])  # means 2, 3, 4
     target = np.tile([0, 1, 2], 2)
-    assert abs(within(model[3:], people[3:], np.zeros(3, int), each="image", source="x").value or 1) < 0.6
+    assert abs(within(model[3:], people[3:], np.zeros(3, int), group_name="image", source="x").value or 1) < 0.6
     assert concept_average(model, people, np.zeros(6, int), target).value == pytest.approx(1)
     assert global_average(model, people, target).value == pytest.approx(1)
     # a second concept that is reversed: the mean over concepts is 0
@@ -66,7 +66,7 @@ def test_averages_first_then_correlates():
 def test_one_by_one_statistics():
     model = np.array([1.0, 2, 3, 4, NAN])
     ratings = np.array([[1, 4, NAN], [2, 3, NAN], [3, 2, 1], [4, 1, 1], [5, 5, 5]], float)
-    found = {f.name: f for f in against_each(model, ratings)}
+    found = {f.name: f for f in against_single_raters(model, ratings)}
     # the first goes along, the second against, the third has too few
     assert found["rater_correlation_mean"].value == pytest.approx(0)
     assert found["rater_correlation_max"].value == pytest.approx(1)
@@ -78,5 +78,5 @@ def test_one_by_one_statistics():
     expected = stats.pearsonr([1, 2, 3, 4], [2.5, 2.5, 2, 2]).statistic
     assert found["correlation_with_average"].value == pytest.approx(expected)
     assert (found["correlation_with_average"].n, found["correlation_with_average"].coverage) == (4, 4 / 5)
-    empty = {f.name: f for f in against_each(np.full(3, NAN), np.full((3, 1), NAN))}
+    empty = {f.name: f for f in against_single_raters(np.full(3, NAN), np.full((3, 1), NAN))}
     assert all(f.value is None for f in empty.values())

@@ -181,7 +181,7 @@ def test_five_points_become_three():
 
 def test_three_different_bins_make_quality_zero():
     # Century, appendix N: disagree, neutral and agree on one item; the other items agree after binning
-    answers = RatingTable.of([[1, 3, 5], [1, 2, 1], [4, 5, 5], [2, 1, 2]])
+    answers = RatingTable.from_matrix([[1, 3, 5], [1, 2, 1], [4, 5, 5], [2, 1, 2]])
     metrics = list(task_of(answers, ["a", "b", "c", "d"], bins=(1, 5)).metrics())
     quality = {f.dims["unit"]: f.value for f in metrics if f.name == "unit_quality"}
     assert quality == pytest.approx({"a": 0, "b": 1, "c": 1, "d": 1})
@@ -190,21 +190,21 @@ def test_three_different_bins_make_quality_zero():
 
 
 def test_units_with_one_rating_are_left_out_and_told():
-    task = task_of(RatingTable.of(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
+    task = task_of(RatingTable.from_matrix(np.array([[1, 1], [2, np.nan], [2, 2]])), ["a", "b", "c"])
     metrics = list(task.metrics())
     assert {f.dims["unit"] for f in metrics if "unit" in f.dims} == {"a", "c"}
     (mean,) = [f for f in metrics if f.name == "unit_quality_mean"]
     assert (mean.n, mean.coverage) == (2, 4 / 6)
     share = {f.dims["rater"]: (f.n, f.coverage) for f in metrics if f.name == "worker_quality"}
     assert share == {"r0": (2, 2 / 3), "r1": (2, 2 / 3)}
-    (nothing,) = task_of(RatingTable.of([[1, np.nan]]), ["a"]).metrics()
+    (nothing,) = task_of(RatingTable.from_matrix([[1, np.nan]]), ["a"]).metrics()
     assert nothing.reason == "no unit was rated by two raters"
 
 
 @pytest.mark.parametrize(
     ("unit", "worker", "vectors", "message"),
     [
-        ([0, 0], [0, 1], [[1, 0], [0, 0]], "without an annotation"),
+        ([0, 0], [0, 1], [[1, 0], [0, 0]], "vectors"),
         ([0, 1], [0, 1], [[1, 0], [1, 0]], "single judgement"),
         ([0, 0], [0], [[1, 0]], "differ"),
     ],
@@ -217,7 +217,7 @@ def test_what_is_refused(unit, worker, vectors, message):
 def test_a_crowd_that_never_settles_is_undefined_and_no_crash(monkeypatch):
     """Random answers of raters who share little swing between two states for ever, in the reference too."""
     monkeypatch.setattr("jobs.metrics.crowdtruth.MAX_ROUNDS", 1)
-    task = task_of(RatingTable.of([[1, 2, 3], [1, 1, 2]]), ["a", "b"])
+    task = task_of(RatingTable.from_matrix([[1, 2, 3], [1, 1, 2]]), ["a", "b"])
     (metric,) = task.metrics()
     assert (metric.value, metric.n, metric.status) == (None, 2, "skipped")
-    assert str(metric.reason).startswith("no end within 1 rounds: the largest change is still")
+    assert str(metric.reason).startswith("no convergence within 1 rounds")

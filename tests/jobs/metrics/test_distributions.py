@@ -107,7 +107,7 @@ def test_wilson_by_hand():
 
 @pytest.mark.parametrize(("count", "n"), [(0, 0), (-1, 3), (4, 3)])
 def test_wilson_refuses_what_is_no_proportion(count, n):
-    with pytest.raises(ValueError, match="no proportion"):
+    with pytest.raises(ValueError, match="count="):
         wilson(count, n)
 
 
@@ -138,8 +138,8 @@ def test_categories_have_shares_but_no_mean():
     one = only([row(value=v, answers=kinds) for v in ["symbol", "symbol", "photograph"]])
     assert one.ordinal is False
     assert [a.count for a in one.answers] == [1, 0, 2]
-    assert (one.mean_score.value, one.mean_score.reason) == (None, "the answers are categories: no mean")
-    assert one.outside_mass.reason == "the rater states no probabilities"
+    assert (one.mean_score.value, one.mean_score.reason) == (None, "categories have no mean")
+    assert one.outside_mass.reason == "the rater gave no probabilities"
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_undefined_metrics_say_why():
         ("share", "sensitive"): nothing,
         ("mean_score", "sensitive"): nothing,
         ("outside_mass_mean", "sensitive"): nothing,
-        ("mean_score", "kind"): (None, "skipped", "the answers are categories: no mean"),
-        ("outside_mass_mean", "kind"): (None, "skipped", "the rater states no probabilities"),
+        ("mean_score", "kind"): (None, "skipped", "categories have no mean"),
+        ("outside_mass_mean", "kind"): (None, "skipped", "the rater gave no probabilities"),
     }
 
 

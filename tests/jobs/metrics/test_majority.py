@@ -12,7 +12,7 @@ WORDS = ("event", "person", "unsure", "none")
 def worded(rows, raters=None):
     """Answers of categories from rows of words, None for none."""
     matrix = np.array([[np.nan if w is None else WORDS.index(w) for w in row] for row in rows], float)
-    made = RatingTable.of(matrix, raters=raters)
+    made = RatingTable.from_matrix(matrix, raters=raters)
     values = np.array([WORDS.index(WORDS[int(s)]) for s in made.score])
     return RatingTable(
         item=made.item, rater=made.rater, value=values, score=np.full(made.n, np.nan), items=made.items,
@@ -57,9 +57,12 @@ def test_agreement_with_the_majority_and_with_the_mean():
     # item 1: majority 5, mean 11/3: a, b are 1.33 away, c 2.67; item 2: no majority, mean 3: b only;
     # item 3: all 2; item 4: c alone has nobody to agree with
     matrix = np.array([[5, 5, 1], [1, 3, 5], [2, 2, 2], [np.nan, np.nan, 4]])
-    found = {(f.name, f.dims["rater"]): f for f in rater_unit_agreement(RatingTable.of(matrix, raters=["a", "b", "c"]))}
+    found = {
+        (f.name, f.dims["rater"]): f
+        for f in rater_unit_agreement(RatingTable.from_matrix(matrix, raters=["a", "b", "c"]))
+    }
     assert [found["agreement_with_majority", r].value for r in "abc"] == [1, 1, 1 / 2]
     assert [found["agreement_with_mean", r].value for r in "abc"] == pytest.approx([1 / 3, 2 / 3, 1 / 3])
     assert found["agreement_with_mean", "c"].coverage == 3 / 4
-    alone = list(rater_unit_agreement(RatingTable.of([[3], [4]])))
+    alone = list(rater_unit_agreement(RatingTable.from_matrix([[3], [4]])))
     assert all(f.value is None and f.reason for f in alone)

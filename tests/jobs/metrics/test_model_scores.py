@@ -21,7 +21,7 @@ from jobs.metrics.model_scores import (
 
 NAN = np.nan
 # three people, then two models
-TABLE = RatingTable.of(
+TABLE = RatingTable.from_matrix(
     np.array([[1, 1, 1, 1, 2], [1, 3, 5, 4, 4], [2, 2, 4, NAN, 1], [3, NAN, 3, 5, 5]]),
     raters=["p1", "p2", "p3", "m1", "m2"],
 )
@@ -43,7 +43,7 @@ def test_table_2_by_hand():
 
 def test_means_of_thirds_reach_their_threshold():
     # 3.1 + 3.5 + 5.4 = 12: the mean is 4, be it by rounding a hair below
-    thirds = RatingTable.of([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
+    thirds = RatingTable.from_matrix([[3.1, 3.5, 5.4], [4.1, 3.6, 4.3]])
     assert share_at_least(thirds, RaterGroup("all", thirds.raters), 4).value == 1
 
 
@@ -71,7 +71,7 @@ def test_parts_under_the_minimum_are_marked():
     parts = {"a": np.array([True, True, False, False]), "b": np.array([False, False, True, True])}
     found = list(disaggregated(TABLE, [MODELS], parts, 4, attribute="region", minimum=3))
     assert {f.dims["part"]: (f.value, f.n) for f in found} == {"a": (1 / 2, 2), "b": (1 / 2, 2)}
-    assert all(f.reason == "fewer than 3: do not lean on it" for f in found)
+    assert all(f.reason == "fewer than 3: interpret with caution" for f in found)
     whole = list(disaggregated(TABLE, [MODELS], {"all": np.ones(4, bool)}, 4, attribute="region", minimum=3))
     assert whole[0].reason is None
 
@@ -80,7 +80,7 @@ def test_self_preference_is_what_was_put_in():
     # "m" scores its own family's responses 1 higher than the others do, and those of others as they do
     own = np.arange(100) % 2 == 0
     base = np.random.default_rng(0).integers(1, 5, 100).astype(float)
-    answers = RatingTable.of(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
+    answers = RatingTable.from_matrix(np.stack([base + own, base, base], 1), raters=["m", "x", "y"])
     found = self_preference(answers, "m", own, np.ones(100, bool))
     assert found.value == pytest.approx(1)
     # the gap is the same in every response: no resample differs, which is no interval of a width of nothing
@@ -93,9 +93,9 @@ def test_self_preference_is_what_was_put_in():
 def test_self_preference_leaves_out_responses_whose_author_is_not_known():
     own, base = np.arange(40) % 2 == 0, np.tile([1.0, 2, 3, 4], 10)
     scores = np.stack([base + own * (1 + np.arange(40) % 3 / 10), base], 1)
-    alone = self_preference(RatingTable.of(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
+    alone = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
     # a response of an unknown author, which the rater puts 3 points above the other rater
-    more = RatingTable.of(np.concatenate([scores, [[5, 2]]]), raters=["m", "x"])
+    more = RatingTable.from_matrix(np.concatenate([scores, [[5, 2]]]), raters=["m", "x"])
     written = np.arange(41) < 40
     found = self_preference(more, "m", np.append(own, False), written)
     assert (found.value, found.n, found.coverage) == (alone.value, 40, 1.0)
@@ -105,7 +105,7 @@ def test_self_preference_leaves_out_responses_whose_author_is_not_known():
 def test_self_preference_rests_on_the_smaller_side():
     own = np.arange(40) < 4
     scores = np.stack([1 + np.arange(40) % 4, 1 + np.arange(40) % 3], 1).astype(float)
-    found = self_preference(RatingTable.of(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
+    found = self_preference(RatingTable.from_matrix(scores, raters=["m", "x"]), "m", own, np.ones(40, bool))
     assert found.value is not None
     assert found.low is None
     assert found.reason == "no interval: fewer than 5 responses of its own family (4)"
@@ -113,7 +113,7 @@ def test_self_preference_rests_on_the_smaller_side():
 
 def test_length_bias():
     lengths = np.array([10.0, 20, 30, 40, NAN])
-    answers = RatingTable.of([[1], [2], [3], [4], [5]])
+    answers = RatingTable.from_matrix([[1], [2], [3], [4], [5]])
     found = {f.dims["kind"]: f for f in length_bias(answers, RaterGroup("r0", ("r0",)), lengths)}
     assert (found["pearson"].value, found["pearson"].n, found["spearman"].coverage) == (pytest.approx(1), 4, 4 / 5)
     flat = list(length_bias(answers, RaterGroup("r0", ("r0",)), np.full(5, 7.0)))
@@ -124,17 +124,15 @@ def test_the_difference_of_two_conditions():
     # 56 of 70 against 48 of 80: Newcombe (1998), table II, method 10: 0.2000, 0.0524 to 0.3339
     first = np.arange(150) < 70
     scores = np.where(first, np.where(np.arange(150) < 56, 4, 3), np.where(np.arange(150) < 118, 4, 3))
-    answers = RatingTable.of(scores[:, None])
+    answers = RatingTable.from_matrix(scores[:, None])
     found = difference(answers, RaterGroup("r0", ("r0",)), 4, first, ~first)
     assert (found.value, found.n) == (pytest.approx(0.2), 150)
     assert (found.low, found.high) == (pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4))
     assert difference(answers, RaterGroup("r0", ("r0",)), 4, first, first & ~first).value is None
-    assert (
-        difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold lies on the scale"
-    )
+    assert difference(answers, RaterGroup("r0", ("r0",)), None, first, ~first).reason == "no threshold is on the scale"
 
 
 def test_a_mark_keeps_the_reason_for_having_no_interval():
-    few = mean_score(RatingTable.of([[1], [2]]), RaterGroup("r0", ("r0",)))
+    few = mean_score(RatingTable.from_matrix([[1], [2]]), RaterGroup("r0", ("r0",)))
     assert str(few.reason) in str(marked(few, 30).reason)
     assert "fewer than 30" in str(marked(few, 30).reason)

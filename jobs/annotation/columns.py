@@ -1,0 +1,134 @@
+"""The mapping of columns of CSV and Parquet files: the settings `columns=`, and the columns of a file to read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from jobs.annotation.answers import Questionnaire
+from jobs.corpora import delimited
+from jobs.errors import InputError
+
+JOIN = "+"  # columns.item_id=model+prompt joins two columns …
+JOINED = "/"  # … to ids such as mini-dalle/prompt_3
+NEEDED = {
+    "ratings": ("item_id", "rater"),
+    "spans": ("item_id", "rater", "start", "end"),
+    "raters": ("rater",),
+}
+MARKED = {"spans": ("text_id", "kind"), "ratings": (), "raters": ()}
+
+
+@dataclass
+class RatingColumns:
+    """The column of each role; null: the column of the same name, if the file has one. a+b joins two columns by `/`."""
+
+    item_id: str | None = None
+    rater: str | None = None
+    value: str | None = None  # long form: the answers
+    question: str | None = None  # long form: names or texts of the questions
+    questions: Any = None  # wide form, and tools: {question: its column or control}
+    target: str | None = None
+    condition: str | None = None
+    order: str | None = None
+    sample: str | None = None
+    comment: str | None = None
+    seconds: str | None = None
+    time: str | None = None  # ISO 8601 or seconds since 1970; orders repeated answers
+    skipped: str | None = None  # yes where the person skipped the item
+    reported: str | None = None  # yes where the person reported the picture
+    country: str | None = None
+    pool: str | None = None
+    experience: str | None = None
+    text_id: str | None = None
+    kind: str | None = None
+    start: str | None = None
+    end: str | None = None
+    category: str | None = None
+    score: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """The mapping for one file: the columns of each role, and in the wide form the column of each question."""
+
+    roles: dict[str, tuple[str, ...]]
+    wide: dict[str, str]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns to read."""
+        return list(
+            dict.fromkeys([*(column for columns in self.roles.values() for column in columns), *self.wide.values()])
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a file: the table, the mapping of columns, the questions, encoding and delimiter."""
+
+    table: str
+    columns: RatingColumns
+    questionnaire: Questionnaire | None
+    question: str | None = None  # the one question that all rows answer
+    rater: str | None = None  # the one rater of all rows
+    encoding: str | None = None
+    delimiter: str | None = None
+    private: bool = False  # keep cells out of rejects
+
+
+def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMapping:
+    """Return the columns to read from a file with this header.
+
+    Raises:
+        InputError: missing columns (the message lists all), a duplicate name among the columns to read, or no column
+            from which the question follows.
+    """
+    roles = {}
+    for role in (f.name for f in fields(RatingColumns) if f.name != "questions"):
+        name = getattr(reading.columns, role)
+        if name is not None or role in header:
+            roles[role] = (name or role,) if (name or role) in header else tuple((name or role).split(JOIN))
+    _check(header, reading, roles, uri=uri)
+    wide = _wide(header, reading, roles, uri=uri) if reading.table == "ratings" else {}
+    mapping = ColumnMapping(roles, wide)
+    delimited.require_columns(uri, header, mapping.read)
+    return mapping
+
+
+def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence[str]], *, uri: str) -> None:
+    """Raise InputError if the file lacks a column that the table needs or that a key names."""
+    keys = {role: f"columns.{role}={getattr(reading.columns, role) or ''}" for role in roles}
+    missing = [f"{name} ({keys[role]})" for role, names in roles.items() for name in names if name not in header]
+    for role in (*NEEDED[reading.table], *MARKED[reading.table]):
+        if role not in roles and not (role == "rater" and reading.rater):
+            missing.append(f"{role} (columns.{role}=)")
+    if reading.table == "ratings":
+        wide = (reading.columns.questions or {}).items()
+        missing += [f"{name} (columns.questions.{question}=)" for question, name in wide if name not in header]
+    if missing:
+        raise InputError(f"{uri}: no column {', '.join(missing)}; its columns are {', '.join(header)}")
+
+
+def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> dict[str, str]:
+    if reading.columns.questions:
+        wide = dict(reading.columns.questions)
+        for question in wide:
+            if reading.questionnaire and reading.questionnaire.names and question not in reading.questionnaire.sets:
+                allowed = ", ".join(reading.questionnaire.sets)
+                raise InputError(f"columns.questions.{question}: rubric {reading.questionnaire.name} has {allowed}")
+        return wide
+    if "value" in roles:
+        if "question" not in roles and reading.question is None:
+            raise InputError(
+                f"{uri}: rows do not name a question; give its column with columns.question= "
+                f"(the columns are {', '.join(header)}) or the question with question="
+            )
+        return {}
+    by_fold = {name.casefold(): name for name in header}
+    questions = list(reading.questionnaire.sets) if reading.questionnaire else []
+    if by_name := {question: by_fold[question.casefold()] for question in questions if question.casefold() in by_fold}:
+        return by_name
+    raise InputError(
+        f"{uri}: no column of answers; its columns are {', '.join(header)} "
+        "(choose one with columns.value= or columns.questions={question: column})"
+    )

@@ -1,0 +1,78 @@
+"""The keys of `import_ratings`, and which of them go together."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs.annotation.columns import RatingColumns
+from jobs.annotation.input_files import FORMATS
+from jobs.annotation.repeats import RULES
+from jobs.errors import InputError
+from jobs.runtime.config import Writing
+
+IMPORTED = ("ratings", "spans", "raters")  # tables
+ITEMS, RATER_FROM, SCALES = ("id", "url"), ("annotator", "assigned"), ("ordinal", "nominal")
+RATER_KINDS = ("human", "gold", "model")
+
+
+@dataclass
+class ImportRatingsConfig(Writing):
+    """Keys of `import_ratings`."""
+
+    input: str = MISSING  # file, folder or glob; local or s3://
+    format: str | None = None  # csv, parquet, label_studio or prodigy; null: by the file's name
+    table: str = "ratings"  # the table to write: ratings, spans or raters
+    rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people answered
+    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people marked (conf/span_labels)
+    name: str = "people"  # without a rubric: value of column `rubric` …
+    answers: list[str] = field(default_factory=list)  # … the allowed answers in their order …
+    scale: str = "ordinal"  # … and whether they are numbers on a scale (ordinal) or categories (nominal)
+    columns: RatingColumns = field(default_factory=RatingColumns)
+    question: str | None = None  # the question that all rows answer, for a file that names none
+    rater: str | None = None  # the rater of all rows, for a file that names none
+    rater_kind: str = "human"  # in table raters: human, gold or model
+    rater_from: str = "annotator"  # of a tool's export: who answered (annotator), or whose task it was (assigned)
+    method: str = "human"  # value of column `method`
+    items: str = "id"  # url: item_id holds URLs of pictures and becomes their image_ids
+    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+    duplicates: str = "last"  # one person, item and question twice: last, first, sample (keep all, numbered) or refuse
+    anonymise: bool = False  # replace raters by pseudonyms under a key from $REMINE_RATER_KEY or key_file
+    key_file: str | None = None  # file with the key of the pseudonyms, at least 16 bytes
+    reports: str | None = None  # exclusions list to which the job adds reported pictures
+    reports_min: int = 1  # people who must have reported a picture
+
+
+def check(cfg: ImportRatingsConfig) -> None:
+    """Raise InputError for a value that its key does not allow, and for keys that do not go together."""
+    choices = {
+        "format": (cfg.format, (None, *FORMATS)),
+        "table": (cfg.table, IMPORTED),
+        "duplicates": (cfg.duplicates, RULES),
+        "items": (cfg.items, ITEMS),
+        "rater_from": (cfg.rater_from, RATER_FROM),
+        "rater_kind": (cfg.rater_kind, RATER_KINDS),
+        "scale": (cfg.scale, SCALES),
+    }
+    for key, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise InputError(f"{key}={value}: must be one of {', '.join(filter(None, allowed))}")
+    if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
+        raise InputError("import_ratings: rubric=NAME is required, or answers=[1,2,3,4,5] and scale=")
+    if cfg.rubric and cfg.answers:
+        raise InputError("import_ratings: give rubric= or answers=, not both")
+    if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):
+        why = (
+            "columns.sample= maps the file's own numbers" if cfg.columns.sample else f"table={cfg.table} has no samples"
+        )
+        raise InputError(f"duplicates=sample: {why}; use last, first or refuse")
+    if cfg.reports and cfg.table != "ratings":
+        raise InputError(f"reports={cfg.reports}: needs table=ratings, where people report pictures")
+    mapping = cfg.columns.questions
+    if mapping is not None and not (
+        isinstance(mapping, dict) and mapping and all(isinstance(column, str) for column in mapping.values())
+    ):
+        raise InputError(f"columns.questions={mapping}: must be of the form {{question: column, …}}")
+    if cfg.reports_min < 1:
+        raise InputError(f"reports_min={cfg.reports_min}: must be at least 1")
