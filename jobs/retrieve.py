@@ -26,7 +26,7 @@ from jobs.retrieval.faiss_export import FaissConfig, check_export, export
 from jobs.retrieval.neighbor_rows import CORPUS_TALLY, Calibration, kept_calibration
 from jobs.retrieval.queries import check_distinct, open_queries
 from jobs.retrieval.search import SearchTask
-from jobs.retrieval.two_ways import SearchInputs, scan_corpus, stream_queries
+from jobs.retrieval.search_modes import SearchInputs, scan_corpus, stream_queries
 from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import Common, plain
 from jobs.store.reading import TableSource, open_table

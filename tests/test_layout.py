@@ -208,3 +208,13 @@ def test_folders_import_one_way_and_through_few_levels() -> None:
     for root, most in MOST_LEVELS.items():
         chain = longest_chain(root)
         assert len(chain) <= most, " -> ".join(chain)
+
+
+def test_test_modules_import_no_test_modules() -> None:
+    importing = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
+                importing.append(f"{path.relative_to(ROOT)}: {module}")
+    assert importing == []

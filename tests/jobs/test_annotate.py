@@ -18,9 +18,9 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
 from jobs.store.reading import open_table
+from tests.factories import picture, record_of, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
-from tests.jobs.handmade import picture, record_of, write_table
 
 PICTURES = [picture(number) for number in range(12)]
 

@@ -24,8 +24,7 @@ from jobs.runtime import cli, config
 from jobs.runtime.exclusions import Barred
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table, read_unit
-from tests.jobs.curation.hand import image, rating, write
-from tests.jobs.records import record, write_records
+from tests.factories import century_rating, image_row, record, write_records, write_table
 
 
 def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
@@ -183,10 +182,10 @@ def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pyte
     rows = matches(tmp_path, many=12)
     urls = [row["image_url"] for row in rows]
     hashes = {0: "00000000000000ff", 1: "00000000000000fe", 2: "00000000000000ff", 5: "ffffffffffffffff"}
-    images = [image(url, phash=hashes.get(n)) for n, url in enumerate(urls)]
-    images[3] = image(urls[3], status="missing")
-    images[4] = image(urls[4], status="error")
-    write(str(tmp_path / "i"), "images", images)
+    images = [image_row(url, phash=hashes.get(n)) for n, url in enumerate(urls)]
+    images[3] = image_row(urls[3], status="missing")
+    images[4] = image_row(urls[4], status="error")
+    write_table(str(tmp_path / "i"), "images", images)
     with_images = f"images={tmp_path}/i"
     counts = curate(tmp_path, with_images)["counts"]
     assert counts["filtered"] == {"picture_exists": 1}
@@ -216,12 +215,12 @@ def ratings_of(rows: list[dict[str, Any]], out: Path) -> None:
     model, people = [], []
     for n, row in enumerate(rows):
         item = row["image_id"]
-        model.append(rating(item, "sensitive", 3 if n < 6 else 5))
+        model.append(century_rating(item, "sensitive", 3 if n < 6 else 5))
         where = ["Caribbean", "Polynesia", "Western Asia"][n % 3]
-        people += [rating(item, "sub_region", where, rater=f"p{p}", method="human") for p in range(3)]
+        people += [century_rating(item, "sub_region", where, rater=f"p{p}", method="human") for p in range(3)]
     people[-3:] = [{**r, "value": "unsure"} for r in people[-3:]]
-    write(str(out / "ratings" / "model"), "ratings", model)
-    write(str(out / "ratings" / "people"), "ratings", people)
+    write_table(str(out / "ratings" / "model"), "ratings", model)
+    write_table(str(out / "ratings" / "people"), "ratings", people)
 
 
 STARTER = ("select=starter", "ratings=[{}/ratings/*]")
@@ -250,13 +249,13 @@ def test_the_starter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_only_units_with_changed_decisions_are_rewritten(tmp_path: Path) -> None:
     """Another unit's picture turns out to be gone: the pieces that lose nothing stay as they are."""
     rows = matches(tmp_path, many=12)
-    images = [image(row["image_url"]) for row in rows]
-    write(str(tmp_path / "i"), "images", images)
+    images = [image_row(row["image_url"]) for row in rows]
+    write_table(str(tmp_path / "i"), "images", images)
     curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")
     before = digests(tmp_path / "r")
     images[0]["status"] = "missing"
     shutil.rmtree(tmp_path / "i")
-    write(str(tmp_path / "i"), "images", images)
+    write_table(str(tmp_path / "i"), "images", images)
     counts = curate(tmp_path, f"images={tmp_path}/i", "unit_rows=100")["counts"]
     after = digests(tmp_path / "r")
     assert counts["filtered"] == {"picture_exists": 1}
@@ -339,8 +338,8 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wrong")
     rows = matches(folder)
     ratings_of(rows, folder)
-    write(str(folder / "i"), "images", [image(rows[0]["image_url"])])
-    write(str(folder / "others"), "images", [image("https://elsewhere")])
-    stranger = [rating("x", "sensitive", 5), rating("x", "sub_region", "Caribbean")]
-    write(str(folder / "strange"), "ratings", stranger)
+    write_table(str(folder / "i"), "images", [image_row(rows[0]["image_url"])])
+    write_table(str(folder / "others"), "images", [image_row("https://elsewhere")])
+    stranger = [century_rating("x", "sensitive", 5), century_rating("x", "sub_region", "Caribbean")]
+    write_table(str(folder / "strange"), "ratings", stranger)
     return folder

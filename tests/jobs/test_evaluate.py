@@ -9,7 +9,7 @@ import pytest
 
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.jobs.handmade import write_table
+from tests.factories import write_table
 
 
 def listed(image: str, rank: int, node: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_shards import Shards, ShardUnit
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 from tests.picture_site import jpeg
 
 

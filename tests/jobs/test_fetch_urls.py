@@ -18,9 +18,9 @@ import pytest
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.factories import record, write_records
 from tests.https_server import ADDRESS, Answer, HttpsServer, Seen
 from tests.jobs.fetch_alone import fetch_alone
-from tests.jobs.records import record, write_records
 from tests.jobs.running_job import Running
 from tests.picture_site import Site, jpeg
 

@@ -21,7 +21,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import table
 from tests.actors.vlm.helpers import png
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 TITLES = ("war", "peace", "truce")
 
@@ -41,7 +41,7 @@ def write(out: Path, name: str, units: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def image(title: str) -> str:
-    """Return the image_id of `tests.jobs.records.record`."""
+    """Return the image_id of `tests.factories.record`."""
     return content_id(f"https://i/{title}.jpg")
 
 

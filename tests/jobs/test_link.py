@@ -11,7 +11,7 @@ from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
-from tests.jobs.handmade import DIM, embedded, rows_of, write
+from tests.factories import DIM, embedding_rows, rows_of, write_units
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,19 @@ def world(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> dict[s
         "queries": queries,
         "query_vectors": query_vectors,
         "lemma_vectors": lemma_vectors,
-        "near": write(folder / "near", "neighbors", [near[:3], near[3:]]),
-        "pictures": write(
+        "near": write_units(folder / "near", "neighbors", [near[:3], near[3:]]),
+        "pictures": write_units(
             folder / "pictures",
             "embeddings",
-            [embedded(queries[:1], "image", query_vectors[:1]), embedded(queries[1:], "image", query_vectors[1:])],
+            [
+                embedding_rows(queries[:1], "image", query_vectors[:1]),
+                embedding_rows(queries[1:], "image", query_vectors[1:]),
+            ],
             **facts,
         ),
-        "lemmas": write(folder / "lemmas", "embeddings", [embedded(lemmas, "text", lemma_vectors)], **facts),
+        "lemmas": write_units(
+            folder / "lemmas", "embeddings", [embedding_rows(lemmas, "text", lemma_vectors)], **facts
+        ),
     }
 
 
@@ -125,9 +130,9 @@ def test_pictures_of_the_knowledge_base_are_recognised_by_their_bytes(
         for name, (sha, look) in digests.items()
     ]
     tables = {
-        "neighbors": write(tmp_path / "near", "neighbors", [near]),
-        "images": write(tmp_path / "asked", "images", [asked]),
-        "kb.images": write(tmp_path / "kb_images", "images", [pictures[:1], pictures[1:]]),
+        "neighbors": write_units(tmp_path / "near", "neighbors", [near]),
+        "images": write_units(tmp_path / "asked", "images", [asked]),
+        "kb.images": write_units(tmp_path / "kb_images", "images", [pictures[:1], pictures[1:]]),
     }
     given = [f"{key}={uri}" for key, uri in tables.items()]
     links = link(world, "bytes", *given, "method=frequency_vision", "contaminated=skip")
@@ -143,7 +148,7 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
         {"query_id": "q", "rank": rank, "item_id": lemmas[place]["text_id"], "score": 1 - rank / 10}
         for rank, place in enumerate(order, 1)
     ]
-    links = link(world, "l", f"neighbors={write(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3")
+    links = link(world, "l", f"neighbors={write_units(tmp_path / 'near', 'neighbors', [near])}", "method=lemma", "k=3")
     assert [(row["node_id"], row["lemma"]) for row in links] == [("c", "corn"), ("a", "Apfel"), ("d", "dog")]
 
 
@@ -161,7 +166,9 @@ def test_lemma_over_the_whole_knowledge_base(world: dict[str, Any], tmp_path: Pa
 def test_neighbours_of_another_table_are_no_result(
     world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture, keys: list[str], message: str
 ) -> None:
-    strange = write(tmp_path / "near", "neighbors", [[{"query_id": "q1", "rank": 1, "item_id": "x", "score": 0.5}]])
+    strange = write_units(
+        tmp_path / "near", "neighbors", [[{"query_id": "q1", "rank": 1, "item_id": "x", "score": 0.5}]]
+    )
     places = {"kb": f"{world['folder']}/kb", "p": world["pictures"], "v": world["lemmas"]}
     common = [f"neighbors={strange}", f"kb.path={places['kb']}", f"out={tmp_path}/out"]
     assert cli.main("link", [*common, *(key.format(**places) for key in keys)]) == 1
@@ -180,7 +187,7 @@ def test_neighbours_that_the_knowledge_base_lacks_are_counted(
         {"query_id": "q1", "rank": rank, "item_id": item, "score": 1 - rank / 10}
         for rank, item in enumerate([node_text, "x", "y"], 1)
     ]
-    near, out = write(tmp_path / "near", "neighbors", [rows]), tmp_path / "out"
+    near, out = write_units(tmp_path / "near", "neighbors", [rows]), tmp_path / "out"
     keys = [f"neighbors={near}", f"kb.path={world['folder']}/kb", f"out={out}", f"method={method}"]
     assert cli.main("link", keys) == 0
     assert "2 neighbors are not in the knowledge base" in capsys.readouterr().out
@@ -214,8 +221,8 @@ def test_wrong_keys_are_named(world: dict[str, Any], tmp_path: Path, capsys: pyt
 def test_vectors_of_two_encoders_are_not_compared(
     world: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    rows = [embedded(["x"], "text", np.ones((1, DIM)))]
-    other = write(tmp_path / "other", "embeddings", rows, encoder="f", preprocessing="p")
+    rows = [embedding_rows(["x"], "text", np.ones((1, DIM)))]
+    other = write_units(tmp_path / "other", "embeddings", rows, encoder="f", preprocessing="p")
     keys = [f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={other}"]
     assert cli.main("link", [*keys, f"kb.path={world['folder']}/kb", f"out={tmp_path}/out"]) == 2
     assert "cannot be compared: their encoder is e and f" in capsys.readouterr().err

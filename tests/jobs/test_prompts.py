@@ -8,7 +8,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from tests.jobs.handmade import rows_of, write
+from tests.factories import rows_of, write_units
 
 
 def test_caires_200_prompts(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_person_chooses_and_the_chosen_become_items(tmp_path: Path, capsys: py
         for prompt in prompts
         for rank in (1, 2, 3)
     ]
-    write(tmp_path / "near", "neighbors", [near])
+    write_units(tmp_path / "near", "neighbors", [near])
     keys = [f"neighbors={tmp_path}/near", f"prompts={tmp_path}/p", f"out={tmp_path}/choose"]
     assert cli.main("choose", keys) == 0
     page = (tmp_path / "choose" / "index.html").read_text(encoding="utf-8")

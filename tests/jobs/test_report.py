@@ -14,7 +14,7 @@ from jobs.analysis.attributes import family_of
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.jobs.ratings_rows import FIVE, rating, write
+from tests.factories import FIVE, rating, write_file
 
 COUNTRIES = {"p1": "India", "p2": "India", "p3": "Brazil"}
 
@@ -46,14 +46,14 @@ def tables(tmp_path_factory):
     # p3 saw the item and marked an omission only: no mistake in the other text
     marks.append(marks[0] | {"rater": "p3", "text_id": "u", "kind": "omission"})
     return {
-        "ratings": write(folder / "ratings", "ratings", ratings, rubric=FIVE),
-        "items": write(folder / "items", "items", items),
-        "responses": write(folder / "responses", "responses", responses),
-        "raters": write(folder / "raters", "raters",
+        "ratings": write_file(folder / "ratings", "ratings", ratings, rubric=FIVE),
+        "items": write_file(folder / "items", "items", items),
+        "responses": write_file(folder / "responses", "responses", responses),
+        "raters": write_file(folder / "raters", "raters",
                         [{"rater": r, "kind": "human", "country": c} for r, c in COUNTRIES.items()]
                         + [{"rater": "expert", "kind": "gold"}]),
-        "spans": write(folder / "spans", "spans", marks),
-        "texts": write(folder / "texts", "texts", [{"text_id": "t", "text": "A black dog, on a beach."}]),
+        "spans": write_file(folder / "spans", "spans", marks),
+        "texts": write_file(folder / "texts", "texts", [{"text_id": "t", "text": "A black dog, on a beach."}]),
     }  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_agreement_of_parts_is_that_of_their_items_alone(report, tables, tmp_pat
     """CAIRE, table 14. A report of the ratings of those items has the same metrics."""
     rows = ds.dataset(tables["ratings"]).to_table()
     west = rows.filter(pc.is_in(rows["item_id"], pa.array([f"i{i}" for i in range(30, 40)])))
-    keys = [f"ratings=[{write(tmp_path / 'west', 'ratings', west.to_pylist())}]", f"raters=[{tables['raters']}]"]
+    keys = [f"ratings=[{write_file(tmp_path / 'west', 'ratings', west.to_pylist())}]", f"raters=[{tables['raters']}]"]
     cli.execute("report", [*keys, f"out={tmp_path}/out"])
     alone = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     alone = ([r | {"dims": json.loads(r["dims"])} for r in alone],)
@@ -113,7 +113,7 @@ def test_agreement_of_parts_is_that_of_their_items_alone(report, tables, tmp_pat
 def test_what_an_item_was_judged_against_makes_parts_too(tmp_path):
     rows = [rating(f"i{i}", p, "q", str(1 + (i * (1 + n * k)) % 5), target=t)
             for i in range(9) for n, p in enumerate(("p1", "p2")) for k, t in enumerate(("China", "Mali"))]  # fmt: skip
-    place = write(tmp_path / "R", "ratings", rows)
+    place = write_file(tmp_path / "R", "ratings", rows)
     cli.execute("report", [f"ratings=[{place}]", "metrics.disaggregate=[target]", f"out={tmp_path}/out"])
     found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     found = ([r | {"dims": json.loads(r["dims"])} for r in found],)
@@ -177,8 +177,8 @@ def test_gold_that_is_scored_moves_with_the_reading_and_labels_do_not(tmp_path, 
     """A model that always says 5 has the share of gold's positives as its precision."""
     rows = [rating(f"i{i}", "gemma@1", "q", "5") for i in range(12)]
     rows += [rating(f"i{i}", "expert", "q", str(right[i % 3]), method="gold") for i in range(12)]
-    place = write(tmp_path / "R", "ratings", rows)
-    gold = write(tmp_path / "W", "raters", [{"rater": "expert", "kind": "gold"}])
+    place = write_file(tmp_path / "R", "ratings", rows)
+    gold = write_file(tmp_path / "W", "raters", [{"rater": "expert", "kind": "gold"}])
     cli.execute("report", [f"ratings=[{place}]", f"raters=[{gold}]", f"out={tmp_path}/out"])
     found = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     found = [r | {"dims": json.loads(r["dims"])} for r in found if r["metric"] == "precision"]
@@ -248,7 +248,7 @@ def test_the_page_shows_them(report):
 def test_of_a_crowd_the_page_shows_people_all_together(tmp_path):
     rows = [rating(f"i{i}", f"p{i * 3 + n}", "q", str(1 + n)) for i in range(4) for n in range(3)]
     rows += [rating(f"i{i}", "m@1", "q", "3") for i in range(4)]
-    cli.execute("report", [f"ratings=[{write(tmp_path / 'R', 'ratings', rows)}]", f"out={tmp_path}/out"])
+    cli.execute("report", [f"ratings=[{write_file(tmp_path / 'R', 'ratings', rows)}]", f"out={tmp_path}/out"])
     page = " ".join((tmp_path / "out" / "index.html").read_text(encoding="utf-8").split())
     assert "16 ratings by 13 raters" in page
     assert page.count("all people") >= 1
@@ -267,8 +267,8 @@ def test_scene_graphs_from_tables(tmp_path):
     ]
     rows = [rating("pic", "m", q, v, rubric="dsg", target="a") for q, v in (("1", "no"), ("2", "yes"), ("3", "yes"))]
     rows += [rating("pic", "p1", "match", "4")]
-    places = [f"ratings=[{write(tmp_path / 'r', 'ratings', rows)}]",
-              f"questions={write(tmp_path / 'q', 'questions', questions)}", "likert=r/match"]  # fmt: skip
+    places = [f"ratings=[{write_file(tmp_path / 'r', 'ratings', rows)}]",
+              f"questions={write_file(tmp_path / 'q', 'questions', questions)}", "likert=r/match"]  # fmt: skip
     cli.execute("report", [*places, f"out={tmp_path}/out"])
     rows = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
     found = {
@@ -315,7 +315,7 @@ def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     for row in gemma[:2]:
         row["item_id"] = content_id(row["response_id"])
     (tmp_path / "out.txt").write_text("".join(f"{row['item_id']}\n" for row in gemma[:2]))
-    place = write(tmp_path / "responses", "responses", rows)
+    place = write_file(tmp_path / "responses", "responses", rows)
     for more, full, n in (([], 5, len(gemma)), ([f"exclusions={tmp_path}/out.txt"], 3, len(gemma) - 2)):
         cli.execute("report", [f"responses={place}", f"out={tmp_path}/out", *more])
         made = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()

@@ -17,7 +17,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.testbed.synthetic import write_corpus
-from tests.jobs.handmade import DIM, embedded, write
+from tests.factories import DIM, embedding_rows, write_units
 from tests.jobs.running_job import Running
 
 ROOT = Path(__file__).parents[2]
@@ -193,12 +193,15 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
         for some in names
     ]
     made = {"encoder": "e", "preprocessing": "p"}
-    vectors = [embedded(some, "image", draw.normal(size=(queries, DIM))) for some in names]
+    vectors = [embedding_rows(some, "image", draw.normal(size=(queries, DIM))) for some in names]
     tables = {
-        "neighbors": write(tmp_path / "near", "neighbors", near),
-        "pictures": write(tmp_path / "pictures", "embeddings", vectors, **made),
-        "kb.vectors": write(
-            tmp_path / "vectors", "embeddings", [embedded(lemmas, "text", draw.normal(size=(len(lemmas), DIM)))], **made
+        "neighbors": write_units(tmp_path / "near", "neighbors", near),
+        "pictures": write_units(tmp_path / "pictures", "embeddings", vectors, **made),
+        "kb.vectors": write_units(
+            tmp_path / "vectors",
+            "embeddings",
+            [embedding_rows(lemmas, "text", draw.normal(size=(len(lemmas), DIM)))],
+            **made,
         ),
     }
     arguments = [f"{key}={place}" for key, place in tables.items()]

@@ -10,9 +10,9 @@ import pytest
 
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.factories import picture, write_table
 from tests.jobs.annotation import tool_exports
 from tests.jobs.annotation.tool_exports import Act
-from tests.jobs.handmade import picture, write_table
 
 PICTURES = [picture(number) for number in range(4)]
 IMAGES = [image["image_id"] for image in PICTURES]

@@ -12,7 +12,7 @@ from jobs.analysis.tric_ranking import WordedCaptions, rank
 from jobs.corpora.tric import answer_lines, bucket, decade, describe, read_split
 from jobs.errors import InputError
 from jobs.runtime import cli
-from tests.jobs.handmade import DIM, embedded, rows_of, write
+from tests.factories import DIM, embedding_rows, rows_of, write_units
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\nsleeps", "7": "{date} Bread"}
 PICTURES = [("a.png", "1894-07-13"), ("b.png", "1921-08-19"), ("c.png", "1899-01-01")]
@@ -36,10 +36,12 @@ def prepared(folder: Path, split: Path) -> dict[str, Any]:
     draw = np.random.default_rng(1)
     vectors, queries = draw.normal(size=(len(texts), DIM)), draw.normal(size=(3, DIM))
     facts = {"encoder": "e", "preprocessing": "p"}
-    pictures = embedded([content_id(name) for name, _ in PICTURES], "image", queries)
+    pictures = embedding_rows([content_id(name) for name, _ in PICTURES], "image", queries)
     pictures[1] = {**pictures[1], "embedding": None, "status": "error"}
-    write(folder / "vectors", "embeddings", [embedded([t["text_id"] for t in texts], "text", vectors)], **facts)
-    write(folder / "pictures", "embeddings", [pictures], **facts)
+    write_units(
+        folder / "vectors", "embeddings", [embedding_rows([t["text_id"] for t in texts], "text", vectors)], **facts
+    )
+    write_units(folder / "pictures", "embeddings", [pictures], **facts)
     return {"texts": texts, "vectors": vectors, "queries": queries}
 
 

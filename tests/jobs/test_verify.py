@@ -17,7 +17,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 
 @pytest.fixture

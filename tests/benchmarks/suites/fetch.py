@@ -37,7 +37,7 @@ def prepare(workdir: Path, size: Size) -> None:
     """Pictures of some 20 kB, a certificate, and records whose URLs name them."""
     from PIL import Image
 
-    from tests.jobs.records import record, write_records
+    from tests.factories import record, write_records
 
     try:
         import trustme

@@ -11,7 +11,7 @@ from jobs.metrics.answers import MAX_LEVELS, RatingTable
 from jobs.metrics.reliability import pairwise_correlations
 from jobs.store.hashing import hash_texts
 from jobs.tables import table
-from tests.jobs.ratings_rows import rating
+from tests.factories import rating
 
 
 def batch(rows):

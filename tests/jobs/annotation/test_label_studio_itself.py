@@ -23,7 +23,7 @@ from PIL import Image
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.jobs.handmade import picture, record_of, write_table
+from tests.factories import picture, record_of, write_table
 
 PYTHON = os.environ.get("REMINE_LABEL_STUDIO_PYTHON", "")
 pytestmark = pytest.mark.skipif(not PYTHON, reason="set REMINE_LABEL_STUDIO_PYTHON to a Python with label-studio")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from jobs.corpora import repeats
 from jobs.corpora.records import cut, open_records, read_records
 from jobs.store.reading import open_table
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 
 def expected_repeats(uri: str) -> dict[str, list[bool]]:

@@ -9,22 +9,21 @@ from jobs.curation.pictures import PictureFacts, read_facts
 from jobs.curation.rows import read_rows
 from jobs.errors import InputError
 from jobs.store.reading import open_table
-from tests.jobs.curation.hand import Held, image, write
-from tests.jobs.records import record
+from tests.factories import TableInMemory, image_row, record, write_table
 
 TITLES = "abcdef"
 
 
 def looks(tmp_path: Any, images: list[dict[str, Any]], *, hashes: bool = True) -> PictureFacts:
     """By picture of the records `a` to `f`, in that order."""
-    held: Any = Held("records", [record(title) for title in TITLES])
+    held: Any = TableInMemory("records", [record(title) for title in TITLES])
     rows = read_rows(held, thumbnails="any")
-    actual = read_facts(open_table(write(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
+    actual = read_facts(open_table(write_table(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
     return PictureFacts(actual.gone[rows.image], actual.hashed[rows.image], actual.phash[rows.image], actual.counts)
 
 
 def of(title: str, **more: Any) -> dict[str, Any]:
-    return image(f"https://i/{title}.jpg", **more)
+    return image_row(f"https://i/{title}.jpg", **more)
 
 
 def test_only_missing_is_gone(tmp_path: Any) -> None:

@@ -16,8 +16,7 @@ from jobs.curation import rules, statistics
 from jobs.curation.rows import ranks, read_rows
 from jobs.curation.rules import RULES, Decision
 from jobs.errors import InputError
-from tests.jobs.curation.hand import Held
-from tests.jobs.records import record
+from tests.factories import TableInMemory, record
 
 PRECEDENCE = ["knowledge_graph", "language_model", "manual"]
 WIKIMEDIA = "https://upload.wikimedia.org/wikipedia/commons"
@@ -32,7 +31,7 @@ def decide(
     rows: list[dict[str, Any]], *, gone: frozenset[str] = frozenset(), thumbnails: str = "wikimedia"
 ) -> tuple[Decision, dict[str, str]]:
     """The decision, and record_id -> the rule it fell to."""
-    held: Any = Held("records", rows)
+    held: Any = TableInMemory("records", rows)
     read = read_rows(held, thumbnails=thumbnails)
     missing = np.zeros(len(read.pictures), bool)
     for row, image in zip(rows, read.image, strict=True):
@@ -181,7 +180,7 @@ def test_an_image_found_by_several_methods_goes_to_the_first_in_precedence() -> 
     ]
     decision, fell = decide(rows)
     assert fell == dict.fromkeys("124", "one_row_an_image")
-    methods = read_rows(Held("records", rows), thumbnails="any").methods  # type: ignore[arg-type]
+    methods = read_rows(TableInMemory("records", rows), thumbnails="any").methods  # type: ignore[arg-type]
     assert [methods[m] for m in decision.credit[decision.remaining()]] == ["knowledge_graph"]
     assert rules.order_by_precedence(["z", "manual", "a", "knowledge_graph"], PRECEDENCE) == [3, 1, 2, 0]
 
@@ -206,7 +205,7 @@ def test_steps_are_counted_by_method_and_split() -> None:
         matched("c", "manual", split="", image="http://c", record_id="3"),
         matched("d", "manual/own", image="https://i/a.jpg", record_id="4"),
     ]
-    read = read_rows(Held("records", rows), thumbnails="wikimedia")  # type: ignore[arg-type]
+    read = read_rows(TableInMemory("records", rows), thumbnails="wikimedia")  # type: ignore[arg-type]
     decision, _ = decide(rows)
     tally = statistics.steps(read, decision, 0, 4)
     by_step = statistics.by_step(tally)
@@ -236,12 +235,12 @@ def test_steps_are_counted_by_method_and_split() -> None:
 def test_too_many_methods_are_refused() -> None:
     rows = [matched("t", *(f"m{n:02}" for n in range(65)))]
     with pytest.raises(InputError, match="more than 64 values of method"):
-        read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
+        read_rows(TableInMemory("records", rows), thumbnails="any")  # type: ignore[arg-type]
 
 
 def test_a_picture_is_found_by_its_id() -> None:
     rows = [matched(title) for title in "abcabd"]
-    read = read_rows(Held("records", rows), thumbnails="any")  # type: ignore[arg-type]
+    read = read_rows(TableInMemory("records", rows), thumbnails="any")  # type: ignore[arg-type]
     import pyarrow as pa
 
     ids = [content_id(f"https://i/{title}.jpg") for title in "abcabdx"]

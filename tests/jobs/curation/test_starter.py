@@ -18,7 +18,7 @@ from jobs.curation.starter import (
 )
 from jobs.errors import InputError
 from jobs.store.hashing import hash_texts_128
-from tests.jobs.curation.hand import Held, rating
+from tests.factories import TableInMemory, century_rating
 
 ITEMS = ["a", "b", "c", "d", "e"]
 
@@ -30,7 +30,7 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
     import pyarrow as pa
 
     hashes, place = unique_codes(hash_texts_128(pa.chunked_array([ITEMS])))
-    sources: Any = [Held("ratings", rows[::2]), Held("ratings", rows[1::2])]
+    sources: Any = [TableInMemory("ratings", rows[::2]), TableInMemory("ratings", rows[1::2])]
     actual = read_ratings(sources, HashIndex(hashes), config)
     votes = tuple(v[place] for v in actual.votes)
     return PictureRatings(actual.total[place], actual.count[place], actual.labels, votes, actual.tally), config
@@ -38,7 +38,7 @@ def read(rows: list[dict[str, Any]], **keys: Any) -> tuple[PictureRatings, Start
 
 def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]]:
     """The pictures with a mean, and those whose mean is above the threshold."""
-    ratings, config = read([*rows, rating("a", "sub_region", "Caribbean")], **keys)
+    ratings, config = read([*rows, century_rating("a", "sub_region", "Caribbean")], **keys)
     rated, high = rated_above(ratings, config)
     return [i for i, r in zip(ITEMS, rated, strict=True) if r], [
         i for i, h in zip(ITEMS, rated & high, strict=True) if h
@@ -46,11 +46,11 @@ def above(rows: list[dict[str, Any]], **keys: Any) -> tuple[list[str], list[str]
 
 
 def person(item: str, answer: object, rater: str = "p1") -> dict[str, Any]:
-    return rating(item, "sensitive", answer, rater=rater, method="human")
+    return century_rating(item, "sensitive", answer, rater=rater, method="human")
 
 
 def model(item: str, answer: object, rater: str = "m1") -> dict[str, Any]:
-    return rating(item, "sensitive", answer, rater=rater)
+    return century_rating(item, "sensitive", answer, rater=rater)
 
 
 SCORES = [
@@ -84,13 +84,18 @@ def test_the_mean_of_means_weighs_each_kind_by_its_own_number_of_ratings() -> No
 def test_means_do_not_depend_on_the_order_of_the_ratings() -> None:
     rng = random.Random(0)
     rows = [model(rng.choice(ITEMS), rng.choice([2.9, 3.0, 3.1, 3.3, 2.7]), f"m{n}") for n in range(400)]
-    first, _ = read([*rows, rating("a", "sub_region", "x")])
-    second, _ = read(rng.sample([*rows, rating("a", "sub_region", "x")], 401))
+    first, _ = read([*rows, century_rating("a", "sub_region", "x")])
+    second, _ = read(rng.sample([*rows, century_rating("a", "sub_region", "x")], 401))
     assert np.array_equal(first.total, second.total)
 
 
 def test_ratings_that_are_not_ok_or_of_other_pictures_are_counted() -> None:
-    rows = [*SCORES, model("stranger", 5), rating("a", "sub_region", None), rating("a", "sub_region", "Caribbean")]
+    rows = [
+        *SCORES,
+        model("stranger", 5),
+        century_rating("a", "sub_region", None),
+        century_rating("a", "sub_region", "Caribbean"),
+    ]
     ratings, _ = read(rows)
     assert question_counts(ratings.tally, "sensitive") == [("ok", 8), ("refused", 2), ("of other pictures", 1)]
     assert question_counts(ratings.tally, "sub_region") == [("ok", 1), ("refused", 1)]
@@ -103,7 +108,7 @@ def labels(rows: list[dict[str, Any]], **keys: Any) -> dict[str, str | int]:
 
 
 def says(item: str, word: str | None, rater: str, *, human: bool = False) -> dict[str, Any]:
-    return rating(item, "sub_region", word, rater=rater, method="human" if human else "closed")
+    return century_rating(item, "sub_region", word, rater=rater, method="human" if human else "closed")
 
 
 VOTES = [
@@ -151,7 +156,7 @@ def test_whose_label_counts(keys: dict[str, Any], expected: dict[str, Any]) -> N
 
 
 def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
-    good = [model("a", 3), rating("a", "sub_region", "Caribbean")]
+    good = [model("a", 3), century_rating("a", "sub_region", "Caribbean")]
     with pytest.raises(
         InputError, match=re.escape("starter.question=shocking: no such question in these ratings; there are sens")
     ):
@@ -171,7 +176,7 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
     with pytest.raises(
         InputError, match=re.escape("ratings: none of the 1 ratings of sensitive is about these pictures")
     ):
-        read([model("x", 3), rating("x", "sub_region", "Caribbean")])
+        read([model("x", 3), century_rating("x", "sub_region", "Caribbean")])
     with pytest.raises(InputError, match=re.escape("starter.question=sub_region: its answers have no score")):
         read(good, question="sub_region")
     with pytest.raises(InputError, match=r"starter\.region_by=gpt: .*sub_region .* there are m,"):
@@ -179,7 +184,7 @@ def test_ratings_that_cannot_serve_are_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match=r"starter\.region_by=people: .*sub_region"):
         read(good, region_by=["models", "people"])
     with pytest.raises(InputError, match=r"starter\.region_question=sub_region: more than 255"):
-        read([model("a", 3), *(rating("a", "sub_region", f"r{n}", sample=n) for n in range(256))])
+        read([model("a", 3), *(century_rating("a", "sub_region", f"r{n}", sample=n) for n in range(256))])
 
 
 def test_another_rubrics_ratings_do_not_count_unless_asked_for() -> None:

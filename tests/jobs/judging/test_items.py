@@ -12,7 +12,7 @@ from jobs.judging.items import ItemTables, Reader, open_sources
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 
 def write_images(out: str, records: str, unit_rows: int) -> None:

@@ -14,7 +14,7 @@ from jobs.models.vlm import ModelConfig
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from jobs.tables import table
-from tests.jobs.ratings_rows import FIVE, rating, write
+from tests.factories import FIVE, rating, write_file
 
 JUDGE = ModelConfig(name="seven", checkpoint="me/seven", revision="main", licence="Gemma Terms of Use")
 FACTS = "qwen2|abc|bfloat16|cascade, torch 2, cuda"
@@ -22,7 +22,7 @@ FACTS = "qwen2|abc|bfloat16|cascade, torch 2, cuda"
 
 def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     """Write ratings by me/seven with `rows` as the kept raters, and return the table's path."""
-    path = write(
+    path = write_file(
         folder / name, "ratings", [rating(f"{name}{n}", "me/seven@main", "q", "3") for n in range(4)], rubric=FIVE
     )
     raters = pa.Table.from_pylist(rows, schema=table("raters").schema())
@@ -60,7 +60,7 @@ def test_the_page_shows_models_and_licences(tmp_path: Path) -> None:
 def test_sources_of_a_raters_kind(tmp_path: Path) -> None:
     """The user's table `raters` takes precedence, then the kept raters, then the method."""
     kept = [{"rater": "x", "kind": "encoder"}, {"rater": "y", "kind": "encoder"}]
-    table_of_user = open_table(write(tmp_path / "raters", "raters", [{"rater": "y", "kind": "gold"}]))
+    table_of_user = open_table(write_file(tmp_path / "raters", "raters", [{"rater": "y", "kind": "gold"}]))
     methods = {"x": {"closed"}, "y": {"closed"}, "z": {"closed"}}
     raters = read_raters([table_of_user], methods, gold=[], groups=[], kept=kept)
     assert raters.kinds == {"x": "encoder", "y": "gold", "z": "model"}

@@ -14,7 +14,7 @@ from jobs.errors import InputError
 from jobs.judging.kept_rubric import HASH, of_rubric, read_kept
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.jobs.ratings_rows import rating, write
+from tests.factories import rating, write_file
 
 LABELS = ("not at all", "a little", "somewhat", "very", "extremely")
 
@@ -134,7 +134,7 @@ def test_people_and_models_with_one_rubric_are_reported_together(tmp_path: Path)
     people = import_ratings(tmp_path, [2, 3, 4], f"rubric={tmp_path}/mine.yaml")
     kept = of_rubric(Rubric.from_dict(rubric(parts=rubric()["parts"] | {"introduction": "Look!"})), {})
     rows = [rating(f"i{n}", "m@1", "eerie", "3", rubric="mine") for n in range(3)]
-    model = write(tmp_path / "model", "ratings", rows, rubric=kept)
+    model = write_file(tmp_path / "model", "ratings", rows, rubric=kept)
     assert {row["status"] for row in metrics(tmp_path, [people, model])["share_lowest"]} == {"ok"}
 
 
@@ -153,9 +153,9 @@ def test_without_a_rubric_metrics_that_need_the_scale_are_undefined(tmp_path: Pa
     rows = [rating(f"i{n}", p, q, str(2 + (n + k) % 4)) for n in range(12) for k, p in enumerate(("p1", "p2", "m@1"))
             for q in ("eerie", "factual_errors")]  # fmt: skip
     items = [{"item_id": f"i{n}", "kind": "image", "attributes": [("region", "EW"[n % 2])]} for n in range(12)]
-    keys = [f"items={write(tmp_path / 'items', 'items', items)}", "metrics.disaggregate=[region]"]
+    keys = [f"items={write_file(tmp_path / 'items', 'items', items)}", "metrics.disaggregate=[region]"]
     keys += ["metrics.contrast=['region:E-W']", "metrics.crowdtruth=true"]
-    by_metric = metrics(tmp_path, [write(tmp_path / "R", "ratings", rows)], *keys)
+    by_metric = metrics(tmp_path, [write_file(tmp_path / "R", "ratings", rows)], *keys)
     for metric in ("share_lowest", "share_at_least", "share_difference", "average_of_shares", "unit_quality_mean"):
         assert by_metric[metric], metric
         for row in by_metric[metric]:

@@ -12,13 +12,13 @@ from jobs.runtime import cli
 from jobs.store import keys
 from jobs.store.reading import open_table
 from jobs.tables import table
-from tests.jobs.ratings_rows import rating, write
+from tests.factories import rating, write_file
 
 KEY = table("ratings").key
 
 
 def put(folder: Path, name: str, items: range, rater: str = "m@1", **more: Any) -> str:
-    return write(folder / name, "ratings", [rating(f"i{n}", rater, "q", "3", **more) for n in items])
+    return write_file(folder / name, "ratings", [rating(f"i{n}", rater, "q", "3", **more) for n in items])
 
 
 def test_a_report_refuses_one_rater_in_two_tables(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import jobs.metrics
 from jobs.runtime import cli
 from jobs.store.reading import open_table
-from tests.jobs.ratings_rows import rating, write
+from tests.factories import rating, write_file
 
 COUNTRIES = ("Brazil", "India", "Kenya", "Peru")
 PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
@@ -59,8 +59,8 @@ def rows(tmp_path_factory):
         "questions": questions,
     }
     several = {"ratings": ratings, "raters": [*raters, {"rater": "expert", "kind": "gold"}], "spans": marks}
-    keys = [f"{key}={write(folder / key, key, of)}" for key, of in made.items()]
-    keys += [f"{key}=[{write(folder / key, key, of)}]" for key, of in several.items()]
+    keys = [f"{key}={write_file(folder / key, key, of)}" for key, of in made.items()]
+    keys += [f"{key}=[{write_file(folder / key, key, of)}]" for key, of in several.items()]
     more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",
             "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip

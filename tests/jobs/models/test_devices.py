@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli, ray_session
-from tests.jobs.handmade import picture, write_table
+from tests.factories import picture, write_table
 
 
 @pytest.fixture

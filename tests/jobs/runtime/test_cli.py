@@ -17,7 +17,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, help_text, signals
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -19,7 +19,7 @@ from jobs.runtime import cli, exclusions, picture_urls
 from jobs.runtime.exclusions import Barred, Exclusions
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 URL = "https://upload.example/a.jpg"
 

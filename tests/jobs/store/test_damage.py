@@ -25,7 +25,7 @@ from jobs.store.run_files import read_inputs, read_json, read_manifest, read_wri
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 
 UNITS = [Unit("unit0", (), rows=2), Unit("unit1", (), rows=1)]
 WRONG_VALUES: list[Any] = [None, [], {}, "x", -1, 0.5, True, [None], {"x": None}]

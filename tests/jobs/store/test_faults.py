@@ -14,7 +14,7 @@ from jobs.runtime import cli
 from jobs.runtime.worker_errors import describe
 from jobs.store import faults, locations
 from jobs.store.faults import CHECKSUM_SETTINGS
-from tests.jobs.records import record, write_records
+from tests.factories import record, write_records
 from tests.jobs.store.answering import answering, in_environment
 
 KEY = "s3://bucket/a table/it's.parquet"

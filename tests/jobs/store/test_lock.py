@@ -11,7 +11,7 @@ from jobs.store import lock
 from jobs.store.locations import find
 from jobs.store.run import TablePlan, open_run, survey
 from jobs.store.units import Unit
-from tests.jobs.store.test_run import begin, complete, contents, plan, write
+from tests.jobs.store.small_runs import begin, complete, contents, plan, write
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = (

@@ -5,8 +5,6 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,52 +18,11 @@ from jobs.store.counts import Counts
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
 from jobs.store.reading import open_table, read_unit
-from jobs.store.run import TablePlan, TableRun, open_run, survey
+from jobs.store.run import TablePlan, survey
 from jobs.store.run_files import read_manifest, read_written_units
-from jobs.store.units import Unit, unit_of_file
+from jobs.store.units import Unit
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, UnitTask, UnitWriter
-
-FILES = ("a", "b", "c")
-
-
-def unit(name: str, *, etag: str = "1", derived: bool = False) -> Unit:
-    source = Object(f"/corpus/{name}", 10, etag)
-    return Unit(name, (source,)) if derived else unit_of_file(source)
-
-
-def plan(out: str, **changes: Any) -> TablePlan:
-    made = TablePlan(
-        out, "node_images", {"rules": {"x": 1}}, [unit(f) for f in FILES], {"key": "value"}, {}, derived=False
-    )
-    return replace(made, **changes)
-
-
-def begin(made: TablePlan, *, resume: bool = True, overwrite: bool = False, retry: Sequence[str] = ()) -> TableRun:
-    return open_run(made, resume=resume, overwrite=overwrite, retry=retry)
-
-
-def write(run: TableRun, task: UnitTask, rows: int = 2, *, rejected: int = 0) -> None:
-    name = task.unit.inputs[0].uri.rsplit("/", 1)[-1]
-    with UnitWriter(run.target, task) as writer:
-        writer.counts.rows_in = rows + rejected + 1
-        writer.counts.filtered["rule"] += 1
-        for i in range(rejected):
-            writer.reject(Reject(task.unit.inputs[0].uri, i, "malformed", "no row", "raw"))
-        if rows:
-            ids = [f"{name}{i}" for i in range(rows)]
-            writer.write(pa.table({"node_id": ids, "image_id": ids}))
-
-
-def complete(made: TablePlan, **options: Any) -> dict[str, Any]:
-    run = begin(made, **options)
-    for task in run.todo:
-        write(run, task)
-    return run.finish()
-
-
-def contents(out: str) -> list[str]:
-    return sorted(node for batch in open_table(out, "node_images").batches() for node in batch["node_id"].to_pylist())
-
+from tests.jobs.store.small_runs import FILES, begin, complete, contents, plan, unit, write
 
 ALL_ROWS = ["a0", "a1", "b0", "b1", "c0", "c1"]
 

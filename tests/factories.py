@@ -1,0 +1,183 @@
+"""Small tables for tests, written by hand without Ray, and rows for them."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from actors.ids import content_id
+from jobs.judging.kept_rubric import KeptRubric, of_answers
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import Reject, UnitWriter
+from jobs.tables import TABLES, table
+
+DIM = 4  # of embeddings
+FIVE = of_answers("r", ["1", "2", "3", "4", "5"], ordinal=True)  # rubric r: every question from 1 to 5
+
+
+class TableInMemory:
+    """Rows of a table in memory, read as a TableSource is: in batches, of the columns asked for."""
+
+    def __init__(self, name: str, rows: Sequence[dict[str, Any]], *, batch: int = 3) -> None:
+        self.uri, self.rows = f"memory/{name}", len(rows)
+        self._rows = pa.Table.from_pylist(list(rows), schema=TABLES[name].schema())
+        self._batch = batch
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        for first in range(0, self._rows.num_rows, self._batch):
+            yield self._rows.slice(first, self._batch).select(list(columns))
+
+
+def write_table(out: str | Path, name: str, rows: Sequence[dict[str, Any]], *, unit: str = "unit") -> str:
+    """Write a complete table of one unit to `out`, with null for missing columns; return its URI."""
+    _write_run(str(out), name, {unit: rows})
+    return str(out)
+
+
+def write_units(out: str | Path, name: str, units: Sequence[Sequence[dict[str, Any]]], **metadata: str) -> str:
+    """Write a complete table to `out`, a unit of each list of rows; return its URI."""
+    _write_run(str(out), name, {f"unit{number}": rows for number, rows in enumerate(units)}, metadata=metadata)
+    return str(out)
+
+
+def write_records(out: str, units: Sequence[Sequence[dict[str, Any]]], *, rejected: int = 0) -> dict[str, Any]:
+    """Write a complete table of records to `out`, a unit of each list of rows; return the manifest."""
+    return _write_run(out, "records", {f"unit{n}": rows for n, rows in enumerate(units)}, rejected=rejected)
+
+
+def _write_run(
+    out: str,
+    name: str,
+    units: dict[str, Sequence[dict[str, Any]]],
+    *,
+    metadata: dict[str, str] | None = None,
+    rejected: int = 0,
+) -> dict[str, Any]:
+    dim = DIM if name == "embeddings" else None
+    plan_units = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
+    plan = TablePlan(out, name, {"by": "hand"}, plan_units, {}, metadata or {}, derived=False, dim=dim)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    for task in run.todo:
+        rows = units[task.unit.name]
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = len(rows) + rejected
+            for position in range(rejected):
+                writer.reject(Reject("f", position, "malformed", "no row"))
+            writer.write(pa.Table.from_pylist(list(rows), schema=table(name, dim=dim).schema()))
+    return run.finish()
+
+
+def write_file(folder: Path, name: str, rows: list[dict[str, Any]], *, rubric: KeptRubric | None = None) -> str:
+    """Write a table of one Parquet file without units or counts, as other programs do; return its URI.
+
+    With `rubric` the table keeps it, as jobs that write ratings do.
+    """
+    schema = table(name).schema(**(rubric.metadata if rubric else {}))
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, data in (rubric.files if rubric else {}).items():
+        (folder / "_run").mkdir(exist_ok=True)
+        (folder / "_run" / file).write_bytes(data)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / "part.parquet", row_group_size=64)
+    return str(folder)
+
+
+def rows_of(uri: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    rows: list[dict[str, Any]] = pa.concat_tables(open_table(uri).batches()).to_pylist()
+    return rows
+
+
+def record(
+    title: str, *, page: str | None = None, image: str | None = None, main: str | None = "true", record_id: str = ""
+) -> dict[str, Any]:
+    """Return a row of `records`; page and image are the title's own unless given."""
+    image = f"https://i/{title}.jpg" if image is None else image
+    return {
+        "record_id": record_id or content_id(title, page or "", image, main or ""),
+        "image_id": content_id(image),
+        "page_url": f"https://p/{title}" if page is None else page,
+        "image_url": image,
+        "page_title": title,
+        "is_main_image": main,
+    }
+
+
+def record_of(image: dict[str, Any], title: str) -> dict[str, Any]:
+    """Return the row of `records` of a picture."""
+    return {
+        "record_id": content_id("record", image["image_id"]),
+        "image_id": image["image_id"],
+        "image_url": image["source_url"],
+        "page_title": title,
+        "page_url": f"https://en.wikipedia.org/wiki/{title}",
+    }
+
+
+def picture(number: int, *, url: str | None = None, status: str = "ok") -> dict[str, Any]:
+    """Return a row of `images` with bytes."""
+    url = url or f"https://upload.example/{number}.jpg"
+    return {
+        "image_id": content_id(url),
+        "rendition": "original",
+        "bytes": f"picture {number}".encode() if status == "ok" else None,
+        "format": "JPEG",
+        "source_url": url,
+        "status": status,
+    }
+
+
+def image_row(
+    url: str, *, status: str = "ok", phash: str | None = None, rendition: str = "original", image_id: str = ""
+) -> dict[str, Any]:
+    """Return a row of `images` about the picture at `url`, without bytes."""
+    return {
+        "image_id": image_id or content_id(url),
+        "rendition": rendition,
+        "status": status,
+        "phash": phash,
+        "source_url": url,
+    }
+
+
+def embedding_rows(ids: Sequence[str], kind: str, vectors: np.ndarray) -> list[dict[str, Any]]:
+    """Return rows of `embeddings` with the normalised `vectors` [ids, DIM]."""
+    normalised = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    return [
+        {"item_id": name, "kind": kind, "embedding": vector, "status": "ok"}
+        for name, vector in zip(ids, normalised, strict=True)
+    ]
+
+
+def rating(item: str, rater: str, question: str, value: str | None, **columns: Any) -> dict[str, Any]:
+    """Return a row of `ratings` of rubric `r`; digits are scores. Without a value it is unparsed."""
+    return {
+        "item_id": item,
+        "target": "",
+        "rubric": "r",
+        "question": question,
+        "rater": rater,
+        "condition": "",
+        "method": "human" if rater.startswith("p") else "closed",
+        "order": "",
+        "sample": 0,
+        "value": value,
+        "score": float(value) if value and value.isdigit() else None,
+        "status": "ok" if value else "unparsed",
+        **columns,
+    }
+
+
+def century_rating(item: str, question: str, answer: object, *, rater: str = "m", **columns: Any) -> dict[str, Any]:
+    """Return a row of `ratings` by `century_labels`: a number is a score, a word a category, None a refusal."""
+    return rating(item, rater, question, None if answer is None else str(answer)) | {
+        "rubric": "century_labels",
+        "method": "closed",
+        "score": float(answer) if isinstance(answer, int | float) else None,
+        "status": "refused" if answer is None else "ok",
+        **columns,
+    }
