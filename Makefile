@@ -38,11 +38,11 @@ demo: $(STAMP) ## the whole way, on a small corpus that it makes itself
 	$(PY) -m jobs.demo $(ARGS)
 
 test: lint ## lint, the tests, and the smallest benchmark
-	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -m 'not torture' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 	$(PY) -m tests.benchmarks mine smoke
 
 fast: $(STAMP) ## the tests without Ray, models and browsers, in less than a minute
-	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(PY) -m pytest -m 'not torture and not slow' -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy and the contracts of imports
 	$(BIN)/ruff check .

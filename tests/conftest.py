@@ -49,16 +49,15 @@ def is_slow(item: pytest.Item) -> bool:
     return uses_ray(item) or name.startswith(SLOW)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process of xdist, start those with Ray first, and mark the slow ones.
+    """Put the files with Ray first, since they take longest, and mark the slow tests.
 
-    Each process starts a Ray of its own for its first file that needs one, so that files with Ray run in parallel.
+    With `--dist loadfile` a file's tests run in one process of xdist. Each process starts a Ray of its own for its
+    first file that needs one, so that files with Ray run in parallel.
     """
     with_ray = {item.path for item in items if uses_ray(item)}
-    items.sort(key=lambda item: item.path not in with_ray)
+    items.sort(key=lambda item: (item.path not in with_ray, not is_slow(item)))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
 

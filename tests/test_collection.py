@@ -12,12 +12,8 @@ LEAST_TESTS = 1000  # far below what there is: an empty listing must not pass
 
 
 def own_tests(session: pytest.Session) -> list[str]:
-    """Ids of the tests that this process collected, without the group that xdist appends to them."""
-    found = []
-    for item in session.items:
-        groups = [str(mark.args[0]) for mark in item.iter_markers("xdist_group") if mark.args]
-        found.append(item.nodeid.removesuffix("@" + "_".join(sorted(set(groups)))))
-    return found
+    """Ids of the tests that this process collected."""
+    return [item.nodeid for item in session.items]
 
 
 def collected(hash_seed: int) -> list[str]:

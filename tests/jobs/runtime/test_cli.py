@@ -90,7 +90,7 @@ BAD = {
     ),
     "a page of others": (
         ["analyze", "input={f}/raters.csv", "out={f}/page"],
-        "out={f}/page: has a file index.html that this job did not write",
+        "out={f}/page: this job did not write its index.html",
     ),
     "a page of others, report": (["report", "ratings=[{f}/matches]", "out={f}/page"], "records', expected ratings"),
     "labels that are no text": (

@@ -14,6 +14,7 @@ import psutil
 import pyarrow.fs as pafs
 import pytest
 
+from jobs.runtime import extras
 from jobs.testbed import loopback_s3
 from jobs.testbed.loopback_s3 import LoopbackS3
 
@@ -182,5 +183,6 @@ def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path: Path, monkeypatch
 
 def test_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loopback_s3.metadata, "files", lambda name: None)
-    with pytest.raises(RuntimeError, match=r"pip install remine\[demo\]"):
+    with pytest.raises(ModuleNotFoundError) as raised:
         LoopbackS3(tmp_path).start()
+    assert "'.[demo]'" in str(extras.hint(raised.value))
