@@ -344,6 +344,28 @@ KEYS = {
         reports: str | None
         reports_min: int
     """,
+    "items": """
+        writing
+        input: str | None
+        columns.id: str | None
+        columns.pictures: Any
+        columns.texts: dict[str, typing.Any]
+        columns.targets: Any
+        columns.gold: Any
+        separators.pictures: str | None
+        separators.texts: str | None
+        separators.targets: str | None
+        separators.gold: str | None
+        pictures.path: str | None
+        images: str | None
+        kind: str | None
+        item_per: str | None
+        language: str
+        encoding: str | None
+        delimiter: str | None
+        unit_rows: int
+        condition: str
+    """,
     "annotate": """
         writing
         input: str
