@@ -139,7 +139,7 @@ def _stages(
 
 def show_refusals(run: TableRun) -> None:
     """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
-    rates = refusal_rates(open_table(run.target.out, "responses"))
+    rates = refusal_rates([open_table(run.target.out, "responses")])
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
         for line in refusals.lines(rates) or [f"none in {texts:,} texts"]:

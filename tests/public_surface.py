@@ -445,10 +445,10 @@ KEYS = {
         matches: str | None
         embeddings: str | None
         raters: list[str]
-        items: str | None
-        responses: str | None
+        items: list[str]
+        responses: list[str]
         spans: list[str]
-        texts: str | None
+        texts: list[str]
         questions: str | None
         questions_rubric: str
         likert: str | None
