@@ -224,7 +224,7 @@ def span_metrics(
     text_of = _texts(texts, wanted) if texts else None
     if text_of is not None and (missing := sorted(wanted - text_of.keys())):
         raise InputError(
-            f"texts={texts[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are not in texts=, such as "
+            f"texts={texts[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such as "
             f"{missing[0]}; name their tables too, or omit texts="
         )
     for kind, by_rater in sorted(marks.items()):

@@ -10,7 +10,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import open_table
-from tests.factories import TableInMemory, rating, write_file
+from tests.factories import TableInMemory, rating, rows_of, write_file
 
 
 def item(name, *, targets=(), gold=(), response=None, **attributes):
@@ -89,9 +89,10 @@ def test_report_takes_globs_and_refuses_a_span_of_two_tables(tmp_path):
         write_file(tmp_path / "responses" / number, "responses", [response(f"s{number}")])
         write_file(tmp_path / "ratings" / number, "ratings", [rating(f"s{number}", "m@1", "q", "3")])
     keys = [f"{key}=[{tmp_path}/{key}/*]" for key in ("spans", "items", "texts", "responses", "ratings")]
-    manifest = cli.execute("report", [*keys, f"out={tmp_path}/out"])
-    assert len(manifest["inputs"]) == 10
-    with pytest.raises(InputError, match="texts=.*: 1 of the 1 texts with spans .* t;"):
+    assert cli.main("report", [*keys, f"out={tmp_path}/out"]) == 0
+    rates = [row for row in rows_of(f"{tmp_path}/out/metrics") if row["metric"] == "refusal_rate"]
+    assert {row["n"] for row in rates} == {2}
+    with pytest.raises(InputError, match=r"texts=.*: 1 of the 1 texts with spans .* t;"):
         cli.execute("report", [keys[0], f"texts=[{tmp_path}/texts/2]", f"out={tmp_path}/other"])
     write_file(tmp_path / "spans" / "again", "spans", [mark])
     with pytest.raises(InputError, match=r"spans=.*/spans/1: .*/spans/again .*rater=p1"):
