@@ -95,12 +95,12 @@ def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPa
     texts = {1: "A square.", 2: "I cannot do it.", 3: "", 4: "A square. Take another picture."}
     monkeypatch.setattr(generator.chat, "decode", lambda tokens: texts[tokens[0]])
 
-    def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
-        columns = generator._response(Generated([token], reason), {"status": "ok", "truncated": None} | item)
-        assert columns["truncated"] == item.get("truncated")
+    def row(token: int, reason: str = "stop", item: dict[str, Any] | None = None) -> tuple[Any, ...]:
+        columns = generator._response(Generated([token], reason), {"status": "ok", "truncated": None} | (item or {}))
+        assert columns["truncated"] == (item or {}).get("truncated")
         return columns["status"], columns.get("error_kind"), columns["refusal_kind"], columns["text"]
 
-    cut = {"truncated": ["article"]}
+    cut: dict[str, Any] = {"item": {"truncated": ["article"]}}
     assert row(1) == ("ok", None, None, texts[1])
     assert row(1, "length") == ("truncated", "answer_cut", None, texts[1])
     assert row(1, **cut) == ("ok", None, None, texts[1])
