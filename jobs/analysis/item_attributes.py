@@ -160,7 +160,7 @@ def items_of(attributes: Mapping[str, Mapping[str, str]]) -> Items:
 
 @dataclass(frozen=True)
 class _Response:
-    attributes: Mapping[str, str | None]
+    attributes: dict[str, str | None]
     length: float  # characters, NaN without a text
 
 

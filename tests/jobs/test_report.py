@@ -53,7 +53,8 @@ def tables(tmp_path_factory):
                         [{"rater": r, "kind": "human", "country": c} for r, c in COUNTRIES.items()]
                         + [{"rater": "expert", "kind": "gold"}]),
         "spans": write_file(folder / "spans", "spans", marks),
-        "texts": write_file(folder / "texts", "texts", [{"text_id": "t", "text": "A black dog, on a beach."}]),
+        "texts": write_file(folder / "texts", "texts", [{"text_id": t, "text": text}
+                       for t, text in (("t", "A black dog, on a beach."), ("u", "A dog on sand."))]),
     }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Items and responses of several tables: equal rows count once, contradictions are refused with both tables."""
 
+from typing import Any
+
 import pytest
 
 from jobs.analysis.compute import _texts
@@ -66,7 +68,7 @@ def test_contradicting_responses_raters_and_texts_are_refused_with_both_tables()
 def test_raters_may_be_in_several_tables_with_equal_rows(tmp_path):
     rows = [{"rater": "p", "kind": "human", "country": country} for country in ("Mali", "Mali", "Peru")]
     first, equal, other = (open_table(write_file(tmp_path / str(n), "raters", [row])) for n, row in enumerate(rows))
-    read = {"methods": {"p": {"human"}}, "gold": [], "groups": ["country"]}
+    read: dict[str, Any] = {"methods": {"p": {"human"}}, "gold": [], "groups": ["country"]}
     assert read_raters([first, equal], **read).countries == {"p": "Mali"}
     with pytest.raises(InputError, match=r"/0: p has country='Mali', and 'Peru' in .*/2"):
         read_raters([first, other], **read)
