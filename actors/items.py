@@ -47,3 +47,10 @@ def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> No
     if pictures and tokens is not None:
         tally["pictures/shown"] += pictures
         tally["pictures/tokens"] += tokens
+
+
+def count_truncated(tally: Counter[str], fields: Sequence[str] | None) -> None:
+    """Add an item whose context fields `fields` were cut to a stage's tally; nothing if `fields` is empty."""
+    if fields:
+        tally["truncated/items"] += 1
+        tally.update(f"truncated field/{field}" for field in fields)

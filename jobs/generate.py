@@ -24,6 +24,7 @@ from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.items import ItemTables, reading, sources_of
+from jobs.judging.judging_summary import show_truncated
 from jobs.judging.settings import AskingConfig, check_model
 from jobs.metrics import refusals
 from jobs.models import picture_tokens
@@ -74,6 +75,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("generate", run, excluded)
     picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    show_truncated(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     show_refusals(run)
     return manifest
@@ -139,7 +141,7 @@ def _stages(
 
 def show_refusals(run: TableRun) -> None:
     """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
-    rates = refusal_rates(open_table(run.target.out, "responses"))
+    rates = refusal_rates([open_table(run.target.out, "responses")])
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
         for line in refusals.lines(rates) or [f"none in {texts:,} texts"]:

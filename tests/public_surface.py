@@ -218,7 +218,7 @@ KEYS = {
         model.min_pixels: int | None
         models: list[str]
         layout: str | None
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
         engine: str
         memory_budget_gb: float | None
@@ -251,7 +251,7 @@ KEYS = {
         lambdas: list[float]
         thresholds: list[float]
         reference: str | None
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
     """,
     "zero_shot": """
@@ -288,7 +288,7 @@ KEYS = {
         top_p: float
         max_tokens: int
         seed: int
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
         memory_budget_gb: float | None
         group_rows: int | None
@@ -449,10 +449,10 @@ KEYS = {
         matches: str | None
         embeddings: str | None
         raters: list[str]
-        items: str | None
-        responses: str | None
+        items: list[str]
+        responses: list[str]
         spans: list[str]
-        texts: str | None
+        texts: list[str]
         questions: str | None
         questions_rubric: str
         likert: str | None
@@ -690,7 +690,7 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 2
+        key response_id; version 3
         response_id: string
         item_id: string
         model: string
@@ -700,6 +700,7 @@ COLUMNS = {
         text: string
         finish_reason: string
         refusal_kind: string
+        truncated: list<item: string>
         status: string
         error_kind: string
         error_message: string
@@ -715,7 +716,7 @@ COLUMNS = {
         valid: bool
     """,
     "ratings": """
-        key item_id, target, rubric, question, rater, condition, method, order, sample; version 1
+        key item_id, target, rubric, question, rater, condition, method, order, sample; version 2
         item_id: string
         target: string
         rubric: string
@@ -731,6 +732,7 @@ COLUMNS = {
         answers: list<item: string>
         probabilities: list<item: double>
         outside_mass: double
+        truncated: list<item: string>
         status: string
         error_kind: string
         error_message: string

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.analysis.attributes import Items, Raters, family_of
+from jobs.analysis.item_attributes import Items
+from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Reduced, Reduction
 from jobs.errors import InputError
 from jobs.metrics import dsg, spans, suite
@@ -207,17 +208,25 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
 
 
 def span_metrics(
-    sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
+    sources: Sequence[TableSource], texts: Sequence[TableSource], raters: Mapping[str, str], overlap: float
 ) -> Iterator[Metric]:
     """Yield metrics of tables `spans` by kind: against gold raters if there are any, and agreement of the others.
 
     Args:
         raters: rater -> human, model, encoder or gold.
         overlap: least intersection / union of matched spans.
+
+    Raises:
+        InputError: `texts` lack a text with spans.
     """
     marks = _marks(sources)
     wanted = {text for by_rater in marks.values() for seen in by_rater.values() for text in seen}
     text_of = _texts(texts, wanted) if texts else None
+    if text_of is not None and (missing := sorted(wanted - text_of.keys())):
+        raise InputError(
+            f"texts={texts[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such as "
+            f"{missing[0]}; name their tables too, or omit texts="
+        )
     for kind, by_rater in sorted(marks.items()):
         gold: dict[str, list[spans.Span]] = {}
         for rater in sorted(by_rater):
@@ -264,11 +273,19 @@ def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list
     return marks
 
 
-def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
+def _texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for batch in source.batches(["text_id", "text"]):
-        rows = zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
-        texts |= {text_id: text for text_id, text in rows if text_id in wanted and text is not None}
+    first: dict[str, str] = {}  # text -> its first table
+    for source in sources:
+        for batch in source.batches(["text_id", "text"]):
+            for text_id, text in zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+                if text_id not in wanted or text is None:
+                    continue
+                if texts.setdefault(text_id, text) != text:
+                    raise InputError(
+                        f"texts={first[text_id]}: text {text_id} is another one in {source.uri}; name one of the tables"
+                    )
+                first.setdefault(text_id, source.uri)
     return texts
 
 

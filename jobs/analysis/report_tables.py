@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.analysis import compute
-from jobs.analysis.attributes import HUMAN, read_items, read_raters
+from jobs.analysis.item_attributes import read_items
+from jobs.analysis.rater_attributes import HUMAN, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.responses import refusal_rates
 from jobs.judging.kept_rubric import Rubrics
@@ -32,17 +33,17 @@ class ReportTables:
     corpus: Mapping[str, TableSource] = field(default_factory=dict)
     raters: Sequence[TableSource] = ()
     spans: Sequence[TableSource] = ()
-    items: TableSource | None = None
-    responses: TableSource | None = None
-    texts: TableSource | None = None
+    items: Sequence[TableSource] = ()
+    responses: Sequence[TableSource] = ()
+    texts: Sequence[TableSource] = ()
     questions: TableSource | None = None
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
-        single = (self.items, self.responses, self.texts, self.questions)
-        present = [source for source in single if source is not None]
-        return [*self.corpus.values(), *self.ratings, *present, *self.raters, *self.spans]
+        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
+        questions = [self.questions] if self.questions else []
+        return [*self.corpus.values(), *(source for sources in lists for source in sources), *questions]
 
 
 @dataclass(frozen=True)
