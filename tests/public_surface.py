@@ -282,6 +282,10 @@ KEYS = {
         model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         rubric: dict[str, typing.Any]
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         refusals: dict[str, typing.Any]
         samples: int
         temperature: float
