@@ -49,8 +49,10 @@ KEYS = {
         precedence: list[str]
         near_duplicates: str
         near_distance: int
-        size: int | None
-        downsample_from: str
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        downsample_from: str | None
         select: str
         ratings: list[str]
         starter.rubric: str | None
@@ -63,7 +65,6 @@ KEYS = {
         starter.unsure: str
         starter.unlabelled: str
         starter.per_region: int
-        seed: int
     """,
     "fetch": """
         common
@@ -378,7 +379,10 @@ KEYS = {
         limit: int | None
         audit: float
         auditor: str | None
-        size: int | None
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         seed: int
         files: str
         pictures: str
