@@ -4,7 +4,8 @@
 
 `input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; context about a
 picture comes from `records=`. Each prompt is encoded once for all its samples. Each sample has its own seed, derived
-from the item and the sample's number. `draw.n=500` asks about 500 pictures only (docs/generation.md). Refusals are recognised by the rules of `conf/refusals` and counted.
+from the item and the sample's number. `draw.n=500` asks about 500 of the pictures. Refusals are recognised by the
+rules of `conf/refusals` and counted.
 """
 
 import json
