@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -19,6 +20,8 @@ from jobs.runtime.config import RayConfig
 
 NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress would end the run
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
+START_TRIES = 3
+SLOW_START = "timed out during startup"  # in the message of Ray's Exception
 STOP_S = 15.0  # time for Ray started here to end before its processes are killed
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
@@ -94,21 +97,44 @@ def _start_here(settings: RayConfig, resources: res.Resources) -> None:
     import ray
 
     memory = resources.object_store_memory_gb
+    start_ray = functools.partial(
+        ray.init,
+        address="local",
+        num_cpus=settings.num_cpus,
+        include_dashboard=False,
+        object_store_memory=int(memory * 2**30) if memory else None,
+        **_logging(settings),
+    )
     with _hold_back_stderr(shown=settings.verbose):
         try:
-            ray.init(
-                address="local",
-                num_cpus=settings.num_cpus,
-                include_dashboard=False,
-                object_store_memory=int(memory * 2**30) if memory else None,
-                **_logging(settings),
-            )
+            _repeat_if_slow(start_ray)
         except SystemExit as error:
             raise signals.Terminated from error
         except Exception as error:  # Ray raises bare Exceptions when its processes do not come up in time
             raise RunError(
                 f"Ray failed to start on this machine: {first_line(error)}; if it is busy, try again"
             ) from error
+
+
+def _repeat_if_slow(start_ray: Callable[[], object], *, tries: int = START_TRIES) -> None:
+    """Call `start_ray`; if the machine is so busy that Ray gives up waiting for its own processes, call it again.
+
+    Ray waits 30 seconds, which no setting changes.
+    """
+    import psutil
+
+    for left in range(tries - 1, -1, -1):
+        others = set(psutil.Process().children(recursive=True))
+        try:
+            start_ray()
+        except Exception as error:
+            if SLOW_START not in str(error) or not left:
+                raise
+            for process in set(psutil.Process().children(recursive=True)) - others:  # they would start to work later
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        else:
+            return
 
 
 def _logging(settings: RayConfig) -> dict[str, Any]:

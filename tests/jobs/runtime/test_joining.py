@@ -1,9 +1,11 @@
 """Why a cluster cannot be joined: told at once, with what to do about it."""
 
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,35 @@ def test_a_cluster_that_requires_a_token(tmp_path: Path) -> None:
         right = mined(address, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
         assert right.returncode == 0, right.stderr
         assert list(out.glob("*.parquet"))
+
+
+def test_a_start_that_takes_ray_too_long_is_repeated_and_leaves_no_process() -> None:
+    starts: list[subprocess.Popen[bytes]] = []
+
+    def slow_at_first() -> None:
+        starts.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        if len(starts) < 3:
+            raise Exception("The current node timed out during startup. This could happen …")
+
+    try:
+        ray_session._repeat_if_slow(slow_at_first)
+        assert [process.wait() for process in starts[:2]] == [-signal.SIGKILL] * 2
+        assert starts[2].poll() is None
+    finally:
+        for process in starts:
+            process.kill()
+            process.wait()
+
+    calls: list[str] = []
+
+    def fails(message: str) -> Callable[[], None]:
+        def start_ray() -> None:
+            calls.append(message)
+            raise RuntimeError(message)
+
+        return start_ray
+
+    for message, expected in (("no space left", 1), (ray_session.SLOW_START, ray_session.START_TRIES)):
+        with pytest.raises(RuntimeError, match=message):
+            ray_session._repeat_if_slow(fails(message))
+        assert calls.count(message) == expected
