@@ -357,6 +357,7 @@ KEYS = {
         columns.texts: dict[str, typing.Any]
         columns.targets: Any
         columns.gold: Any
+        columns.attributes: Any
         separators.pictures: str | None
         separators.texts: str | None
         separators.targets: str | None

@@ -13,7 +13,7 @@ KINDS = ("image", "pair", "description", "caption")  # of items from a file
 
 @dataclass
 class ItemColumns:
-    """Which columns of the file are what; all others become attributes of the items."""
+    """Which columns of the file are what."""
 
     id: str | None = None  # item_ids; null: a hash of the pictures and texts
     pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
@@ -22,6 +22,7 @@ class ItemColumns:
     )  # role -> its column or list of columns, as in {prompt: caption}
     targets: Any = None  # a column or a list of columns: the labels that an item is rated against
     gold: Any = None  # a column or a list of columns: the correct labels or answers
+    attributes: Any = None  # a column or a list of columns; null: all columns without another role
 
 
 @dataclass

@@ -17,19 +17,20 @@ SET, TEXT_COLUMN = "set", "text_column"  # attributes that item_per= adds
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what, each a list of names; `id` is one or none."""
+    """Which columns of a file are what; `id` is one or none."""
 
     id: str | None
     pictures: tuple[str, ...]
     texts: Mapping[str, tuple[str, ...]]
     targets: tuple[str, ...]
     gold: tuple[str, ...]
+    attributes: tuple[str, ...]
 
     @property
     def named(self) -> dict[str, str]:
         """Return column -> the key that names it."""
         keys = {self.id: "columns.id"} if self.id else {}
-        for role in ("pictures", "targets", "gold"):
+        for role in ("pictures", "targets", "gold", "attributes"):
             keys |= dict.fromkeys(getattr(self, role), f"columns.{role}")
         for role, columns in self.texts.items():
             keys |= dict.fromkeys(columns, f"columns.texts.{role}")
@@ -47,7 +48,12 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if file.columns == (PICTURE,) and not pictures:
         pictures = (PICTURE,)
     texts = {str(role): _names(f"texts.{role}", value) for role, value in columns.texts.items()}
-    roles = Roles(columns.id, pictures, texts, _names("targets", columns.targets), _names("gold", columns.gold))
+    targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
+    named = {columns.id, *pictures, *targets, *gold, *(name for names in texts.values() for name in names)}
+    attributes = tuple(name for name in file.columns if name not in named)
+    if columns.attributes is not None:
+        attributes = _names("attributes", columns.attributes)
+    roles = Roles(columns.id, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
         there = ", ".join(file.columns) or "none"
         raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
@@ -59,8 +65,11 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if cfg.item_per is not None and cfg.item_per not in texts:
         allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
         raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; allowed: {allowed}")
-    if cfg.item_per and (taken := [name for name in (SET, TEXT_COLUMN) if name in file.columns]):
-        raise InputError(f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is a column; rename it")
+    if cfg.item_per and (taken := [name for name in (SET, TEXT_COLUMN) if name in roles.attributes]):
+        raise InputError(
+            f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is also a column; rename the column, or "
+            "leave it out of columns.attributes="
+        )
     return roles
 
 
@@ -99,7 +108,6 @@ class RowReader:
 
     def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
         self._cfg, self._file, self._roles, self._pictures = cfg, file, roles, pictures
-        self._attributes = [name for name in file.columns if name not in roles.named]
         self._lists = {
             key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
         }
@@ -163,7 +171,7 @@ class RowReader:
                 f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
                 "correct it, or set separators.gold= and separators.targets= to the file's separators"
             )
-        attributes = [(name, _joined(value)) for name in self._attributes if (value := row.get(name))]
+        attributes = [(name, _joined(value)) for name in roles.attributes if (value := row.get(name))]
         by_count = {0: "description", 1: "image"}.get(len(pictures), "pair")
         return {
             "kind": self._cfg.kind or by_count,
