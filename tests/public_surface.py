@@ -355,6 +355,7 @@ KEYS = {
         columns.id: str | None
         columns.pictures: Any
         columns.texts: dict[str, typing.Any]
+        columns.language: str | None
         columns.targets: Any
         columns.gold: Any
         columns.attributes: Any

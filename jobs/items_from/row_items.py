@@ -17,9 +17,10 @@ SET, TEXT_COLUMN = "set", "text_column"  # attributes that item_per= adds
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what; `id` is one or none."""
+    """Which columns of a file are what; `id` and `language` are one or none."""
 
     id: str | None
+    language: str | None
     pictures: tuple[str, ...]
     texts: Mapping[str, tuple[str, ...]]
     targets: tuple[str, ...]
@@ -29,7 +30,7 @@ class Roles:
     @property
     def named(self) -> dict[str, str]:
         """Return column -> the key that names it."""
-        keys = {self.id: "columns.id"} if self.id else {}
+        keys = {name: f"columns.{role}" for role in ("id", "language") if (name := getattr(self, role))}
         for role in ("pictures", "targets", "gold", "attributes"):
             keys |= dict.fromkeys(getattr(self, role), f"columns.{role}")
         for role, columns in self.texts.items():
@@ -49,11 +50,18 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
         pictures = (PICTURE,)
     texts = {str(role): _names(f"texts.{role}", value) for role, value in columns.texts.items()}
     targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
-    named = {columns.id, *pictures, *targets, *gold, *(name for names in texts.values() for name in names)}
+    named = {
+        columns.id,
+        columns.language,
+        *pictures,
+        *targets,
+        *gold,
+        *(name for names in texts.values() for name in names),
+    }
     attributes = tuple(name for name in file.columns if name not in named)
     if columns.attributes is not None:
         attributes = _names("attributes", columns.attributes)
-    roles = Roles(columns.id, pictures, texts, targets, gold, attributes)
+    roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
         there = ", ".join(file.columns) or "none"
         raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
@@ -133,10 +141,11 @@ class RowReader:
         if (per or not pictures) and not any(per in (None, text.role) for text in texts):
             return self._reject(line, "no_text", f"no text{f' of role {per}' if per else ''}", row)
         given = row.get(roles.id) if roles.id else None
-        row_id = str(given) if given else _content(pictures, texts)
+        language = str(row.get(roles.language) or "") if roles.language else self._cfg.language
+        row_id = str(given) if given else _content(pictures, texts, language)
         shared = self._shared(line, row, pictures)
         if per is None:
-            return [self._item(row_id, shared, pictures, texts)]
+            return [self._item(row_id, shared, pictures, texts, language)]
         others = [text for text in texts if text.role != per]
         return [
             self._item(
@@ -144,6 +153,7 @@ class RowReader:
                 shared | {"attributes": [*shared["attributes"], (SET, row_id), (TEXT_COLUMN, text.column)]},
                 pictures,
                 [*others, text],
+                language,
             )
             for text in texts
             if text.role == per
@@ -182,14 +192,14 @@ class RowReader:
         }
 
     def _item(
-        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text]
+        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text], language: str
     ) -> PreparedItem:
         # A text's id contains its item: units must share no rows, so that joins stay local to a unit.
         rows = [
             {
                 "text_id": content_id("item", item_id, text.role, text.column, text.text),
                 "role": text.role,
-                "language": self._cfg.language,
+                "language": language,
                 "source": item_id,
                 "text": text.text,
             }
@@ -247,12 +257,13 @@ def record_of(picture: Picture, item_id: str, attributes: Mapping[str, str]) -> 
     }
 
 
-def _content(pictures: Sequence[Picture], texts: Sequence[_Text]) -> str:
+def _content(pictures: Sequence[Picture], texts: Sequence[_Text], language: str) -> str:
     """Return the id of what is judged: a single picture's own id, so that its ratings as an image have the same id."""
     if len(pictures) == 1 and not texts:
         return pictures[0].image_id
     ids = [picture.image_id for picture in pictures]
-    return content_id("item", str(len(ids)), *ids, *(part for text in texts for part in (text.role, text.text)))
+    parts = (part for text in texts for part in (text.role, text.text))
+    return content_id("item", str(len(ids)), *ids, language, *parts)
 
 
 def _joined(value: Any) -> str:
