@@ -88,7 +88,7 @@ _ALL = [
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it"),
+        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it; or of item and picture"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
         "split": (STR, "train, val or test, from the file's name; empty if unknown"),
@@ -114,7 +114,7 @@ _ALL = [
     })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
-        "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
+        "role": (STR, "article, lemma, gloss, caption, reference, generated, prompt, or another name"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
         "date": (STR, "ISO date of the events in the text"),
         "source": (STR, "its source; for a text of a knowledge base the node"),
@@ -132,7 +132,7 @@ _ALL = [
         "image_id": (STR, "one of its pictures"),
     }),
     Table("items", ("item_id",), {
-        "item_id": (STR, "hash of the content that is judged"),
+        "item_id": (STR, "hash of the content that is judged, or the id that its source gives it"),
         "kind": (STR, "image, response, pair, description or caption"),
         "image_ids": (STRS, "its pictures, in order"),
         "text_ids": (STRS, "its texts, in order"),

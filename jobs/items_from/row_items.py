@@ -25,14 +25,14 @@ class Roles:
     texts: Mapping[str, tuple[str, ...]]
     targets: tuple[str, ...]
     gold: tuple[str, ...]
-    attributes: tuple[str, ...]
+    attributes: tuple[str, ...] | None  # None: all columns without another role
 
     @property
     def named(self) -> dict[str, str]:
         """Return column -> the key that names it."""
         keys = {name: f"columns.{role}" for role in ("id", "language") if (name := getattr(self, role))}
         for role in ("pictures", "targets", "gold", "attributes"):
-            keys |= dict.fromkeys(getattr(self, role), f"columns.{role}")
+            keys |= dict.fromkeys(getattr(self, role) or (), f"columns.{role}")
         for role, columns in self.texts.items():
             keys |= dict.fromkeys(columns, f"columns.texts.{role}")
         return keys
@@ -49,18 +49,8 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if file.columns == (PICTURE,) and not pictures:
         pictures = (PICTURE,)
     texts = {str(role): _names(f"texts.{role}", value) for role, value in columns.texts.items()}
+    attributes = None if columns.attributes is None else _names("attributes", columns.attributes)
     targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
-    named = {
-        columns.id,
-        columns.language,
-        *pictures,
-        *targets,
-        *gold,
-        *(name for names in texts.values() for name in names),
-    }
-    attributes = tuple(name for name in file.columns if name not in named)
-    if columns.attributes is not None:
-        attributes = _names("attributes", columns.attributes)
     roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
         there = ", ".join(file.columns) or "none"
@@ -68,12 +58,15 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if not pictures and not any(texts.values()):
         there = ", ".join(file.columns) or "none"
         raise InputError(f"items: give columns.pictures= or columns.texts.ROLE=; the columns of the file are {there}")
+    if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
+        raise InputError(f"{empty[0]}=: empty; give the text between entries, or null if a cell is one value")
     if cfg.kind is not None and cfg.kind not in KINDS:
         raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
     if cfg.item_per is not None and cfg.item_per not in texts:
         allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
         raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; allowed: {allowed}")
-    if cfg.item_per and (taken := [name for name in (SET, TEXT_COLUMN) if name in roles.attributes]):
+    taken = [name for name in (SET, TEXT_COLUMN) if name in (file.columns if attributes is None else attributes)]
+    if cfg.item_per and taken:
         raise InputError(
             f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is also a column; rename the column, or "
             "leave it out of columns.attributes="
@@ -116,6 +109,7 @@ class RowReader:
 
     def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
         self._cfg, self._file, self._roles, self._pictures = cfg, file, roles, pictures
+        self._named = roles.named
         self._lists = {
             key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
         }
@@ -181,7 +175,10 @@ class RowReader:
                 f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
                 "correct it, or set separators.gold= and separators.targets= to the file's separators"
             )
-        attributes = [(name, _joined(value)) for name in roles.attributes if (value := row.get(name))]
+        names = roles.attributes
+        if names is None:
+            names = tuple(name for name in row if name not in self._named)
+        attributes = [(name, _joined(value)) for name in names if (value := row.get(name))]
         by_count = {0: "description", 1: "image"}.get(len(pictures), "pair")
         return {
             "kind": self._cfg.kind or by_count,

@@ -13,13 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.judging.items import open_sources, reading
 from jobs.runtime import cli
 from jobs.sources.folder import requests_of_files
-from jobs.store.locations import find
+from jobs.store.locations import find, publish
 from jobs.store.reading import open_table
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from tests.factories import picture, rows_of, write_table
+from tests.https_server import HttpsServer
+from tests.jobs.fetch_alone import fetch_alone
+from tests.picture_site import Site
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,15 +151,34 @@ def test_a_list_of_urls_becomes_items_and_records(folder: Path) -> None:
     assert set(tables[0].by_unit()) == set(tables[1].by_unit()) == set(tables[2].by_unit())
 
 
-def test_a_picture_of_several_units_has_one_record_that_each_unit_finds(folder: Path) -> None:
-    rows = [{"url": "https://a.example/1.jpg", "page_title": "T", "caption": f"c{n}"} for n in range(4)]
-    key = write_csv(folder / "f.csv", rows)
-    run(folder, key, "columns.pictures=url", "columns.texts.caption=caption", "unit_rows=2")
-    (record,) = rows_of(f"{folder}/R/records")
-    assert (record["page_title"], record["image_url"]) == ("T", "https://a.example/1.jpg")
-    # Units of other names make jobs search the whole table of images rather than the unit of the item.
-    items, records = open_table(f"{folder}/R/items").by_unit(), open_table(f"{folder}/R/records").by_unit()
-    assert not set(items) & set(records)
+@pytest.mark.parametrize("repeated", [False, True])
+def test_each_unit_finds_its_fetched_pictures(folder: Path, repeated: bool) -> None:
+    site = Site()
+    with HttpsServer(folder, site) as server:
+        urls = [server.url(f"/{n % 3 if repeated else n}.jpg") for n in range(4)]
+        rows = [{"url": url, "page_title": "T", "caption": f"c{n}"} for n, url in enumerate(urls)]
+        key = write_csv(folder / "f.csv", rows)
+        run(folder, key, "columns.pictures=url", "columns.texts.caption=caption", "unit_rows=2")
+        records, images = f"{folder}/R/records", f"{folder}/R/images"
+        fetch_alone(records, images, port=server.port, ca_file=str(server.ca_file))
+    assert [(record["page_title"], record["image_url"]) for record in rows_of(records)] == [
+        ("T", url) for url in dict.fromkeys(urls)
+    ]
+    fields = ["caption", "page_title"]
+    sources = open_sources(
+        f"{folder}/R/items", images=images, texts=f"{folder}/R/texts", records=None, fields=fields, pictures=True
+    )
+    read, asked = reading(sources, fields=fields, pictures=True), list[dict[str, Any]]()
+    for unit in sources.units():
+        pictures, texts = (source.uri for source in unit.inputs[1:])
+        assert texts.endswith(f"{unit.name}.parquet")
+        # Only if units share a picture is it searched in the whole table.
+        assert pictures.endswith("/images" if repeated else f"{unit.name}.parquet")
+        asked += read(UnitTask(unit)).to_pylist()
+    assert [(row["status"], row["caption"], row["page_title"]) for row in asked] == [
+        ("ok", f"c{n}", "T") for n in range(4)
+    ]
+    assert all(row["pictures"][0] for row in asked)
 
 
 def test_json_lines_and_parquet_with_lists_and_numbers(folder: Path) -> None:
@@ -183,6 +206,34 @@ def test_ids_of_the_file_are_kept_and_attributes_can_be_chosen(folder: Path) -> 
     assert [item["item_id"] for item in items] == ["q0", "q1"]
     assert dict(items[1]["attributes"]) == {"topic": "t", "question": "why 1"}
     assert open_table(f"{folder}/R/items").metadata["remine.condition"] == "two titles"
+
+
+def test_a_column_that_json_lines_name_late_is_an_attribute(folder: Path) -> None:
+    objects = [{"text": f"t{n}"} for n in range(1200)] + [{"text": "last", "late": "yes"}]
+    (folder / "f.jsonl").write_text("\n".join(map(json.dumps, objects)))
+    items = run(folder, f"input={folder}/f.jsonl", "columns.texts.text=text", "unit_rows=2000")
+    assert items[-1]["attributes"] == [("late", "yes")]
+
+
+def test_separators_are_configurable_and_null_keeps_a_cell(folder: Path) -> None:
+    key = write_csv(folder / "f.csv", [{"text": "t", "labels": "Ghana, Mali", "gold": "Korea, Republic of"}])
+    keys = ["columns.texts.text=text", "columns.targets=labels", "separators.targets=','", "separators.gold=null"]
+    (item,) = run(folder, key, *keys)
+    assert (item["targets"], item["attributes"]) == (["Ghana", "Mali"], [("gold", "Korea, Republic of")])
+    (item,) = run(folder, key, *keys[:1], "columns.gold=gold", "separators.gold=null", "overwrite=true")
+    assert (item["gold"], item["kind"]) == (["Korea, Republic of"], "description")
+
+
+def test_items_on_s3(folder: Path, s3: str) -> None:
+    make_pictures(folder, ["a.png", "sub/b.png"])
+    for name in ("a.png", "sub/b.png"):
+        publish(folder / "photos" / name, f"{s3}/items-test/photos/{name}")
+    write_csv(folder / "f.csv", [{"file": "a.png"}, {"file": "sub/b.png"}])
+    publish(folder / "f.csv", f"{s3}/items-test/f.csv")
+    keys = [f"input={s3}/items-test/f.csv", f"pictures.path={s3}/items-test/photos", "columns.pictures=file"]
+    assert cli.main("items", [*keys, f"out={s3}/items-test/R"]) == 0
+    items = rows_of(f"{s3}/items-test/R/items")
+    assert [item["image_ids"] for item in items] == [[content_id("a.png")], [content_id("sub/b.png")]]
 
 
 def test_faulty_rows_are_rejects_with_their_lines(folder: Path) -> None:
@@ -219,6 +270,8 @@ def test_excluded_pictures_are_left_out(folder: Path) -> None:
         pytest.param({}, ["kind=photo"], ["kind=photo", "image, pair"], id="kind"),
         pytest.param({}, ["item_per=generated"], ["item_per=generated"], id="role"),
         pytest.param({}, ["images=T"], ["pictures.path=", "images="], id="two kinds of names"),
+        pytest.param({"file": "A.PNG"}, [], ["line 2", "there is 'a.png'"], id="case"),
+        pytest.param({}, ["separators.gold=''"], ["separators.gold=", "null"], id="empty separator"),
         pytest.param({}, ["unit_rows=0"], ["unit_rows=0"], id="unit_rows"),
     ],
 )
