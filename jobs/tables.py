@@ -88,7 +88,7 @@ _ALL = [
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it; or of item and picture"),
+        "record_id": (STR, "hash of the source columns, file and number among equal rows, or of item and picture"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
         "split": (STR, "train, val or test, from the file's name; empty if unknown"),
