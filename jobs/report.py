@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.analysis import compute
+from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import ReportTables, report_metrics, summarize_ratings
@@ -72,16 +73,15 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
     gallery = sample(tables.corpus["images"], cfg.gallery, barred) if "images" in tables.corpus else set()
-    with Reduction(by=cfg.metrics.group_by, keep_ids=cfg.metrics.crowdtruth) as reduction:
-        ratings = summarize_ratings(tables.ratings, gallery, barred, reduction)
+    with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
+        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, gallery=gallery, barred=barred)
         metrics = list(
             report_metrics(
                 tables,
                 reduction,
                 cfg.metrics,
-                distributions=ratings.distributions,
+                summary=ratings,
                 rubrics=rubrics,
-                models=models,
                 questions_rubric=cfg.questions_rubric,
                 likert=cfg.likert,
                 barred=barred,

@@ -49,8 +49,10 @@ KEYS = {
         precedence: list[str]
         near_duplicates: str
         near_distance: int
-        size: int | None
-        downsample_from: str
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        downsample_from: str | None
         select: str
         ratings: list[str]
         starter.rubric: str | None
@@ -63,7 +65,6 @@ KEYS = {
         starter.unsure: str
         starter.unlabelled: str
         starter.per_region: int
-        seed: int
     """,
     "fetch": """
         common
@@ -111,6 +112,7 @@ KEYS = {
         knowledge_base.columns.node: str
         knowledge_base.columns.language: str | None
         knowledge_base.columns.lemmas: str | None
+        knowledge_base.columns.title: str | None
         knowledge_base.columns.gloss: str | None
         knowledge_base.columns.article: str | None
         knowledge_base.columns.images: str | None
@@ -281,6 +283,10 @@ KEYS = {
         model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         rubric: dict[str, typing.Any]
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         refusals: dict[str, typing.Any]
         samples: int
         temperature: float
@@ -344,6 +350,28 @@ KEYS = {
         reports: str | None
         reports_min: int
     """,
+    "items": """
+        writing
+        input: str | None
+        columns.id: str | None
+        columns.pictures: Any
+        columns.texts: dict[str, typing.Any]
+        columns.targets: Any
+        columns.gold: Any
+        separators.pictures: str | None
+        separators.texts: str | None
+        separators.targets: str | None
+        separators.gold: str | None
+        pictures.path: str | None
+        images: str | None
+        kind: str | None
+        item_per: str | None
+        language: str
+        encoding: str | None
+        delimiter: str | None
+        unit_rows: int
+        condition: str
+    """,
     "annotate": """
         writing
         input: str
@@ -378,7 +406,10 @@ KEYS = {
         limit: int | None
         audit: float
         auditor: str | None
-        size: int | None
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         seed: int
         files: str
         pictures: str
@@ -637,11 +668,12 @@ COLUMNS = {
         text: string
     """,
     "nodes": """
-        key node_id; version 1
+        key node_id; version 2
         node_id: string
         lemmas: map<string, list<item: string>>
+        titles: map<string, string>
         glosses: map<string, string>
-        article_text_id: string
+        article_text_ids: map<string, string>
     """,
     "node_images": """
         key node_id, image_id; version 1
