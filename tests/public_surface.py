@@ -423,6 +423,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -471,6 +472,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
