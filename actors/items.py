@@ -9,6 +9,8 @@ from actors.vlm import context
 from actors.vlm.errors import ScoringError
 
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: that of the pictures
+RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
+JUDGED = (Status.OK, Status.TRUNCATED)  # response statuses with a text that can be judged
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 
 

@@ -282,6 +282,10 @@ KEYS = {
         model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         rubric: dict[str, typing.Any]
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         refusals: dict[str, typing.Any]
         samples: int
         temperature: float
@@ -344,6 +348,28 @@ KEYS = {
         key_file: str | None
         reports: str | None
         reports_min: int
+    """,
+    "items": """
+        writing
+        input: str | None
+        columns.id: str | None
+        columns.pictures: Any
+        columns.texts: dict[str, typing.Any]
+        columns.targets: Any
+        columns.gold: Any
+        separators.pictures: str | None
+        separators.texts: str | None
+        separators.targets: str | None
+        separators.gold: str | None
+        pictures.path: str | None
+        images: str | None
+        kind: str | None
+        item_per: str | None
+        language: str
+        encoding: str | None
+        delimiter: str | None
+        unit_rows: int
+        condition: str
     """,
     "annotate": """
         writing

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
 from jobs.errors import InputError
-from jobs.runtime import exclusions
-from jobs.runtime.draws import CompleteDrawConfig, Draw
+from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
@@ -72,15 +71,9 @@ def choose(sources: ShownTables, draw: CompleteDrawConfig, *, barred: Barred) ->
 
 def _usable(main: TableSource, columns: Sequence[str], barred: Barred) -> Iterator[pa.Table]:
     """Yield the rows that can be shown, with `columns` and those of an item."""
-    if main.name == "images":
-        for batch in main.batches(list(dict.fromkeys(["image_id", "source_url", "status", *columns]))):
-            rows = exclusions.withhold(batch, item="image_id", barred=barred)
-            yield rows.filter(pc.equal(rows["status"], "ok"))
-    else:
-        for batch in main.batches(list(dict.fromkeys([*_ITEM, *columns]))):
-            names = zip(batch["item_id"].to_pylist(), batch["image_ids"].to_pylist(), strict=True)
-            is_barred = [barred.hit(item, *(images or ())) for item, images in names]
-            yield batch.filter(pc.invert(pa.array(is_barred, pa.bool_())))
+    always = draw_columns(main.name) if main.name == "images" else _ITEM
+    for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
+        yield batch.filter(pa.array(usable(batch, main.name, barred)))
 
 
 def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:

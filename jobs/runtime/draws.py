@@ -16,7 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from actors.items import JUDGED, RESPONSE_STATUS
+from actors.status import Status
 from jobs.errors import InputError
+from jobs.runtime.exclusions import Barred
 from jobs.tables import TABLES
 
 PICTURE = "picture"  # value of `draw.by`: the rows of a picture, or of the same pictures
@@ -94,6 +97,29 @@ class Drawn:
         sets = f" ({self.complete:,} with complete sets)" if self.complete is not None else ""
         fewer = f"; there are fewer than draw.n={self.n}" if len(self.keys) < (self.n or 0) else ""
         return f"drew {len(self.keys):,} of {self.groups:,} {noun}{sets}{fewer}"
+
+
+def draw_columns(table: str) -> tuple[str, ...]:
+    """Return the columns of images or items that `usable` reads."""
+    return ("image_id", "source_url", "status") if table == "images" else ("item_id", "image_ids", "attributes")
+
+
+def usable(rows: pa.Table, table: str, barred: Barred) -> NDArray[np.bool_]:
+    """Return bool[rows]: which images or items can be shown or asked about.
+
+    Args:
+        rows: with `draw_columns(table)`.
+        barred: the list of exclusions.
+    """
+    if table == "images":
+        is_ok = pc.fill_null(pc.equal(rows["status"], Status.OK.value), False).to_numpy().astype(bool)
+        excluded: NDArray[np.bool_] = barred.mask(rows["image_id"]) | barred.mask(rows["source_url"])
+        return is_ok & ~excluded
+    usable_rows = []
+    for row in rows.select(["item_id", "image_ids", "attributes"]).to_pylist():
+        status = dict(row["attributes"] or ()).get(RESPONSE_STATUS, Status.OK)
+        usable_rows.append(status in JUDGED and not barred.hit(row["item_id"], *(row["image_ids"] or ())))
+    return np.array(usable_rows, bool)
 
 
 class Draw:
