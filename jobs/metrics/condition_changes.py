@@ -357,4 +357,4 @@ def _pearson(sums: Floats) -> Floats:
     flat = (n < MIN_PAIRS) | (variances[0] <= NO_VARIANCE * n * xx) | (variances[1] <= NO_VARIANCE * n * yy)
     with np.errstate(divide="ignore", invalid="ignore"):
         r = (n * xy - x * y) / np.sqrt(np.where(flat, np.nan, variances[0] * variances[1]))
-    return np.clip(r, -1.0, 1.0)
+    return np.asarray(np.clip(r, -1.0, 1.0))
