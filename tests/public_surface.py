@@ -483,7 +483,7 @@ KEYS = {
         out: str
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
-        pipeline.steps: list[jobs.run.Step]
+        pipeline.steps: list[jobs.runtime.pipelines.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
         resources: resources
