@@ -13,7 +13,6 @@ from actors.vlm.ratings import failed, rating_key, rating_table
 from actors.vlm.rubric import Rubric
 
 METHOD = "json"
-ANSWER_CUT = "answer_cut"  # error kind of a text that ended at the token limit
 
 
 class AnswerReader:
@@ -40,8 +39,8 @@ class AnswerReader:
         """Parse a batch.
 
         Args:
-            batch: rows of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `status`, `error_kind`,
-                `error_message`.
+            batch: rows of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `truncated`, `status`,
+                `error_kind`, `error_message`.
 
         Returns:
             Table `ratings`: responses in the batch's order, one row per question. A row whose answer cannot
@@ -52,8 +51,7 @@ class AnswerReader:
     def _rows(self, response: Mapping[str, Any]) -> list[dict[str, Any]]:
         status = Status(response["status"])
         response_status = {name: response[name] for name in ("status", "error_kind", "error_message")}
-        # If the context was cut, all answers are truncated; if the text was cut, only those after the cut.
-        is_readable = status is Status.OK or (status is Status.TRUNCATED and response["error_kind"] == ANSWER_CUT)
+        is_readable = status in (Status.OK, Status.TRUNCATED)  # of a text that was cut, an object before the cut
         parsed: dict[str, ParsedAnswer] = {}
         if is_readable:
             parsed = parse_answers(response["text"], self.rubric.questions)
@@ -71,7 +69,12 @@ class AnswerReader:
             result = parsed.get(question.name)
             status_columns: dict[str, Any] = response_status
             if result is not None and result.answer is not None:
-                status_columns = {"value": result.answer.value, "score": result.answer.score, "status": Status.OK.value}
+                answer = {
+                    "value": result.answer.value,
+                    "score": result.answer.score,
+                    "truncated": response["truncated"],
+                }
+                status_columns = answer | {"status": Status.OK.value}
             elif result is not None and status is Status.OK:
                 status_columns = failed(result.status, ScoringError(result.kind or "", result.message or ""))
             raw = None if status_columns["status"] == Status.OK else response["text"]

@@ -136,11 +136,9 @@ class Generator:
         text = self.chat.decode(sample.tokens)
         refusal = self.rules.find(text, finish_reason=sample.finish_reason)
         row: dict[str, Any] = {"text": text, "finish_reason": sample.finish_reason, "status": Status.OK.value}
-        row["refusal_kind"] = refusal.kind if refusal else None
+        row |= {"refusal_kind": refusal.kind if refusal else None, "truncated": item["truncated"]}
         if refusal and not refusal.answered:
             return row | failed(Status.REFUSED, ScoringError(refusal.kind, "the text is a refusal without an answer"))
-        if item["status"] == Status.TRUNCATED:
-            return row | _status_of(item)
         if sample.finish_reason == "length":
             reason = ScoringError("answer_cut", f"the text reached the limit of {len(sample.tokens)} tokens")
             return row | failed(Status.TRUNCATED, reason)

@@ -9,6 +9,8 @@ from actors.vlm import context
 from actors.vlm.errors import ScoringError
 
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: that of the pictures
+RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
+JUDGED = (Status.OK, Status.TRUNCATED)  # response statuses with a text that can be judged
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 
 
@@ -47,3 +49,10 @@ def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> No
     if pictures and tokens is not None:
         tally["pictures/shown"] += pictures
         tally["pictures/tokens"] += tokens
+
+
+def count_truncated(tally: Counter[str], fields: Sequence[str] | None) -> None:
+    """Add an item whose context fields `fields` were cut to a stage's tally; nothing if `fields` is empty."""
+    if fields:
+        tally["truncated/items"] += 1
+        tally.update(f"truncated field/{field}" for field in fields)

@@ -83,7 +83,7 @@ class Judge(RubricRater):
         if self.rescore_fraction:
             self._rescore(item, group, results)
         return [
-            self._key(item.item_id, target, question) | answered(question, results[index], item.cut)
+            self._key(item.item_id, target, question) | answered(question, results[index], item.truncated)
             for index, (target, question) in enumerate(item.pairs)
         ]
 

@@ -104,7 +104,7 @@ class LoglikRater:
         """
         rows: list[dict[str, Any]] = []
         for item in batch.to_pylist():
-            status = {name: item[name] for name in ("status", "error_kind", "error_message")}
+            status = {name: item[name] for name in ("status", "error_kind", "error_message", "truncated")}
             scores: list[float] | ScoringError | None = None
             if item["status"] == Status.OK:
                 scores = self.scorer.score(from_bytes(item["inputs"]), self._completions)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import count_pictures, skip_reason
+from actors.items import count_pictures, count_truncated, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
@@ -64,7 +64,7 @@ class PromptPreparer:
         words = {"questions": list(questions)}
         self._words = {name: value for name, value in words.items() if name in self.instruction.words}
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-        self.context_limit = context.limit(settings.max_context_tokens, positions)
+        self.context_limit = settings.max_context_tokens
         self.token_budget = context.token_budget(positions, answer_tokens)
         self._tally: Counter[str] = Counter()
 
@@ -76,7 +76,7 @@ class PromptPreparer:
                 the instruction's context fields as strings, null for empty.
 
         Returns:
-            One row per item; `inputs` is null unless the status is ok or truncated.
+            One row per item; `inputs` is null unless the status is ok.
         """
         rows = []
         for number in range(batch.num_rows):  # one by one: only one item's pictures are in memory at a time
@@ -85,7 +85,7 @@ class PromptPreparer:
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
-        """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
+        """Return the counts since the last call, `group/key` -> n: pictures, their tokens, items cut."""
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
@@ -109,7 +109,7 @@ class PromptPreparer:
             inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**self._words))
             return inputs, 0 if self.token_budget is None else int(inputs["input_ids"].shape[1]) - self.token_budget
 
-        inputs, cut = context.fitted(
+        inputs, truncated = context.fitted(
             item,
             encode,
             fields=self.instruction.context_fields,
@@ -118,5 +118,5 @@ class PromptPreparer:
             by=self.chat,
         )
         count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
-        status = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
-        return status | {"inputs": to_bytes(inputs)}
+        count_truncated(self._tally, truncated)
+        return {"status": Status.OK.value, "truncated": truncated, "inputs": to_bytes(inputs)}

@@ -108,7 +108,7 @@ class ReasoningJudge(RubricRater):
                 if isinstance(texts, ScoringError):
                     rows.append(key | failed(Status.ERROR, texts))
                     continue
-                answer = answered(question, results[indices[number, sample]], item.cut)
+                answer = answered(question, results[indices[number, sample]], item.truncated)
                 rows.append(key | answer | {"comment": texts[sample]})
         self._tally[self.facts.tally] += len(requests)
         return rows

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import TARGETS, count_pictures, skip_reason
+from actors.items import TARGETS, count_pictures, count_truncated, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.rubric_rater import RubricSettings, default_targets, item_targets
@@ -72,7 +72,7 @@ class RubricPreparer:
         )
         self.chat = Chat(processor, name=f"model {model.checkpoint!r}", bounds=model.bounds, config=config)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-        self.context_limit = context.limit(settings.max_context_tokens, positions)
+        self.context_limit = settings.max_context_tokens
         self.token_budget = context.token_budget(positions, answer_tokens)
         self._answer_tokens = {q.name: 0 if instruction else self._longest_answer(q) for q in self.rubric.questions}
         self._tally: Counter[str] = Counter()
@@ -85,7 +85,7 @@ class RubricPreparer:
                 rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's labels.
 
         Returns:
-            One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok or truncated.
+            One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok.
         """
         columns = {*schemas.ITEMS.names, TARGETS, *self.rubric.context_fields}
         items = batch.select([name for name in batch.column_names if name in columns])
@@ -96,7 +96,7 @@ class RubricPreparer:
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
-        """Return the counts since the last call, `group/key` -> n: pictures and their tokens."""
+        """Return the counts since the last call, `group/key` -> n: pictures, their tokens, items cut."""
         tally, self._tally = dict(self._tally), Counter()
         return tally
 
@@ -122,7 +122,7 @@ class RubricPreparer:
             prompts = self._tokenised(texts, targets, picture)
             return prompts, 0 if self.token_budget is None else prompts.longest - self.token_budget
 
-        prompts, cut = context.fitted(
+        prompts, truncated = context.fitted(
             item,
             tokenise,
             fields=self.rubric.context_fields,
@@ -132,8 +132,14 @@ class RubricPreparer:
         )
         inputs, shared, suffixes = prompts.tokens
         count_pictures(self._tally, int(picture is not None), self.chat.picture_tokens(inputs))
-        status = failed(Status.TRUNCATED, cut) if cut else {"status": Status.OK.value}
-        return status | {"inputs": to_bytes(inputs), "shared": shared, "suffixes": suffixes}
+        count_truncated(self._tally, truncated)
+        return {
+            "status": Status.OK.value,
+            "truncated": truncated,
+            "inputs": to_bytes(inputs),
+            "shared": shared,
+            "suffixes": suffixes,
+        }
 
     def _tokenised(self, texts: dict[str, str], targets: Sequence[str], picture: Any) -> PreparedPrompts:
         questions = self.builder.prompts(texts, targets=targets)

@@ -42,7 +42,7 @@ class PreparedItem:
         inputs: the processor's tensors for the first prompt, pictures included.
         shared: number of tokens at the beginning of `inputs` that all prompts share.
         suffixes: token ids of each prompt after the shared ones.
-        cut: how the context was truncated; None if it is complete.
+        truncated: the context fields that were cut; None if the context is whole.
     """
 
     item_id: str
@@ -50,7 +50,7 @@ class PreparedItem:
     inputs: dict[str, Any]
     shared: int
     suffixes: list[list[int]]
-    cut: ScoringError | None
+    truncated: list[str] | None
 
     def whole_prompts(self) -> list[dict[str, Any]]:
         """Return the inputs of each prompt: name -> tensor, batch 1."""
@@ -131,11 +131,11 @@ class RubricRater:
         if row["inputs"] is None:
             reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
             return self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
-        cut = None if row["status"] == Status.OK else ScoringError(row["error_kind"], row["error_message"])
         begin = time.perf_counter()
         try:
             inputs = from_bytes(row["inputs"])
-            return self._ratings(PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], cut))
+            prepared = PreparedItem(row["item_id"], pairs, inputs, row["shared"], row["suffixes"], row["truncated"])
+            return self._ratings(prepared)
         except EngineError:
             raise
         except Exception as error:

@@ -7,6 +7,7 @@ A stage class names the columns that it needs as `INPUTS` and the columns that i
 import pyarrow as pa
 
 STR, I32, I64, F64 = pa.string(), pa.int32(), pa.int64(), pa.float64()
+STRS = pa.list_(STR)
 _END = {"status": STR, "error_kind": STR, "error_message": STR}  # how the work on a row ended
 
 # Tables
@@ -37,6 +38,7 @@ RESPONSES = pa.schema({
     "text": STR,
     "finish_reason": STR,
     "refusal_kind": STR,
+    "truncated": STRS,
     **_END,
 })  # fmt: skip
 RATINGS = pa.schema({
@@ -52,9 +54,10 @@ RATINGS = pa.schema({
     "value": STR,
     "score": F64,
     "expected": F64,
-    "answers": pa.list_(STR),
+    "answers": STRS,
     "probabilities": pa.list_(F64),
     "outside_mass": F64,
+    "truncated": STRS,
     **_END,
     "raw": STR,
     "comment": STR,
@@ -76,19 +79,21 @@ TEXTS = pa.schema({"text_id": STR, "text": STR})
 ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
 PREPARED_QUESTIONS = pa.schema({
     "item_id": STR,
-    "targets": pa.list_(STR),
+    "targets": STRS,
     "inputs": pa.large_binary(),
     "shared": I32,
     "suffixes": pa.list_(pa.list_(I32)),
+    "truncated": STRS,
     **_END,
 })  # fmt: skip
-PREPARED_PROMPTS = pa.schema({"item_id": STR, "inputs": pa.large_binary(), **_END})
+PREPARED_PROMPTS = pa.schema({"item_id": STR, "inputs": pa.large_binary(), "truncated": STRS, **_END})
 WRITTEN_ANSWERS = pa.schema({
     "item_id": STR,
     "model": STR,
     "prompt": STR,
     "sample": I32,
     "text": STR,
+    "truncated": STRS,
     **_END,
 })  # fmt: skip
 RATED_ITEMS = pa.schema({"item_id": STR, **_END})

@@ -10,7 +10,7 @@ class Status(StrEnum):
     REFUSED = "refused"  # a model or a person declined to answer
     UNPARSED = "unparsed"  # the rubric does not allow the answer
     OUT_OF_RANGE = "out_of_range"  # a number outside the scale
-    TRUNCATED = "truncated"  # the context or the answer was cut
+    TRUNCATED = "truncated"  # the answer reached the token limit
     MISSING_INPUT = "missing_input"  # the picture or text to judge or embed was missing
     SKIPPED = "skipped"  # left out by a rule, which error_kind names
     REPORTED = "reported"  # a person reported the picture

@@ -44,7 +44,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
-    chosen = shown_items.choose(sources, size=cfg.size, barred=barred)
+    chosen, drawn = shown_items.choose(sources, cfg.draw, barred=barred)
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
     tasks = study_plan.assign_items(cfg, [row["item_id"] for row in chosen], raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
@@ -54,7 +54,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     out = locations.absolute(cfg.out)
     plan = _plan(cfg, sources, rows, study.rubric, exclusions.identity(excluded))
     if cfg.plan:
-        summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks))
+        summary.show_plan("annotate", plan, note=study_plan.describe(cfg, tasks), lines=[drawn] if drawn else [])
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     folder = locations.join(out, cfg.tool)
@@ -70,6 +70,8 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     manifest = run.finish()
     summary.show_result("annotate", manifest, run)
     summary.show_exclusions(excluded, barred.matched)
+    if drawn:
+        say(f"  {drawn}")
     say(f"  {study_plan.describe(cfg, tasks)}")
     say(f"  {count:,} files in {folder}")
     return manifest
@@ -106,6 +108,7 @@ def _plan(
             "input": sources.main.identity,
             "plan": content_id(json.dumps(list(rows), sort_keys=True)),
             "seed": cfg.seed,
+            **cfg.draw.identity,
             "rubric": content_id(json.dumps(cfg.rubric, sort_keys=True)) if cfg.rubric else None,
             "span_labels": content_id(json.dumps(cfg.span_labels, sort_keys=True)) if cfg.span_labels else None,
             "shown": shown,

@@ -1,12 +1,12 @@
 """Select among matched records by the rules that need the whole set -> table `records`.
 
     python -m jobs.curate input=R/matches out=R/records
-    python -m jobs.curate input=R/matches images=R/images size=1500 out=R/century
+    python -m jobs.curate input=R/matches images=R/images draw.n=1500 out=R/century
     python -m jobs.curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
 
 In the paper's order (Century, appendix E.1), for each method's records alone: main images; pages with one image URL;
 pictures that still exist (`images=`); https; URLs that Wikimedia can resize. Then for all methods together: one record
-per image URL; excluded pictures; near-duplicates (`near_duplicates=`); down-sampling (`size=`); the starter set
+per image URL; excluded pictures; near-duplicates (`near_duplicates=`); a random draw (`draw.n=`); the starter set
 (`select=starter`). The decisions use compact arrays (`jobs.curation`); then the selected rows are copied unit by
 unit, in their parent's order.
 """
@@ -118,11 +118,11 @@ def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, ex
         entries["images"] = tables.images.identity
     if cfg.near_duplicates != "keep":
         entries["near_duplicates"] = {"mode": cfg.near_duplicates, "distance": cfg.near_distance}
-    if cfg.size is not None:
-        entries["size"] = {"records": cfg.size, "downsample_from": cfg.downsample_from, "seed": cfg.seed}
+    if cfg.draw.is_set:
+        entries |= {**cfg.draw.identity, "downsample_from": cfg.downsample_from}
     if cfg.select == "starter":
         ratings = [source.identity for source in tables.ratings]
-        entries["starter"] = {**vars(cfg.starter), "seed": cfg.seed, "ratings": ratings}
+        entries["starter"] = {**vars(cfg.starter), "seed": cfg.draw.seed, "ratings": ratings}
     return entries
 
 

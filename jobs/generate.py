@@ -4,11 +4,13 @@
 
 `input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; context about a
 picture comes from `records=`. Each prompt is encoded once for all its samples. Each sample has its own seed, derived
-from the item and the sample's number. Refusals are recognised by the rules of `conf/refusals` and counted.
+from the item and the sample's number. `draw.n=500` asks about 500 of the pictures. Refusals are recognised by the
+rules of `conf/refusals` and counted.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +25,9 @@ from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
 from jobs.judging import kept_raters
+from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
+from jobs.judging.judging_summary import show_truncated
 from jobs.judging.settings import AskingConfig, check_model
 from jobs.metrics import refusals
 from jobs.models import picture_tokens
@@ -31,10 +35,12 @@ from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
+from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun
+from jobs.store.units import Unit
 
 
 @dataclass
@@ -43,6 +49,7 @@ class GenerateConfig(GeneratorSettings, AskingConfig):
 
     prompt: dict[str, Any] = field(default_factory=dict)  # the instruction to the model
     rubric: dict[str, Any] = field(default_factory=dict)  # for prompts that ask a rubric's questions
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to ask about
 
 
 def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
@@ -52,16 +59,19 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     sources = sources_of(cfg, fields=fields, pictures=pictures)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     dependencies = _dependencies(cfg, instruction, questions)
-    rows = sources.items.rows
+    drawn = item_units(sources, cfg.draw, excluded.marks)
+    rows = drawn.rows
     texts = f"{rows * cfg.samples:,} texts ({rows:,} items x {cfg.samples})"
     note = f"writes {texts} of at most {cfg.max_tokens:,} tokens"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
-    plan = _plan(cfg, instruction, dependencies, sources, excluded)
-    pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
+    plan = _plan(cfg, instruction, dependencies, sources, excluded, units=drawn.units)
+    pools, lines = ["decode", "judge"], [*plan_lines(cfg, cfg.model), *drawn.lines]
     run = lifecycle.begin("generate", cfg, plan, pools=pools, note=note, lines=lines)
     if run is None:
         return None
+    for line in drawn.lines:
+        say(f"  {line}")
     from jobs.runtime import stages
 
     reader = reading(sources, fields=fields, pictures=pictures)
@@ -74,6 +84,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("generate", run, excluded)
     picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    show_truncated(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     show_refusals(run)
     return manifest
@@ -96,6 +107,8 @@ def _plan(
     dependencies: dict[str, Any],
     sources: ItemTables,
     excluded: Exclusions,
+    *,
+    units: Sequence[Unit],
 ) -> TablePlan:
     return TablePlan(
         out=cfg.out,
@@ -106,9 +119,10 @@ def _plan(
             "samples": cfg.samples,
             "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
             **sources.identity,
+            **cfg.draw.identity,
             **exclusions.identity(excluded),
         },
-        units=sources.units(),
+        units=units,
         config=plain(cfg),
         metadata={"model": cfg.model.rater, "prompt": instruction.name},
         derived=True,
@@ -139,7 +153,7 @@ def _stages(
 
 def show_refusals(run: TableRun) -> None:
     """Print the refusal rates of a finished run, and store rates and items in `_run/refusals.json`."""
-    rates = refusal_rates(open_table(run.target.out, "responses"))
+    rates = refusal_rates([open_table(run.target.out, "responses")])
     run.keep("refusals.json", json.dumps([asdict(rate) for rate in rates], ensure_ascii=False, indent=1).encode())
     if texts := max((rate.n for rate in rates), default=0):
         for line in refusals.lines(rates) or [f"none in {texts:,} texts"]:
@@ -166,6 +180,7 @@ def _checked(cfg: GenerateConfig) -> tuple[Instruction, list[QuestionWords]]:
                     f"rubric={rubric.name}: asks about targets, and a JSON answer has no targets; use another rubric"
                 )
             questions = asked_questions(rubric)
+        cfg.draw.check()
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:
         raise InputError(f"generate: {error}") from error

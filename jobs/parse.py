@@ -24,7 +24,7 @@ from jobs.store.reading import open_table, read_unit
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
 
-COLUMNS = ["item_id", "model", "prompt", "sample", "text", "status", "error_kind", "error_message"]
+COLUMNS = ["item_id", "model", "prompt", "sample", "text", "truncated", "status", "error_kind", "error_message"]
 
 
 @dataclass

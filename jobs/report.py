@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.analysis import compute
+from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import ReportTables, report_metrics, summarize_ratings
@@ -29,7 +30,8 @@ from jobs.page.render import render
 from jobs.runtime import cli, config, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table, tables_in
+from jobs.store.keys import refuse_shared_keys
+from jobs.store.reading import TableSource, open_table, open_tables
 
 
 @dataclass
@@ -43,10 +45,12 @@ class ReportConfig:
     matches: str | None = None  # output of jobs.mine, for the funnel of counts
     embeddings: str | None = None  # embeddings table, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
-    items: str | None = None  # attributes to disaggregate by, targets, right values
-    responses: str | None = None  # model, prompt and length of the rated responses; refusal rates
+    # tables, or globs: attributes to disaggregate by, targets, right values
+    items: list[str] = field(default_factory=list)
+    # tables, or globs: model, prompt and length of the rated responses; refusal rates
+    responses: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)  # tables, or globs of tables
-    texts: str | None = None  # texts table of the spans, for metrics of tokens
+    texts: list[str] = field(default_factory=list)  # tables, or globs: texts of the spans, for metrics of tokens
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     questions_rubric: str = "dsg"  # rubric of these answers
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
@@ -61,24 +65,23 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     if cfg.gallery < 0:
         raise InputError(f"gallery={cfg.gallery}: must be at least 0")
     compute.check(cfg.metrics)
-    tables = open_tables(cfg)
+    tables = read_tables(cfg)
     rubrics = read_rubrics(tables.ratings)
-    models = kept_raters.read([*tables.ratings, *([tables.responses] if tables.responses else [])])
+    models = kept_raters.read([*tables.ratings, *tables.responses])
     refuse_foreign(cfg.out, "index.html")
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
     gallery = sample(tables.corpus["images"], cfg.gallery, barred) if "images" in tables.corpus else set()
-    with Reduction(by=cfg.metrics.group_by, keep_ids=cfg.metrics.crowdtruth) as reduction:
-        ratings = summarize_ratings(tables.ratings, gallery, barred, reduction)
+    with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
+        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, gallery=gallery, barred=barred)
         metrics = list(
             report_metrics(
                 tables,
                 reduction,
                 cfg.metrics,
-                distributions=ratings.distributions,
+                summary=ratings,
                 rubrics=rubrics,
-                models=models,
                 questions_rubric=cfg.questions_rubric,
                 likert=cfg.likert,
                 barred=barred,
@@ -110,11 +113,12 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     return manifest
 
 
-def open_tables(cfg: ReportConfig) -> ReportTables:
+def read_tables(cfg: ReportConfig) -> ReportTables:
     """Open the tables that the keys name.
 
     Raises:
-        InputError: a table does not exist, or no key names a table to report on.
+        InputError: a table does not exist, two tables hold the same rating or span, or no key names a table to report
+            on.
     """
 
     def single(key: str, uri: str | None) -> TableSource | None:
@@ -129,13 +133,14 @@ def open_tables(cfg: ReportConfig) -> ReportTables:
     tables = ReportTables(
         ratings=open_ratings(cfg.ratings),
         corpus={name: source for name, source in corpus if source},
-        raters=[open_table(uri, "raters") for pattern in cfg.raters for uri in tables_in(pattern)],
-        spans=[open_table(uri, "spans") for pattern in cfg.spans for uri in tables_in(pattern)],
-        items=single("items", cfg.items),
-        responses=single("responses", cfg.responses),
-        texts=single("texts", cfg.texts),
+        raters=open_tables(cfg.raters, "raters"),
+        spans=open_tables(cfg.spans, "spans"),
+        items=open_tables(cfg.items, "items"),
+        responses=open_tables(cfg.responses, "responses"),
+        texts=open_tables(cfg.texts, "texts"),
         questions=single("questions", cfg.questions),
     )
+    refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
     if not (tables.corpus or tables.ratings or tables.spans or tables.responses):
         raise InputError(
             "report: no table to report on; give ratings=, responses=, images=, records=, matches= or spans="

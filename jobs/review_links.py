@@ -4,8 +4,8 @@
     python -m jobs.annotate input=R/verdicts/items texts=R/verdicts/texts images=R/images rubric=link_verdict \\
         raters=raters.csv per_item=3 out=R/tasks
     python -m jobs.import_ratings  input='export/*.json' format=label_studio rubric=link_verdict out=R/people
-    python -m jobs.report   'ratings=[R/people]' items=R/verdicts/items 'metrics.disaggregate=[lemma,lemma_vision]' \\
-        out=R/report
+    python -m jobs.report   'ratings=[R/people]' 'items=[R/verdicts/items]' \\
+        'metrics.disaggregate=[lemma,lemma_vision]' out=R/report
 
 CAIRE's manual evaluation (section 6, appendix C.1): is the entity the one that the picture shows, a similar one, or a
 wrong one? A picture and a node are one item, even if several methods link them, so that people judge a pair once;

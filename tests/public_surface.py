@@ -49,8 +49,10 @@ KEYS = {
         precedence: list[str]
         near_duplicates: str
         near_distance: int
-        size: int | None
-        downsample_from: str
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        downsample_from: str | None
         select: str
         ratings: list[str]
         starter.rubric: str | None
@@ -63,7 +65,6 @@ KEYS = {
         starter.unsure: str
         starter.unlabelled: str
         starter.per_region: int
-        seed: int
     """,
     "fetch": """
         common
@@ -217,7 +218,7 @@ KEYS = {
         model.min_pixels: int | None
         models: list[str]
         layout: str | None
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
         engine: str
         memory_budget_gb: float | None
@@ -250,7 +251,7 @@ KEYS = {
         lambdas: list[float]
         thresholds: list[float]
         reference: str | None
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
     """,
     "zero_shot": """
@@ -281,13 +282,17 @@ KEYS = {
         model.min_pixels: int | None
         prompt: dict[str, typing.Any]
         rubric: dict[str, typing.Any]
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         refusals: dict[str, typing.Any]
         samples: int
         temperature: float
         top_p: float
         max_tokens: int
         seed: int
-        max_context_tokens: int
+        max_context_tokens: int | None
         empty_context: str
         memory_budget_gb: float | None
         group_rows: int | None
@@ -344,6 +349,28 @@ KEYS = {
         reports: str | None
         reports_min: int
     """,
+    "items": """
+        writing
+        input: str | None
+        columns.id: str | None
+        columns.pictures: Any
+        columns.texts: dict[str, typing.Any]
+        columns.targets: Any
+        columns.gold: Any
+        separators.pictures: str | None
+        separators.texts: str | None
+        separators.targets: str | None
+        separators.gold: str | None
+        pictures.path: str | None
+        images: str | None
+        kind: str | None
+        item_per: str | None
+        language: str
+        encoding: str | None
+        delimiter: str | None
+        unit_rows: int
+        condition: str
+    """,
     "annotate": """
         writing
         input: str
@@ -378,7 +405,10 @@ KEYS = {
         limit: int | None
         audit: float
         auditor: str | None
-        size: int | None
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         seed: int
         files: str
         pictures: str
@@ -445,10 +475,10 @@ KEYS = {
         matches: str | None
         embeddings: str | None
         raters: list[str]
-        items: str | None
-        responses: str | None
+        items: list[str]
+        responses: list[str]
         spans: list[str]
-        texts: str | None
+        texts: list[str]
         questions: str | None
         questions_rubric: str
         likert: str | None
@@ -686,7 +716,7 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 2
+        key response_id; version 3
         response_id: string
         item_id: string
         model: string
@@ -696,6 +726,7 @@ COLUMNS = {
         text: string
         finish_reason: string
         refusal_kind: string
+        truncated: list<item: string>
         status: string
         error_kind: string
         error_message: string
@@ -711,7 +742,7 @@ COLUMNS = {
         valid: bool
     """,
     "ratings": """
-        key item_id, target, rubric, question, rater, condition, method, order, sample; version 1
+        key item_id, target, rubric, question, rater, condition, method, order, sample; version 2
         item_id: string
         target: string
         rubric: string
@@ -727,6 +758,7 @@ COLUMNS = {
         answers: list<item: string>
         probabilities: list<item: double>
         outside_mass: double
+        truncated: list<item: string>
         status: string
         error_kind: string
         error_message: string

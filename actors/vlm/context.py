@@ -3,13 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from actors.vlm.errors import ScoringError
-
-# A section of an encyclopaedia is seldom longer than 2,000 tokens, so that cuts stay rare.
-MAX_CONTEXT_TOKENS = 8192
-# Context may take half of a model's positions: pictures take thousands in some models.
-CONTEXT_SHARE = 2
-CUTS = 3  # attempts; the tokens of parts may not add up to those of the whole
+CUTS = 6  # attempts before all context is left out; the tokens of parts may not add up to those of the whole
 ANSWER_SHARE = 4  # at most a quarter of a model's positions is reserved for its answer
 EMPTY_CONTEXT = ("answer", "skip")  # what to do with an item without context
 
@@ -28,28 +22,23 @@ class ContextTokenizer(Protocol):
 
 
 class CutContext(NamedTuple):
-    """A context after truncation: its texts by field, the tokens before, and the tokens kept."""
+    """A context after truncation: its texts by field, the fields that were cut, and the number of tokens kept."""
 
     texts: dict[str, str]
-    tokens: int
+    fields: list[str]
     kept: int
 
 
-def check_options(max_context_tokens: int, empty_context: str = EMPTY_CONTEXT[0]) -> None:
+def check_options(max_context_tokens: int | None, empty_context: str = EMPTY_CONTEXT[0]) -> None:
     """Check the keys for context.
 
     Raises:
         ValueError: naming the key, the value and what is allowed.
     """
-    if max_context_tokens < 1:
-        raise ValueError(f"max_context_tokens={max_context_tokens}: must be at least 1")
+    if max_context_tokens is not None and max_context_tokens < 1:
+        raise ValueError(f"max_context_tokens={max_context_tokens}: must be at least 1, or null for the model's limit")
     if empty_context not in EMPTY_CONTEXT:
         raise ValueError(f"empty_context={empty_context}: must be one of {', '.join(EMPTY_CONTEXT)}")
-
-
-def limit(max_context_tokens: int, positions: int | None) -> int:
-    """Return the most tokens of context for a model with so many positions (None: unlimited)."""
-    return min(max_context_tokens, positions // CONTEXT_SHARE) if positions else max_context_tokens
 
 
 def token_budget(positions: int | None, answer: int) -> int | None:
@@ -68,29 +57,28 @@ def fitted(
     *,
     fields: Sequence[str],
     first: Sequence[str],
-    limit: int,
+    limit: int | None,
     by: ContextTokenizer,
-) -> tuple[RequestT, ScoringError | None]:
+) -> tuple[RequestT, list[str] | None]:
     """Build an item's request with its context cut to `limit` tokens, and further until the prompt fits.
 
     Args:
         item: texts by field; a missing field is empty.
         make: context by field -> (request, tokens by which it is too long; 0 or less if it fits).
-        fields, first, by: as in `cut`.
+        fields, first, limit, by: as in `cut`.
 
     Returns:
-        (request, how the context was cut, or None if it is whole). A request that does not fit even without context is
-        returned as well.
+        (request, the fields that were cut, or None if the context is whole). A request that does not fit even without
+        context is returned as well.
     """
-    for _ in range(CUTS):
+    for attempt in range(CUTS + 1):
         context = cut(item, fields=fields, first=first, limit=limit, by=by)
         request, excess = make(context.texts)
         if excess <= 0 or context.kept == 0:
             break
-        limit = max(0, context.kept - excess)
-    if context.kept == context.tokens:
-        return request, None
-    return request, ScoringError("context_cut", f"{context.kept} of {context.tokens} tokens of context kept")
+        # A part may show less than what is cut, or not show it at all, so that each attempt cuts further.
+        limit = max(0, context.kept - excess * 2**attempt) if attempt < CUTS - 1 else 0
+    return request, context.fields or None
 
 
 def cut(
@@ -98,7 +86,7 @@ def cut(
     *,
     fields: Sequence[str],
     first: Sequence[str],
-    limit: int,
+    limit: int | None,
     by: ContextTokenizer,
 ) -> CutContext:
     """Cut a context to `limit` tokens, at the ends of its texts.
@@ -107,15 +95,19 @@ def cut(
         texts: by field; a missing field is empty.
         fields: the fields that the prompt uses.
         first: fields that are cut first, in this order; the others follow from the last to the first.
+        limit: None keeps the whole context.
         by: the model's tokenizer.
     """
     kept = {field: by.as_data(texts.get(field) or "") for field in fields}
     starts = {field: by.token_starts(text) if text else () for field, text in kept.items()}
     total = sum(map(len, starts.values()))
-    excess = max(0, total - limit)
+    most = total if limit is None else min(total, limit)
+    excess = total - most
+    shortened: set[str] = set()
     for field in (*first, *(field for field in reversed(fields) if field not in first)):
         drop = min(excess, len(starts[field]))
         if drop:
             kept[field] = kept[field][: starts[field][-drop]]
+            shortened.add(field)
             excess -= drop
-    return CutContext(kept, total, min(total, limit))
+    return CutContext(kept, [field for field in fields if field in shortened], most)

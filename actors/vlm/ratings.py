@@ -52,7 +52,10 @@ def scored(question: Question, scores: Scores) -> dict[str, Any]:
     answer = question.answers[likeliest]
     pairs = zip(scores.probabilities, question.answers, strict=True)
     expected = None if answer.score is None else sum(share * (option.score or 0.0) for share, option in pairs)
-    return distribution(question, scores) | {
+    return {
+        "answers": [answer.value for answer in question.answers],
+        "probabilities": list(scores.probabilities),
+        "outside_mass": scores.outside_mass,
         "value": answer.value,
         "score": answer.score,
         "expected": expected,
@@ -60,26 +63,17 @@ def scored(question: Question, scores: Scores) -> dict[str, Any]:
     }
 
 
-def answered(question: Question, result: Scores | ScoringError, cut: ScoringError | None) -> dict[str, Any]:
+def answered(
+    question: Question, result: Scores | ScoringError, truncated: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Return the columns of a question that the model was asked.
 
     Args:
-        cut: how the prompt's context was cut; None if it is whole.
+        truncated: the context fields that were cut; None if the context is whole.
     """
     if isinstance(result, ScoringError):
         return failed(Status.ERROR, result)
-    if cut:
-        return distribution(question, result) | failed(Status.TRUNCATED, cut)
-    return scored(question, result)
-
-
-def distribution(question: Question, scores: Scores) -> dict[str, Any]:
-    """Return the columns with the probabilities of the answers; they are filled whatever the status."""
-    return {
-        "answers": [answer.value for answer in question.answers],
-        "probabilities": list(scores.probabilities),
-        "outside_mass": scores.outside_mass,
-    }
+    return scored(question, result) | {"truncated": truncated}
 
 
 def failed(status: Status, reason: ScoringError) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class ModelSettings(Settings):
 class ContextSettings(Settings):
     """How much of an item's context a prompt holds."""
 
-    max_context_tokens: int = context.MAX_CONTEXT_TOKENS  # a longer context is cut and its rows are truncated
+    max_context_tokens: int | None = None  # a longer context is cut; null: only where the model's positions end
     empty_context: str = "answer"  # items without context: answer without it, or skip
 
     def __post_init__(self) -> None:

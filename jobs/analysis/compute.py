@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.analysis.attributes import Items, Raters, family_of
+from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
+from jobs.analysis.item_attributes import Items
+from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Reduced, Reduction
 from jobs.errors import InputError
 from jobs.metrics import dsg, spans, suite
@@ -21,7 +23,7 @@ from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
-GROUP_BY = tuple(name for name in EXTRA if name != "target")
+GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
 
 
 def check(settings: MetricSettings) -> None:
@@ -84,6 +86,8 @@ def question_metrics(
 ) -> Iterator[Metric]:
     """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
+    If a question was answered under several conditions, each has metrics of its own, with the dim `condition`.
+
     Args:
         orders: (rubric, question) -> answers in the rubric's order.
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
@@ -91,24 +95,31 @@ def question_metrics(
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
-    for key in reduction.keys:
+    groups = condition_groups(reduction, raters.kinds)
+    by = ("rubric", "question", *(name for name in reduction.by if name != CONDITION))
+    for key, conditions in groups.items():
         rubric, question = key[:2]
         if skip(rubric, question):
             continue
-        reduced = reduction.question(key, order=orders.get((rubric, question), ()), countries=raters.countries)
-        kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
-        rated = RatedQuestion(
-            reduced.answers.of_raters(kept),
-            _context(reduced, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question)),
-            settings,
-            inverted=question in settings.inverted,
-            ended=reduced.ended,
-            double=reduced.double,
-            repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
-        )
-        dims = dict(zip(("rubric", "question", *settings.group_by), key, strict=True))
-        for metric in suite.question_metrics(rated):
-            yield metric.at(**dims)
+        for group in conditions:
+            reduced = reduction.question(
+                group.key, order=orders.get((rubric, question), ()), countries=raters.countries, shared=group.shared
+            )
+            kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
+            rated = RatedQuestion(
+                reduced.answers.of_raters(kept),
+                _context(reduced, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question)),
+                settings,
+                inverted=question in settings.inverted,
+                ended=reduced.ended,
+                double=reduced.double,
+                repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
+            )
+            dims = dict(zip(by, key, strict=True))
+            if are_separate(groups):
+                dims[CONDITION] = group.condition
+            for metric in suite.question_metrics(rated):
+                yield metric.at(**dims)
 
 
 def _context(
@@ -207,17 +218,25 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
 
 
 def span_metrics(
-    sources: Sequence[TableSource], texts: TableSource | None, raters: Mapping[str, str], overlap: float
+    sources: Sequence[TableSource], texts: Sequence[TableSource], raters: Mapping[str, str], overlap: float
 ) -> Iterator[Metric]:
     """Yield metrics of tables `spans` by kind: against gold raters if there are any, and agreement of the others.
 
     Args:
         raters: rater -> human, model, encoder or gold.
         overlap: least intersection / union of matched spans.
+
+    Raises:
+        InputError: `texts` lack a text with spans.
     """
     marks = _marks(sources)
     wanted = {text for by_rater in marks.values() for seen in by_rater.values() for text in seen}
     text_of = _texts(texts, wanted) if texts else None
+    if text_of is not None and (missing := sorted(wanted - text_of.keys())):
+        raise InputError(
+            f"texts={texts[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such as "
+            f"{missing[0]}; name their tables too, or omit texts="
+        )
     for kind, by_rater in sorted(marks.items()):
         gold: dict[str, list[spans.Span]] = {}
         for rater in sorted(by_rater):
@@ -264,11 +283,19 @@ def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list
     return marks
 
 
-def _texts(source: TableSource, wanted: set[str]) -> dict[str, str]:
+def _texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for batch in source.batches(["text_id", "text"]):
-        rows = zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
-        texts |= {text_id: text for text_id, text in rows if text_id in wanted and text is not None}
+    first: dict[str, str] = {}  # text -> its first table
+    for source in sources:
+        for batch in source.batches(["text_id", "text"]):
+            for text_id, text in zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+                if text_id not in wanted or text is None:
+                    continue
+                if texts.setdefault(text_id, text) != text:
+                    raise InputError(
+                        f"texts={first[text_id]}: text {text_id} is another one in {source.uri}; name one of the tables"
+                    )
+                first.setdefault(text_id, source.uri)
     return texts
 
 
@@ -277,7 +304,8 @@ def dsg_metrics(
 ) -> Iterator[Metric]:
     """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
-    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is.
+    The target of a rating is the set_id of the picture's questions; if it is empty, the picture's id is. If the answers
+    have several conditions, each has metrics of its own; people's ratings without a condition count under each.
 
     Args:
         likert: `rubric/question` of the people's ratings to correlate the scores with.
@@ -288,9 +316,9 @@ def dsg_metrics(
         for row in batch.to_pylist():
             valid = row["valid"] is not False
             sets[row["set_id"]].append(dsg.DsgQuestion(row["question_id"], dsg.parents_of(row["parents"]), valid))
-    answers: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    people: dict[str, list[float]] = defaultdict(list)
-    columns = ["item_id", "target", "rubric", "question", "rater", "value", "score", "status"]
+    answers: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    people: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    columns = ["item_id", "target", "rubric", "question", "rater", CONDITION, "value", "score", "status"]
     of_people = tuple((likert or "/").split("/", 1))
     for source in ratings:
         for batch in source.batches(columns):
@@ -299,16 +327,18 @@ def dsg_metrics(
                 if barred.hit(row["item_id"]):
                     continue
                 if row["rubric"] == rubric:
-                    asked = answers[row["rater"]][row["item_id"], row["target"] or row["item_id"]]
+                    asked = answers[row["rater"], row[CONDITION]][row["item_id"], row["target"] or row["item_id"]]
                     if row["status"] == Status.OK:
                         asked[row["question"]] = row["value"]
                 elif row["question"] == of_people[1] and row["status"] == Status.OK and row["score"] is not None:
-                    people[row["item_id"]].append(row["score"])
-    means = {item: float(np.mean(scores)) for item, scores in people.items()}
-    for rater, by_picture in sorted(answers.items()):
+                    people[row[CONDITION]][row["item_id"]].append(row["score"])
+    several = len({condition for _, condition in answers}) > 1
+    for (rater, condition), by_picture in sorted(answers.items()):
+        scores_of = people[""] | people[condition]
+        means = {item: float(np.mean(scores)) for item, scores in scores_of.items()}
         pictures = {
             item: [replace(q, answer=answer_to.get(q.question)) for q in sets.get(set_id, ())]
             for (item, set_id), answer_to in by_picture.items()
         }
         for metric in dsg.dsg_metrics(pictures, means):
-            yield metric.at(rater=rater, rubric=rubric)
+            yield metric.at(rater=rater, rubric=rubric, **({CONDITION: condition} if several else {}))

@@ -6,7 +6,7 @@ identified by a 64-bit hash of their id (with 50 million items, the probability 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -76,7 +76,8 @@ class Reduction:
         self._by = ("rubric", "question", *by)
         self._folder = Spool("ratings")
         self._files: dict[Key, IO[bytes]] = {}
-        self._values: dict[Key, dict[str, int]] = {}
+        self._raters_of: dict[Key, set[int]] = {}
+        self._values: dict[Key, dict[str, int]] = {}  # (rubric, question) -> answer -> code
         self._raters: dict[str, int] = {}
         self._targets: dict[str, int] = {}
         self.methods: dict[str, set[str]] = {}  # rater -> the methods of its ratings
@@ -111,7 +112,12 @@ class Reduction:
     @property
     def keys(self) -> list[Key]:
         """The questions that occur, sorted."""
-        return sorted(self._values)
+        return sorted(self._raters_of)
+
+    def raters_of(self, key: Key) -> set[str]:
+        """Return the raters who were asked a question."""
+        names = self.raters
+        return {names[code] for code in self._raters_of[key]}
 
     @property
     def raters(self) -> tuple[str, ...]:
@@ -138,7 +144,8 @@ class Reduction:
         answers, codes = _encoded(batch["value"])
         for key, row_numbers in self._split(batch):
             part = rows[row_numbers]
-            part["value"] = self._value_codes(key, answers, codes[row_numbers])
+            part["value"] = self._value_codes(key[:2], answers, codes[row_numbers])
+            self._raters_of.setdefault(key, set()).update(np.unique(part["rater"]).tolist())
             self._file(key).write(part.tobytes())
 
     def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
@@ -157,8 +164,8 @@ class Reduction:
                 key.insert(0, values[at])
             yield tuple(key), row_numbers
 
-    def _value_codes(self, key: Key, answers: list[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        code_of = self._values.setdefault(key, {})
+    def _value_codes(self, question: Key, answers: list[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        code_of = self._values.setdefault(question, {})
         code = np.full(len(answers), -1, np.int64)
         for position in np.unique(positions):
             answer = answers[position]
@@ -176,9 +183,16 @@ class Reduction:
         return self._files[key]
 
     def _path(self, key: Key) -> Path:
-        return self.folder / f"{list(self._values).index(key)}.codes"
+        return self.folder / f"{list(self._raters_of).index(key)}.codes"
 
-    def question(self, key: Key, *, order: Sequence[str] = (), countries: Mapping[str, str] | None = None) -> Reduced:
+    def question(
+        self,
+        key: Key,
+        *,
+        order: Sequence[str] = (),
+        countries: Mapping[str, str] | None = None,
+        shared: Mapping[Key, Collection[str]] | None = None,
+    ) -> Reduced:
         """Return one question's ratings, with several ratings of an item by one rater (samples, layouts) merged.
 
         The merged score is the mean of the scores; the merged value is that of the lowest sample.
@@ -187,17 +201,18 @@ class Reduction:
             order: the answers in the rubric's order; other answers follow by name.
             countries: rater -> target of the rater's ratings without a target, if other ratings of the question have
                 one.
+            shared: key -> raters whose ratings under that key are added, such as people's without a condition.
         """
-        if key in self._files:
-            self._files[key].flush()
-        present, n = self._present(key)
+        present, n = np.zeros(0, np.int32), 0
+        for rows in self._read(key, shared):
+            present, n = np.union1d(present, rows["rater"]), n + len(rows)
         names, double = self.raters, 0
         ended = np.zeros((len(present), len(STATUSES)), np.int64)
         answers = _Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
         units = _Growing(n, item="u8", target="i4")
         asked = np.zeros(len(present), np.int64)
         values, recode = self._ordered(key, order)
-        for rows in self._parts(key, n, countries or {}):
+        for rows in self._parts(key, n, countries or {}, shared):
             rater = np.searchsorted(present, rows["rater"])
             cell = rater * len(STATUSES) + rows["status"]
             ended += np.bincount(cell, minlength=ended.size).reshape(ended.shape)
@@ -229,30 +244,28 @@ class Reduction:
             double=double,
         )
 
-    def _present(self, key: Key) -> tuple[NDArray[np.int32], int]:
-        """Return the codes of the raters of the question, ascending, and the number of ratings."""
-        if key in self._files:
-            self._files[key].flush()
-        present, n = np.zeros(0, np.int32), 0
-        for rows in self._read(self._path(key)):
-            present, n = np.union1d(present, rows["rater"]), n + len(rows)
-        return present, n
+    def _read(self, key: Key, shared: Mapping[Key, Collection[str]] | None) -> Iterator[NDArray[Any]]:
+        """Yield the rows of a question, then the shared raters' rows of others, at most `CHUNK` at a time."""
+        for other, raters in ((key, None), *(shared or {}).items()):
+            if other in self._files:
+                self._files[other].flush()
+            codes = None if raters is None else np.array([self._raters[name] for name in raters], np.int64)
+            with self._path(other).open("rb") as file:
+                while len(rows := np.fromfile(file, ROW, CHUNK)):
+                    yield rows if codes is None else rows[np.isin(rows["rater"], codes)]
 
-    def _read(self, path: Path) -> Iterator[NDArray[Any]]:
-        with path.open("rb") as file:
-            while len(rows := np.fromfile(file, ROW, CHUNK)):
-                yield rows
-
-    def _parts(self, key: Key, n: int, countries: Mapping[str, str]) -> Iterator[NDArray[Any]]:
+    def _parts(
+        self, key: Key, n: int, countries: Mapping[str, str], shared: Mapping[Key, Collection[str]] | None
+    ) -> Iterator[NDArray[Any]]:
         """Yield the rows of a question in chunks of about `CHUNK` rows, each of whole pairs of item and target, by
         hash."""
-        with_targets = self._target_filler(key, countries)
+        with_targets = self._target_filler(key, countries, shared)
         bits = (n // CHUNK).bit_length()
         if not bits:
-            yield from map(with_targets, self._read(self._path(key)))
+            yield with_targets(np.concatenate(list(self._read(key, shared))))
             return
         paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
-        for rows in map(with_targets, self._read(self._path(key))):
+        for rows in map(with_targets, self._read(key, shared)):
             part = _mixed(rows) >> np.uint64(64 - bits)
             order = np.argsort(part, kind="stable")
             ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
@@ -265,11 +278,13 @@ class Reduction:
             if len(rows):
                 yield rows
 
-    def _target_filler(self, key: Key, countries: Mapping[str, str]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    def _target_filler(
+        self, key: Key, countries: Mapping[str, str], shared: Mapping[Key, Collection[str]] | None
+    ) -> Callable[[NDArray[Any]], NDArray[Any]]:
         """Return a function that sets missing targets to the rater's country, if other ratings of the question have
         one."""
         none = self._targets.get("")
-        targeted = any((rows["target"] != none).any() for rows in self._read(self._path(key))) if countries else False
+        targeted = any((rows["target"] != none).any() for rows in self._read(key, shared)) if countries else False
         if none is None or not targeted:
             return lambda rows: rows
         country_of = np.full(len(self._raters), none, np.int64)
@@ -287,7 +302,7 @@ class Reduction:
     def _ordered(self, key: Key, order: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
         """Return the answers in order, and int32[codes + 1] positions: -1 stays -1; all are -1 if the set is not
         closed."""
-        code_of = self._values[key]
+        code_of = self._values[key[:2]]
         recode = np.full(len(code_of) + 1, -1, np.int32)  # -1 indexes the last element
         if len(code_of) > MAX_LEVELS:
             return (), recode

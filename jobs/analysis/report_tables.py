@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.analysis import compute
-from jobs.analysis.attributes import HUMAN, read_items, read_raters
+from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
+from jobs.analysis.item_attributes import read_items
+from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.responses import refusal_rates
 from jobs.judging.kept_rubric import Rubrics
@@ -32,17 +34,17 @@ class ReportTables:
     corpus: Mapping[str, TableSource] = field(default_factory=dict)
     raters: Sequence[TableSource] = ()
     spans: Sequence[TableSource] = ()
-    items: TableSource | None = None
-    responses: TableSource | None = None
-    texts: TableSource | None = None
+    items: Sequence[TableSource] = ()
+    responses: Sequence[TableSource] = ()
+    texts: Sequence[TableSource] = ()
     questions: TableSource | None = None
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
-        single = (self.items, self.responses, self.texts, self.questions)
-        present = [source for source in single if source is not None]
-        return [*self.corpus.values(), *self.ratings, *present, *self.raters, *self.spans]
+        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
+        questions = [self.questions] if self.questions else []
+        return [*self.corpus.values(), *(source for sources in lists for source in sources), *questions]
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,16 @@ class RatingSummary:
     """The results of one pass over the ratings.
 
     Attributes:
-        distributions: of each rater's answers; `pooled`: of the answers of all people together.
+        distributions: of each rater's answers; `pooled`: of the answers of all people together. They distinguish
+            conditions if a question was answered under several.
         rows_of: image_id -> its rows of `ratings`, for the pictures of the gallery.
+        raters: the attributes of the raters.
     """
 
     distributions: Distributions
     pooled: Distributions
     rows_of: Mapping[str, list[dict[str, Any]]]
+    raters: Raters
 
     def shown(self, methods: Mapping[str, set[str]]) -> list[Distribution]:
         """Return the distributions for the page: each rater's, or one for all people if there are many.
@@ -71,18 +76,28 @@ class RatingSummary:
 
 
 def summarize_ratings(
-    ratings: Sequence[TableSource], gallery: set[str], barred: Barred, reduction: Reduction
+    tables: ReportTables,
+    settings: MetricSettings,
+    reduction: Reduction,
+    *,
+    models: Sequence[Mapping[str, Any]],
+    gallery: set[str],
+    barred: Barred,
 ) -> RatingSummary:
     """Read all ratings once, without those of excluded items, and add their codes to `reduction`.
 
     Args:
+        models: rows of table `raters` that are kept with tables of ratings and responses.
         gallery: image_ids whose rows to keep.
+
+    Raises:
+        InputError: the table of raters does not fit the settings or itself.
     """
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
     wanted = pa.array(sorted(gallery), pa.string())
-    for source in ratings:
+    for source in tables.ratings:
         for rows in source.batches(columns):
             batch = rows.filter(pa.array(~barred.mask(rows["item_id"])))
             distributions.add(batch)
@@ -92,7 +107,11 @@ def summarize_ratings(
             pooled.add(people.set_column(column, "rater", pa.array([ALL_PEOPLE] * len(people), pa.string())))
             for row in batch.filter(pc.is_in(batch["item_id"], wanted)).to_pylist():
                 rows_of[row["item_id"]].append(row)
-    return RatingSummary(distributions, pooled, rows_of)
+    groups = settings.groups if tables.raters else ()
+    raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
+    if not are_separate(condition_groups(reduction, raters.kinds)):
+        distributions, pooled = distributions.without(CONDITION), pooled.without(CONDITION)
+    return RatingSummary(distributions, pooled, rows_of, raters)
 
 
 def report_metrics(
@@ -100,9 +119,8 @@ def report_metrics(
     reduction: Reduction,
     settings: MetricSettings,
     *,
-    distributions: Distributions,
+    summary: RatingSummary,
     rubrics: Rubrics,
-    models: Sequence[Mapping[str, Any]],
     questions_rubric: str,
     likert: str | None,
     barred: Barred,
@@ -110,24 +128,21 @@ def report_metrics(
     """Yield all metrics that the tables allow, except those of distributions.
 
     Args:
-        models: rows of table `raters` that are kept with tables of ratings and responses.
         questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
             correlate them with.
 
     Raises:
         InputError: the settings name an attribute, column or kind that the tables do not have.
     """
-    groups = settings.groups if tables.raters else ()
-    raters = read_raters(tables.raters, reduction.methods, gold=settings.gold, groups=groups, kept=models)
     items = read_items(tables.items, tables.responses, compute.attributes(settings))
     compute.check_attributes(settings, items.named)
-    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in distributions.result()}
+    orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in summary.distributions.result()}
 
     def is_scene_graph(rubric: str, question: str) -> bool:
         return tables.questions is not None and rubric == questions_rubric
 
     yield from compute.question_metrics(
-        reduction, raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
+        reduction, summary.raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
     )
     if tables.responses:
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, barred=barred))

@@ -1,28 +1,40 @@
-"""Refusal rates of the models in a table of responses."""
+"""Refusal rates of the models in tables of responses."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 
 from jobs.errors import InputError
 from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates
 from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, read_unit
 
 
-def refusal_rates(source: TableSource, *, barred: Barred | None = None) -> list[RefusalRate]:
+def refusal_rates(sources: Sequence[TableSource], *, barred: Barred | None = None) -> list[RefusalRate]:
     """Return refusal rates by model, prompt and kind; one unit is in memory at a time.
 
     Args:
-        source: a table `responses`.
+        sources: tables `responses`; a response that several of them hold counts once, at 8 bytes per response.
         barred: the exclusions; responses about excluded items do not count.
 
     Raises:
         InputError: a refusal has an unknown kind.
     """
     rates = RefusalRates()
-    for footer in source.footers:
-        rows = read_unit(footer.object.uri, columns=COLUMNS)
-        try:
-            rates.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
-        except ValueError as error:
-            raise InputError(f"{footer.object.uri}: {error}") from error
+    counted = np.zeros(0, np.uint64)
+    for number, source in enumerate(sources, start=1):
+        fresh = [counted]
+        for footer in source.footers:
+            rows = read_unit(footer.object.uri, columns=["response_id", *COLUMNS])
+            if len(sources) > 1:
+                hashes = hash_texts(rows["response_id"])
+                rows = rows.filter(pa.array(~np.isin(hashes, counted)))
+                fresh += [hashes] if number < len(sources) else []
+            try:
+                rates.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
+            except ValueError as error:
+                raise InputError(f"{footer.object.uri}: {error}") from error
+        counted = np.unique(np.concatenate(fresh))
     return rates.rates()

@@ -8,6 +8,7 @@ from omegaconf import MISSING
 from jobs.annotation.form import WelfareConfig
 from jobs.errors import InputError
 from jobs.runtime.config import Writing
+from jobs.runtime.draws import CompleteDrawConfig
 
 TOOLS, FILES, PICTURES, TARGETS = ("label_studio", "prodigy"), ("rater", "group"), ("url", "files"), ("rubric", "group")
 
@@ -38,7 +39,7 @@ class AnnotateConfig(Writing):
     limit: int | None = None  # most tasks per rater; a column limit of raters takes precedence
     audit: float = 0.0  # share of each rater's tasks that the auditor repeats
     auditor: str | None = None  # who repeats them; not one of the raters
-    size: int | None = None  # number of items; null: all
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to show
     seed: int = 0  # the same seed, items and raters give the same plan
     files: str = "rater"  # one file of tasks per rater; or group: one file per group
     pictures: str = "url"  # link to their sources; or files: write their bytes to OUT/pictures
@@ -71,8 +72,7 @@ def check(cfg: AnnotateConfig) -> None:
         raise InputError(f"quotas={cfg.quotas}: must be of the form {{group: raters per item, …}}")
     if cfg.per_item is None and cfg.group is None:
         raise InputError("annotate: per_group= and quotas= need group=, the column of raters that names the group")
-    if cfg.size is not None and cfg.size < 1:
-        raise InputError(f"size={cfg.size}: must be at least 1, or null for all")
+    cfg.draw.check()
     if bool(cfg.audit) != bool(cfg.auditor):
         raise InputError(
             "annotate: audit= and auditor= go together: the share of tasks, and the person who repeats them"

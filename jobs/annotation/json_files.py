@@ -65,7 +65,7 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
     fs, path = locations.filesystem(uri)
     seen = False
     with locations.named_errors(uri), fs.open_input_stream(path) as stream:
-        for number, raw in enumerate(_lines(stream), start=1):
+        for number, raw in enumerate(raw_lines(stream), start=1):
             if not raw.strip():
                 continue
             try:
@@ -84,7 +84,8 @@ def lines(uri: str, reject: Rejects, *, private: bool = False) -> Iterator[tuple
         raise InputError(f"{uri}: empty")
 
 
-def _lines(stream: Any) -> Iterator[bytes]:
+def raw_lines(stream: Any) -> Iterator[bytes]:
+    """Yield the lines of a stream of bytes, without their line breaks."""
     rest = b""
     while chunk := stream.read(CHUNK):
         *complete, rest = (rest + chunk).split(b"\n")

@@ -1,6 +1,6 @@
 """The items of a study as people see them, from the tables images, records, items, texts and responses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
 from jobs.errors import InputError
-from jobs.runtime import exclusions
+from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
@@ -17,6 +17,7 @@ from jobs.tables import TABLES
 
 EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "TIFF": "tif", "BMP": "bmp", "SVG": "svg"}
 PICTURE_FOLDER = "pictures"
+_ITEM = ("item_id", "image_ids", "text_ids", "response_id", "attributes")
 
 
 @dataclass(frozen=True)
@@ -39,34 +40,40 @@ class Showing:
     base: str | None
 
 
-def choose(sources: ShownTables, *, size: int | None, barred: Barred) -> list[dict[str, Any]]:
-    """Return at most `size` items: those with the smallest ids, a random sample because ids are hashes.
+def choose(sources: ShownTables, draw: CompleteDrawConfig, *, barred: Barred) -> tuple[list[dict[str, Any]], str]:
+    """Return the items to show, ordered by id, and what was drawn in words (empty without a draw).
 
-    Each has item_id, image_ids, text_ids, response_id, attributes. Excluded pictures, and those not ok, are left out.
+    Each has item_id, image_ids, text_ids, response_id, attributes. Excluded pictures, and those not ok, are left out
+    before the draw.
 
     Raises:
-        InputError: no item is left.
+        InputError: no item is left, or the draw is not possible.
     """
-    items: list[dict[str, Any]] = []
-    if sources.main.name == "images":
-        for batch in sources.main.batches(["image_id", "source_url", "status"]):
-            rows = exclusions.withhold(batch, item="image_id", barred=barred)
-            ids = rows.filter(pc.equal(rows["status"], "ok"))["image_id"].to_pylist()
-            empty = dict.fromkeys(("text_ids", "response_id", "attributes"))
-            items += [{"item_id": i, "image_ids": [i], **empty} for i in ids]
-            items = _smallest(items, size)
-    else:
-        for batch in sources.main.batches(["item_id", "image_ids", "text_ids", "response_id", "attributes"]):
-            items += [row for row in batch.to_pylist() if not barred.hit(row["item_id"], *(row["image_ids"] or ()))]
-            items = _smallest(items, size)
+    drawn, columns = None, []
+    if draw.is_set:
+        groups = Draw(draw, sources.main.name)
+        columns = groups.columns
+        for batch in _usable(sources.main, columns, barred):
+            groups.add(batch)
+        drawn = groups.drawn()
+    items: dict[str, dict[str, Any]] = {}
+    for batch in _usable(sources.main, columns, barred):
+        rows = batch if drawn is None else batch.filter(pa.array(drawn.mask(groups.keys(batch))))
+        for row in rows.to_pylist():
+            item = {name: row.get(name) for name in _ITEM}
+            if sources.main.name == "images":
+                item |= {"item_id": row["image_id"], "image_ids": [row["image_id"]]}
+            items.setdefault(item["item_id"], item)
     if not items:
         raise InputError(f"{sources.main.uri}: no item is left to show; all are excluded, or no picture is ok")
-    return items
+    return [items[item_id] for item_id in sorted(items)], str(drawn or "")
 
 
-def _smallest(items: list[dict[str, Any]], size: int | None) -> list[dict[str, Any]]:
-    by_id = {item["item_id"]: item for item in items}
-    return [by_id[item_id] for item_id in sorted(by_id)[:size]]
+def _usable(main: TableSource, columns: Sequence[str], barred: Barred) -> Iterator[pa.Table]:
+    """Yield the rows that can be shown, with `columns` and those of an item."""
+    always = draw_columns(main.name) if main.name == "images" else _ITEM
+    for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
+        yield batch.filter(pa.array(usable(batch, main.name, barred)))
 
 
 def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:

@@ -14,9 +14,10 @@ from jobs.curation.config import CurationRules
 from jobs.curation.pictures import PictureFacts, read_facts
 from jobs.curation.rows import Rows, batches_at, columns_at, ranks, read_rows
 from jobs.curation.rules import Decision
-from jobs.curation.sampling import sampling_keys, smallest, smallest_by_group
+from jobs.curation.sampling import smallest_by_group
 from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
 from jobs.errors import InputError
+from jobs.runtime.draws import Draw, draw_keys
 from jobs.runtime.exclusions import Barred
 from jobs.store.reading import TableSource
 
@@ -67,7 +68,7 @@ def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> S
     """Apply the rules that `settings` ask for, in the order of `rules.RULES`.
 
     Raises:
-        InputError: see `read_facts`, `down_sample` and `jobs.curation.starter`.
+        InputError: see `read_facts`, `draw_records` and `jobs.curation.starter`.
     """
     records = tables.records
     rows = read_rows(records, thumbnails=settings.thumbnails, barred=barred)
@@ -89,8 +90,8 @@ def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> S
         decision.drop(remaining[is_excluded[rows.image[remaining]]], "excluded")
     if facts and settings.near_duplicates != "keep":
         near_duplicates(selection, facts, records, settings)
-    if settings.size is not None:
-        down_sample(selection, records, settings)
+    if settings.draw.is_set:
+        draw_records(selection, records, settings)
     if settings.select == "starter":
         starter_set(selection, tables, settings)
     return selection
@@ -155,38 +156,38 @@ def _near_lines(records: TableSource, near: np.ndarray, kept: np.ndarray, bits: 
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def down_sample(selection: Selection, records: TableSource, settings: CurationRules) -> None:
-    """Reduce the selection to `size` records by a random draw among the records of one method.
+def draw_records(selection: Selection, records: TableSource, settings: CurationRules) -> None:
+    """Reduce the selection to a random draw of `draw.n` pictures, or other groups of records (`draw.by`).
 
-    The paper aims at 1,500 pictures as a number that is practical for evaluating systems, and removes the surplus from
-    the knowledge graph's records: that set is the large one, and the others serve coverage and completeness.
+    With `downsample_from` only records of that method are removed. The paper aims at 1,500 pictures as a number that is
+    practical for evaluating systems, and removes the surplus from the knowledge graph's records: that set is the large
+    one, and the others serve coverage and completeness.
 
     Raises:
-        InputError: the other methods alone have more than `size` records.
+        InputError: the other methods alone have more than `draw.n` groups, or `draw.by` is not a column.
     """
-    decision, method = selection.decision, settings.downsample_from
-    assert settings.size is not None
-    decision.apply("size")
+    decision, config, method = selection.decision, settings.draw, settings.downsample_from
+    decision.apply("draw")
     remaining = decision.remaining()
-    if len(remaining) <= settings.size:
-        if len(remaining) < settings.size:
-            selection.notes.append(f"size={settings.size:,}: only {len(remaining):,} records, all are kept")
-        return
-    methods = selection.rows.methods
-    number = methods.index(method) if method in methods else rules.NO_METHOD
-    pool = remaining[decision.credit[remaining] == number]
-    others = len(remaining) - len(pool)
-    if others > settings.size:
-        by_method = Counter(methods[m] for m in decision.credit[remaining].tolist())
-        available = ", ".join(f"{n:,} of {name}" for name, n in sorted(by_method.items()))
-        raise InputError(
-            f"size={settings.size}: only records of downsample_from={method} are removed, and the other methods have "
-            f"{others:,} ({available}); choose a larger size= or another downsample_from="
-        )
-    keys = sampling_keys(_image_ids(records, pool), purpose="size", seed=settings.seed)
-    drawn = settings.size - others
-    decision.drop(pool[~smallest(keys, drawn)], "size")
-    selection.notes.append(f"size={settings.size:,}: {drawn:,} of {len(pool):,} {method} records drawn")
+    draw = Draw(config, "records")
+    batches = batches_at(records, remaining, draw.columns)
+    keys = np.concatenate([np.zeros(0, np.uint64), *(draw.add(rows) for rows in batches)])
+    kept, methods = None, selection.rows.methods
+    if method is not None:
+        number = methods.index(method) if method in methods else rules.NO_METHOD
+        kept = np.unique(keys[decision.credit[remaining] != number])
+        if config.n is not None and len(kept) > config.n:
+            by_method = Counter(methods[m] for m in decision.credit[remaining].tolist())
+            available = ", ".join(f"{n:,} of {name}" for name, n in sorted(by_method.items()))
+            raise InputError(
+                f"draw.n={config.n}: only records of downsample_from={method} are removed, and the others form "
+                f"{len(kept):,} groups ({available}); choose a larger draw.n= or another downsample_from="
+            )
+    drawn = draw.drawn(kept=kept)
+    decision.drop(remaining[~drawn.mask(keys)], "draw")
+    selection.notes.append(
+        f"{drawn}{'' if kept is None else f', with all {len(kept):,} of other methods than {method}'}"
+    )
 
 
 def starter_set(selection: Selection, tables: CurationTables, settings: CurationRules) -> None:
@@ -211,7 +212,7 @@ def starter_set(selection: Selection, tables: CurationTables, settings: Curation
     decision.apply("starter_per_region")
     eligible = decision.remaining()
     region = label[np.searchsorted(pictures, rows.image[eligible])]
-    keys = sampling_keys(_image_ids(tables.records, eligible), purpose="starter", seed=settings.seed)
+    keys = draw_keys(_image_ids(tables.records, eligible), purpose="starter", seed=settings.draw.seed)
     decision.drop(eligible[~smallest_by_group(keys, region, config.per_region)], "starter_per_region")
     selection.region = np.full(len(rows), NO_REGION, np.int16)
     selection.region[eligible] = region

@@ -7,6 +7,7 @@ from jobs.curation.near import DISTANCE, MAX_DISTANCE
 from jobs.curation.rows import THUMBNAILS
 from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
+from jobs.runtime.draws import DrawConfig
 
 KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL = "knowledge_graph", "language_model", "manual"
 NEAR_MODES = ("keep", "report", "drop")
@@ -23,16 +24,18 @@ class CurationRules:
     )
     near_duplicates: str = "keep"  # keep, report (list them next to the manifest) or drop; needs images=
     near_distance: int = DISTANCE  # bits of 64 in which the perceptual hashes of near-duplicates may differ
-    size: int | None = None  # records in total; null: all
-    downsample_from: str = KNOWLEDGE_GRAPH  # the method whose records are removed to reach size=
+    draw: DrawConfig = field(
+        default_factory=DrawConfig
+    )  # which of the records to draw; its seed: of the starter set too
+    downsample_from: str | None = None  # method of the only records that draw.n removes; null: of any method
     select: str = "all"  # all, or starter: sensitive on average, few of each sub-region (section 5.1); needs ratings=
     starter: StarterConfig = field(default_factory=StarterConfig)
-    seed: int = 0  # of both random draws: down-sampling, and the starter set within a sub-region
 
     def check(self) -> None:
         """Raise InputError for a value that is not allowed; no table is read."""
-        if self.size is not None and self.size < 1:
-            raise InputError(f"size={self.size}: must be at least 1, or null for all")
+        self.draw.check()
+        if self.downsample_from is not None and self.draw.n is None:
+            raise InputError(f"downsample_from={self.downsample_from}: only read with draw.n=")
         if not 0 <= self.near_distance <= MAX_DISTANCE:
             raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
         for key, value, allowed in (

@@ -23,7 +23,7 @@ RULES = (  # the names under which dropped rows are counted; Century, appendix E
     "one_row_an_image",
     "excluded",
     "near_duplicate",
-    "size",
+    "draw",
     "starter_rated",
     "starter_mean",
     "starter_region",

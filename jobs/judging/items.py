@@ -31,6 +31,7 @@ from jobs.store.writer import UnitTask
 from jobs.tables import TABLES
 
 PICTURES = pa.list_(pa.large_binary())
+DRAWN = "drawn"  # `Unit.extra`: the rows of the unit to read, ascending; all without it
 TEXT_FIELD = "text"  # all texts of an item, in their order
 
 
@@ -146,10 +147,16 @@ class Reader:
         """
         main, *others = task.unit.inputs
         joined = dict(zip(self.joined_tables, others, strict=True))
-        return self._images(main, joined) if self.kind == "images" else self._items(main, joined)
+        if self.kind == "images":
+            columns = ["image_id", "source_url", "status", *(["bytes"] if self.pictures else [])]
+        else:
+            columns = ["item_id", "image_ids", "text_ids", "targets", "attributes"]
+        rows = read_unit(main.uri, columns=columns)
+        if DRAWN in task.unit.extra:
+            rows = rows.take(pa.array(task.unit.extra[DRAWN], pa.int64()))
+        return self._images(rows, joined) if self.kind == "images" else self._items(rows.to_pylist(), joined)
 
-    def _images(self, main: Object, joined: dict[str, Object]) -> pa.Table:
-        rows = read_unit(main.uri, columns=["image_id", "source_url", "status", *(["bytes"] if self.pictures else [])])
+    def _images(self, rows: pa.Table, joined: dict[str, Object]) -> pa.Table:
         count = rows.num_rows
         if self.pictures:
             pictures = pa.chunked_array([_single_picture_lists(chunk) for chunk in rows["bytes"].chunks], PICTURES)
@@ -161,9 +168,7 @@ class Reader:
         shown = [[url] for url in rows["source_url"].to_pylist()]
         return self._table(image_ids, pictures, rows["status"], shown=shown, targets=[None] * count, contexts=contexts)
 
-    def _items(self, main: Object, joined: dict[str, Object]) -> pa.Table:
-        columns = ["item_id", "image_ids", "text_ids", "targets", "attributes"]
-        items = read_unit(main.uri, columns=columns).to_pylist()
+    def _items(self, items: Sequence[Mapping[str, Any]], joined: dict[str, Object]) -> pa.Table:
         image_ids = {i for item in items for i in item["image_ids"] or []}
         image_columns = ["source_url", "status", *(["bytes"] if self.pictures else [])]
         images = lookup(joined.get("images"), "image_id", image_ids, image_columns)

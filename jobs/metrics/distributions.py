@@ -159,6 +159,29 @@ class Distributions:
             if joined:
                 self._add_list((rubric, question), tuple(joined.split(_SEPARATOR)))
 
+    def without(self, column: str) -> "Distributions":
+        """Return the same counts without distinguishing the values of `column`, one of the extra columns."""
+        extra = [name for name in self._by[len(BY) :] if name != column]
+        merged = Distributions(extra=extra, declared=self._declared, pool=self._pool)
+        merged._lists = self._lists
+        position = self._by.index(column)
+
+        def shorter(key: tuple[str, ...]) -> tuple[str, ...]:
+            return key[:position] + key[position + 1 :]
+
+        for key, statuses in self._statuses.items():
+            merged._statuses[shorter(key)].update(statuses)
+        for key, counts in self._values.items():
+            if counts is None:
+                merged._values[shorter(key)] = None
+            else:
+                for value, count in counts.items():
+                    merged._add_value(shorter(key), value, count)
+        for sums_of, into in ((self._score, merged._score), (self._outside, merged._outside)):
+            for key, sums in sums_of.items():
+                into[shorter(key)].add(sums.n, sums.total, sums.squares)
+        return merged
+
     def result(self) -> list[Distribution]:
         """Return the distributions of all batches so far, sorted by rater, rubric, question and the extra columns."""
         scored = {key[1:3] for key, sums in self._score.items() if sums.n}

@@ -23,7 +23,7 @@ MAX_LINES = 200  # raters that are also reported one by one; further raters only
 class MetricSettings:
     """Keys of `metrics`: what to compute, and thresholds."""
 
-    group_by: list[str] = field(default_factory=list)  # of condition, method, order: columns to separate
+    group_by: list[str] = field(default_factory=list)  # of method, order: columns to separate
     tolerance: float = 1  # points of the scale, for percent_agreement_within
     weights: dict[str, list[list[float]]] = field(
         default_factory=dict

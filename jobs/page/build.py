@@ -28,7 +28,7 @@ RULE_LABELS = {  # rule of curate, in order of application -> label on the page
     "one_row_an_image": "one record per picture",
     "excluded": "not on the list of exclusions",
     "near_duplicate": "not a near-duplicate of another",
-    "size": "drawn to reach the size",
+    "draw": "drawn at random",
     "starter_rated": "rated for sensitivity",
     "starter_mean": "sensitive enough on average",
     "starter_region": "with a sub-region",

@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 
 from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
+from jobs.corpora.picture_folder import list_files, name_in
 from jobs.corpora.records import RecordsInput, open_records, read_records
 from jobs.errors import InputError
 from jobs.sources.config import FetchConfig, required_path
@@ -74,11 +75,6 @@ def _fetch(cfg: FetchConfig, folder: str, records: RecordsInput | None, run: Tab
     stages.stream(run, name="fetch", read=read, stages=chain, resources=cfg.resources)
 
 
-def list_files(folder: str) -> list[Object]:
-    """Return the files below `folder`, including unreadable ones, except those whose names begin with a dot."""
-    return [o for o in locations.find(folder, strict=False) if not o.uri.rsplit("/", 1)[-1].startswith(".")]
-
-
 def check_names(folder: str, files: Sequence[Object], records: TableSource) -> None:
     """Check that the folder contains at least one of the records' pictures.
 
@@ -110,7 +106,7 @@ def folder_units(files: Sequence[Object], unit_rows: int) -> Iterator[Unit]:
 def requests_of_files(task: UnitTask, *, folder: str) -> pa.Table:
     """Return the inputs of `FolderFetcher` for a unit of files; an image_id is a hash of the path in the folder."""
     uris = [o.uri for o in task.unit.inputs]
-    names = [uri.removeprefix(folder).lstrip("/") or uri.rsplit("/", 1)[-1] for uri in uris]
+    names = [name_in(folder, uri) for uri in uris]
     return _requests([content_id(name) for name in names], uris, [locations.filesystem(uri)[1] for uri in uris])
 
 

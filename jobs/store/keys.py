@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from jobs.errors import InputError
 from jobs.store.hashing import Hashes, hash_texts, joined_columns
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
+from jobs.tables import table
 
 HASHES_PER_PART = 20_000_000  # 200 MB with the numbers of their tables
 HELD = np.dtype([("hash", "u8"), ("table", "u2")])
@@ -51,6 +53,25 @@ class SharedKey:
     key: dict[str, Any]
     first: TableSource
     second: TableSource
+
+
+def refuse_shared_keys(sources: Sequence[TableSource], *, groups: Sequence[str], row: str) -> None:
+    """Refuse tables of one kind that hold the same primary key: both rows would count.
+
+    Args:
+        groups: see `shared_key`.
+        row: what a row is, for the message.
+
+    Raises:
+        InputError: two tables hold the same key; the message names both.
+    """
+    shared = shared_key(sources, table(sources[0].name).key, groups=groups) if len(sources) > 1 else None
+    if shared is not None:
+        key = ", ".join(f"{name}={value}" for name, value in shared.key.items() if value != "")
+        raise InputError(
+            f"{sources[0].name}={shared.first.uri}: has a {row} with the same key as one in {shared.second.uri} "
+            f"({key}); name one of the two tables, or report each separately"
+        )
 
 
 def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Sequence[str]) -> SharedKey | None:

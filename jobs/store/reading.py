@@ -153,6 +153,16 @@ def tables_in(pattern: str) -> list[str]:
     return matching
 
 
+def open_tables(patterns: Sequence[str], *expected: str) -> list[TableSource]:
+    """The tables that `patterns` (paths, URIs or globs) name, each once, in that order.
+
+    Raises:
+        InputError: a glob matches nothing, or as for `open_table`.
+    """
+    uris = dict.fromkeys(locations.absolute(uri) for pattern in patterns for uri in tables_in(pattern))
+    return [open_table(uri, *expected) for uri in uris]
+
+
 def open_table(uri: str, *expected: str) -> TableSource:
     """The table at `uri`, which must have one of the names `expected`.
 

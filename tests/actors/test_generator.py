@@ -95,15 +95,15 @@ def test_the_status_of_a_text(generator: Generator, monkeypatch: pytest.MonkeyPa
     texts = {1: "A square.", 2: "I cannot do it.", 3: "", 4: "A square. Take another picture."}
     monkeypatch.setattr(generator.chat, "decode", lambda tokens: texts[tokens[0]])
 
-    def row(token: int, reason: str = "stop", **item: Any) -> tuple[Any, ...]:
-        prepared = {"status": "ok", "error_kind": None, "error_message": None} | item
-        columns = generator._response(Generated([token], reason), prepared)
+    def row(token: int, reason: str = "stop", item: dict[str, Any] | None = None) -> tuple[Any, ...]:
+        columns = generator._response(Generated([token], reason), {"status": "ok", "truncated": None} | (item or {}))
+        assert columns["truncated"] == (item or {}).get("truncated")
         return columns["status"], columns.get("error_kind"), columns["refusal_kind"], columns["text"]
 
-    cut = {"status": "truncated", "error_kind": "context_cut", "error_message": "1 of 2"}
+    cut: dict[str, Any] = {"item": {"truncated": ["article"]}}
     assert row(1) == ("ok", None, None, texts[1])
     assert row(1, "length") == ("truncated", "answer_cut", None, texts[1])
-    assert row(1, **cut) == ("truncated", "context_cut", None, texts[1])
+    assert row(1, **cut) == ("ok", None, None, texts[1])
     assert row(2, **cut) == ("refused", "full", "full", texts[2])
     assert row(3) == ("unparsed", "empty_answer", None, "")
     assert row(4) == ("ok", None, "drop_event", texts[4])
@@ -121,8 +121,8 @@ def test_context_is_used_cut_and_may_be_required() -> None:
     prompt = conf("relevant_to")
     items = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
     cut = prompt_preparer(prompt, max_context_tokens=12)(items).to_pylist()
-    assert [row["status"] for row in cut] == ["truncated", "ok", "ok"]
-    assert cut[0]["error_message"].startswith("12 of ")
+    assert [row["status"] for row in cut] == ["ok"] * 3
+    assert [row["truncated"] for row in cut] == [["context_page_description"], None, None]
     whole = prompt_preparer(prompt, empty_context="skip")(items).to_pylist()
     assert [(row["status"], row["error_kind"]) for row in whole] == [
         ("ok", None),
@@ -134,7 +134,6 @@ def test_context_is_used_cut_and_may_be_required() -> None:
 
 
 def test_the_context_leaves_room_for_picture_and_answer() -> None:
-    """A picture may take more than the half of the positions that the context leaves."""
     prompt, article = conf("relevant_to"), "word " * 400
     bare = prompt_preparer(prompt)
     needed = len(from_bytes(bare(batch([[png(1)]]))["inputs"][0].as_py())["input_ids"][0])
@@ -143,11 +142,11 @@ def test_the_context_leaves_room_for_picture_and_answer() -> None:
     assert tight.token_budget == 32768 - 30
     tight.token_budget = needed + 25
     (row,) = tight(items).to_pylist()
-    assert row["status"] == "truncated"
+    assert row["truncated"] == ["context_page_description"]
     assert needed < len(from_bytes(row["inputs"])["input_ids"][0]) <= tight.token_budget
     tight.token_budget = needed - 1  # prepared without context; the engine then reports that it is too long
     (row,) = tight(items).to_pylist()
-    assert row["error_message"].startswith("0 of ")
+    assert len(from_bytes(row["inputs"])["input_ids"][0]) == needed
 
 
 def test_the_instruction_goes_before_or_after_the_picture() -> None:
@@ -195,12 +194,15 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
             for end in (
                 {"status": "ok"},
                 {"status": "truncated", "error_kind": "answer_cut"},
-                {"status": "truncated", "error_kind": "context_cut"},
+                {"status": "ok", "truncated": ["page_title"]},
                 {"status": "refused", "error_kind": "full"},
                 {"status": "missing_input", "error_kind": "no_picture", "text": None},
             )
         ],
-        schema=pa.schema([(name, pa.string()) for name in ("text", "status", "error_kind", "error_message")]),
+        schema=pa.schema(
+            [(name, pa.string()) for name in ("text", "status", "error_kind", "error_message")]
+            + [("truncated", pa.list_(pa.string()))]
+        ),
     )
     for name in ("item_id", "model", "prompt"):
         responses = responses.append_column(name, pa.array([f"{name}{i}" for i in range(5)]))
@@ -212,11 +214,12 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
     assert [(row["status"], row["value"], row["score"]) for row in sensitive] == [
         ("ok", "5", 5.0),
         ("ok", "5", 5.0),
-        ("truncated", None, None),
+        ("ok", "5", 5.0),
         ("refused", None, None),
         ("missing_input", None, None),
     ]
-    assert [rows_of["concept"]["status"] for rows_of in by_question[:3]] == ["unparsed", "truncated", "truncated"]
+    assert [rows_of["concept"]["status"] for rows_of in by_question[:3]] == ["unparsed", "truncated", "unparsed"]
+    assert [row["truncated"] for row in sensitive] == [None, None, ["page_title"], None, None]
     assert by_question[0]["time_period"]["error_kind"] == "not_an_answer"
     assert sensitive[0]["raw"] is None
     assert sensitive[3]["raw"] == responses["text"][3].as_py()

@@ -103,7 +103,7 @@ def test_context_changes_the_answers_and_its_absence_does_not_fail(judge: Rubric
     assert [row["probabilities"] for row in first] != [row["probabilities"] for row in third]
 
 
-def test_a_long_context_is_cut_and_the_message_counts_tokens(
+def test_a_long_context_is_cut_and_its_rows_keep_their_scores_and_name_the_field(
     judge: RubricStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     article, beginning = "word" + " word" * 59, "word" + " word" * 11
@@ -111,13 +111,15 @@ def test_a_long_context_is_cut_and_the_message_counts_tokens(
     monkeypatch.setattr(judge.preparer, "context_limit", kept)
     ratings = judge(batch([png(1), png(1)], context_page_description=[article, beginning]))
     cut, whole = of_item(ratings, "item0"), of_item(ratings, "item1")
-    total = len(judge.preparer.chat.token_starts(article))
     for row, full in zip(cut, whole, strict=True):
-        assert (row["status"], row["error_kind"]) == ("truncated", "context_cut")
-        assert row["error_message"] == f"{kept} of {total} tokens of context kept"
-        assert all(row[name] is None for name in (*NULL_UNLESS_OK, "raw"))
-        assert full["status"] == "ok"
-        assert row["probabilities"] == full["probabilities"]  # what is left is the article's beginning
+        assert (row["truncated"], full["truncated"]) == (["context_page_description"], None)
+        # what is left is the article's beginning
+        assert row | {"item_id": "", "truncated": None} == full | {"item_id": ""}
+        assert (row["status"], row["error_kind"]) == ("ok", None)
+    assert (
+        judge.preparer.take_tally().items()
+        >= {"truncated/items": 1, "truncated field/context_page_description": 1}.items()
+    )
     assert judge.preparer.token_budget == 32768
 
 
@@ -230,9 +232,9 @@ def test_a_context_longer_than_the_model_is_cut(judge: RubricStages, monkeypatch
 
     monkeypatch.setattr(chat, "tokens", watched)
     rows = judge(batch([png(1)], context_page_description=[article])).to_pylist()
-    assert {row["status"] for row in rows} == {"truncated"}
+    assert {row["status"] for row in rows} == {"ok"}
+    assert all(row["truncated"] == ["context_page_description"] and row["value"] for row in rows)
     assert lengths[0] > token_budget >= lengths[-1]
-    assert rows[0]["error_message"].endswith(f" of {len(chat.token_starts(article))} tokens of context kept")
 
 
 def test_the_longest_answer_counts_for_the_token_budget(one_thread: None, small: dict[str, Any]) -> None:

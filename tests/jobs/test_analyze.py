@@ -348,7 +348,7 @@ WRONG = {
          "metrics.disaggregate=[sceen]"],
         "no column 'sceen'",
     ),
-    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[condition]"], "metrics.group_by: "),
+    "a setting for tables": (["input={f}/r.csv", "metrics.group_by=[method]"], "metrics.group_by: "),
     "a setting for agreement": (
         ["input={f}/r.csv", "task=crowdtruth", "metrics.disaggregate=[who]"],
         "metrics.disaggregate: task=crowdtruth",

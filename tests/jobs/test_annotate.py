@@ -109,6 +109,15 @@ def test_the_same_seed_gives_the_same_files_and_another_is_refused_in_place(stud
         annotate(study, *pictures(study), "per_item=2", "tool=prodigy", "seed=6", f"out={tmp_path / 'A'}")
 
 
+def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (0, 0, 1):
+        annotate(study, *pictures(study), "per_item=1", "draw.n=4", f"draw.seed={seed}", f"out={tmp_path / str(seed)}")
+    assert "drew 4 of " in capsys.readouterr().out
+    drawn = [{row["item_id"] for row in rows(tmp_path / name / "assignments")} for name in ("0", "1")]
+    assert [len(items) for items in drawn] == [4, 4]
+    assert drawn[0] != drawn[1]
+
+
 def test_groups_and_their_quotas_share_a_file(study: Path, tmp_path: Path) -> None:
     more = ["group=country", "quotas={China: 2, India: 1}", "files=group", f"out={tmp_path / 'T'}"]
     annotate(study, *pictures(study), *more)

@@ -153,29 +153,43 @@ def test_the_knowledge_graph_makes_room(tmp_path: Path, capsys: pytest.CaptureFi
     rows = matches(tmp_path)
     credited = {METHODS[0] if METHODS[0] in row["methods"] else "other" for row in rows}
     assert credited == {METHODS[0], "other"}
-    manifest = curate(tmp_path, "size=40", "seed=3")
+    manifest = curate(tmp_path, "draw.n=40", "draw.seed=3", "downsample_from=knowledge_graph")
     kept = set(titles(tmp_path / "r"))
-    assert manifest["counts"]["filtered"] == {"size": 20}
+    assert manifest["counts"]["filtered"] == {"draw": 20}
     assert {row["page_title"] for row in rows if METHODS[0] not in row["methods"]} <= kept, "the others all stay"
-    assert manifest["identity"]["size"] == {"records": 40, "downsample_from": "knowledge_graph", "seed": 3}
+    assert manifest["identity"]["draw"] == {"n": 40, "seed": 3, "by": "picture"}
+    assert manifest["identity"]["downsample_from"] == "knowledge_graph"
     message = capsys.readouterr().out
-    assert "size=40: 10 of 30 knowledge_graph records drawn" in message
+    assert "drew 40 of 60 pictures, with all 30 of other methods than knowledge_graph" in message
     assert "manual: 20 records matched" in message
 
     shuffled = random.Random(1).sample(rows, len(rows))
     write_records(str(tmp_path / "again" / "m"), [shuffled])
-    curate(tmp_path / "again", "size=40", "seed=3", "unit_rows=7")
+    again = "downsample_from=knowledge_graph"
+    curate(tmp_path / "again", "draw.n=40", "draw.seed=3", again, "unit_rows=7")
     assert set(titles(tmp_path / "again" / "r")) == kept, "neither order nor units change the draw"
-    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/s4", "size=40", "seed=4"])
+    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/s4", "draw.n=40", "draw.seed=4", again])
     assert set(titles(tmp_path / "s4")) != kept
-    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/large", "size=50", "seed=3"])
+    cli.execute("curate", [f"input={tmp_path}/m", f"out={tmp_path}/large", "draw.n=50", "draw.seed=3", again])
     assert kept < set(titles(tmp_path / "large")), "a larger set contains the smaller one"
 
 
 def test_more_asked_for_than_there_is_keeps_all_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     matches(tmp_path)
-    assert curate(tmp_path, "size=1500")["counts"]["rows_out"] == 60
-    assert "size=1,500: only 60 records" in capsys.readouterr().out
+    assert curate(tmp_path, "draw.n=1500")["counts"]["rows_out"] == 60
+    assert "drew 60 of 60 pictures; there are fewer than draw.n=1500" in capsys.readouterr().out
+
+
+def test_a_draw_is_from_all_methods_and_keeps_pages_together(tmp_path: Path) -> None:
+    rows = matches(tmp_path)
+    curate(tmp_path, "draw.n=40", "draw.by=split")
+    assert len(titles(tmp_path / "r")) == 60, "there are two splits"
+    curate(tmp_path, "draw.n=1", "draw.by=split", "overwrite=true")
+    splits = {row["split"] for row in rows if row["page_title"] in titles(tmp_path / "r")}
+    assert len(splits) == 1
+    curate(tmp_path, "draw.n=20", "overwrite=true")
+    methods = {row["methods"][0] for row in rows if row["page_title"] in titles(tmp_path / "r")}
+    assert methods == set(METHODS)
 
 
 def test_pictures_that_are_gone_and_near_duplicates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,24 +279,24 @@ def test_only_units_with_changed_decisions_are_rewritten(tmp_path: Path) -> None
 
 def test_a_killed_run_resumes_to_the_same_table(tmp_path: Path) -> None:
     matches(tmp_path)
-    counts = curate(tmp_path, "size=40", "unit_rows=5")["counts"]
+    counts = curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"]
     kept, before = titles(tmp_path / "r"), digests(tmp_path / "r")
     (tmp_path / "r" / "_run" / "manifest.json").unlink()
     for name in sorted(before)[2:]:
         (tmp_path / "r" / name).unlink()
-    assert curate(tmp_path, "size=40", "unit_rows=5")["counts"] == counts
+    assert curate(tmp_path, "draw.n=40", "unit_rows=5")["counts"] == counts
     assert titles(tmp_path / "r") == kept
     after = digests(tmp_path / "r")
     assert {name: after[name] for name in sorted(before)[:2]} == {name: before[name] for name in sorted(before)[:2]}
-    with pytest.raises(InputError, match=r"another configuration: size\.seed was 0, now 1"):
-        curate(tmp_path, "size=40", "unit_rows=5", "seed=1")
+    with pytest.raises(InputError, match=r"another configuration: draw\.seed was 0, now 1"):
+        curate(tmp_path, "draw.n=40", "unit_rows=5", "draw.seed=1")
 
 
 def test_the_report_shows_the_steps_that_were_asked_for(tmp_path: Path) -> None:
     matches(tmp_path)
-    curate(tmp_path, "size=40")
+    curate(tmp_path, "draw.n=40")
     steps = [(step.label, step.n) for step in funnel({"records": open_table(str(tmp_path / "r"))})]
-    assert steps[-2:] == [("one record per picture", 60), ("drawn to reach the size", 40)]
+    assert steps[-2:] == [("one record per picture", 60), ("drawn at random", 40)]
     assert "picture still at its source" not in dict(steps)
 
 
@@ -302,11 +316,16 @@ def test_wrong_keys_are_named_in_one_line(wrong: Path, capsys: pytest.CaptureFix
     f = str(wrong)
     ratings = f"ratings=[{f}/ratings/*]"
     cases = [
-        ("size=0", ["size=0"]),
-        ("size=-5", ["size=-5"]),
+        ("draw.n=0", ["draw.n=0"]),
+        ("draw.n=-5", ["draw.n=-5"]),
+        ("draw.by=methods", ["draw.n=5", "draw.by=methods"]),
+        ("downsample_from=manual: only read with draw.n=", ["downsample_from=manual"]),
         ("unit_rows=0", ["unit_rows=0"]),
-        ("downsample_from=knowledge_graph are removed, and the other methods have 30", ["size=5"]),
-        ("downsample_from=kg are removed, and the other methods have 60 (30 of", ["size=5", "downsample_from=kg"]),
+        (
+            "downsample_from=knowledge_graph are removed, and the others form 30",
+            ["draw.n=5", "downsample_from=knowledge_graph"],
+        ),
+        ("downsample_from=kg are removed, and the others form 60 groups (30 of", ["draw.n=5", "downsample_from=kg"]),
         ("thumbnails=yes", ["thumbnails=yes"]),
         ("near_duplicates=true", ["near_duplicates=true"]),
         ("near_distance=11", ["near_distance=11"]),

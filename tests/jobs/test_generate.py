@@ -11,9 +11,11 @@ import pytest
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.judging import kept_raters
+from jobs.judging.drawn_items import item_units
 from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import HASH, read_kept
 from jobs.runtime import cli
+from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Barred, read_exclusions, withhold
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
@@ -127,6 +129,35 @@ def test_an_excluded_picture_is_withheld_from_every_item(tables: Path, entry: st
     assert pictures[image("war")]["status"] == "ok"
 
 
+def test_a_draw_reads_only_the_drawn_rows_of_each_unit(tmp_path: Path) -> None:
+    titles = [f"title {number}" for number in range(12)]
+    rows = [picture_row(title, ok=title != "title 3") for title in titles]
+    uri = write(tmp_path / "images", "images", {"u0": rows[:5], "u1": rows[5:11], "u2": rows[11:]})
+    sources = open_sources(uri, images=None, texts=None, records=None, fields=(), pictures=True)
+    reader = Reader("images", (), (), True)
+
+    def draw(*marks: str, **keys: Any) -> tuple[list[Unit], list[str], list[str]]:
+        drawn = item_units(sources, CompleteDrawConfig(**keys), frozenset(marks))
+        read = [row["item_id"] for unit in drawn.units for row in reader(UnitTask(unit)).to_pylist()]
+        assert [unit.name for unit in drawn.units] == ["u0", "u1", "u2"], "joins by the names of units still hold"
+        assert (sum(unit.rows or 0 for unit in drawn.units), drawn.rows) == (len(read), len(read))
+        return list(drawn.units), read, drawn.lines
+
+    units, read, lines = draw(n=4, seed=1)
+    assert lines == ["drew 4 of 11 pictures"]
+    assert len(set(read)) == 4
+    filtered = [unit.extra["filtered"].get("draw", 0) for unit in units]
+    assert sum(filtered) == 8
+    assert image("title 3") not in draw(n=11)[1], "a picture that is missing is not drawn"
+    assert len(draw(n=11)[1]) == 11
+    assert draw()[2] == []
+    without, others = draw(read[0], n=4, seed=1)[:2]
+    assert set(read) - set(others) == {read[0]}, "another picture takes the place of an excluded one"
+    changed = [one.version != other.version for one, other in zip(units, without, strict=True)]
+    assert any(changed)
+    assert not all(changed), "units whose draw does not change keep their version"
+
+
 def test_a_changed_joined_table_changes_the_units_version(tables: Path) -> None:
     def version() -> str:
         joined: dict[str, Any] = {"images": str(tables / "images"), "texts": None, "records": None}
@@ -177,6 +208,8 @@ def test_values_that_are_not_allowed_are_refused(tables: Path) -> None:
         ),
         ("judge", "input=R/images method=reasoned rubric=cultural_relevance", "asks about targets; set targets="),
         ("judge", "input=R/images method=reasoned records=R/other", "no unit in common"),
+        ("generate", "input=R/images draw.n=0", "draw.n=0"),
+        ("generate", "input=R/images draw.n=1 draw.by=page", "draw.by=page"),
         ("generate", "input=R/nothing", "nothing: no table here"),
         ("generate", "input=R/texts", "is a table 'texts', expected images or items"),
         ("judge", "input=R/images method=reasoned layout=slow", "no layout 'slow'"),

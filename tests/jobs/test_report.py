@@ -10,7 +10,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.analysis import compute
-from jobs.analysis.attributes import family_of
+from jobs.analysis.rater_attributes import family_of
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table
@@ -53,15 +53,15 @@ def tables(tmp_path_factory):
                         [{"rater": r, "kind": "human", "country": c} for r, c in COUNTRIES.items()]
                         + [{"rater": "expert", "kind": "gold"}]),
         "spans": write_file(folder / "spans", "spans", marks),
-        "texts": write_file(folder / "texts", "texts", [{"text_id": "t", "text": "A black dog, on a beach."}]),
+        "texts": write_file(folder / "texts", "texts", [{"text_id": t, "text": text}
+                       for t, text in (("t", "A black dog, on a beach."), ("u", "A dog on sand."))]),
     }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def report(tables, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    lists = {key: f"[{tables[key]}]" for key in ("ratings", "raters", "spans")}
-    keys = [f"{key}={lists.get(key, place)}" for key, place in tables.items()]
+    keys = [f"{key}=[{place}]" for key, place in tables.items()]
     more = ["metrics.ensembles.two=[qwen3-vl,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true"]  # fmt: skip
     cli.execute("report", [*keys, *more, f"out={out}"])
@@ -293,7 +293,7 @@ def test_scene_graphs_from_tables(tmp_path):
     ],
 )
 def test_wrong_settings(tables, tmp_path, key, sentence):
-    keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", f"items={tables['items']}", key]
+    keys = [f"ratings=[{tables['ratings']}]", f"raters=[{tables['raters']}]", f"items=[{tables['items']}]", key]
     keys.append(f"out={tmp_path}/out")
     with pytest.raises(InputError, match=sentence):
         cli.execute("report", keys)
@@ -317,7 +317,7 @@ def test_refusals_are_metrics_of_the_responses(tables, tmp_path):
     (tmp_path / "out.txt").write_text("".join(f"{row['item_id']}\n" for row in gemma[:2]))
     place = write_file(tmp_path / "responses", "responses", rows)
     for more, full, n in (([], 5, len(gemma)), ([f"exclusions={tmp_path}/out.txt"], 3, len(gemma) - 2)):
-        cli.execute("report", [f"responses={place}", f"out={tmp_path}/out", *more])
+        cli.execute("report", [f"responses=[{place}]", f"out={tmp_path}/out", *more])
         made = pa.concat_tables(open_table(f"{tmp_path}/out/metrics", "metrics").batches()).to_pylist()
         assert {row["metric"] for row in made} == {"refusal_rate"}
         found = {tuple(json.loads(row["dims"])[name] for name in ("model", "prompt", "kind")): row for row in made}

@@ -91,7 +91,7 @@ def test_review_of_links_end_to_end(world: Path) -> None:
     assert cli.main("import_ratings", read) == 0
     assert {row["status"] for row in rows_of(world / "people")} == {"ok"}
 
-    shown = [f"ratings=[{world}/people]", f"items={verdicts}/items", "metrics.disaggregate=[lemma,lemma_vision]"]
+    shown = [f"ratings=[{world}/people]", f"items=[{verdicts}/items]", "metrics.disaggregate=[lemma,lemma_vision]"]
     assert cli.main("report", [*shown, f"out={world}/report"]) == 0
     metrics = rows_of(world / "report" / "metrics")
     shares: dict[tuple[str, str], dict[str, float]] = {}

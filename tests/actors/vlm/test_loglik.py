@@ -256,11 +256,12 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     assert capped == pytest.approx(plain - np.maximum(rater.base_rates(), -30))
     assert [row["value"] for row in rows[:8]] == [f"{row['score']:.6g}" for row in rows[:8]]
     assert {row["status"] for row in rows[8:16]} == {"missing_input"}
-    assert {(row["status"], row["error_kind"]) for row in rows[16:]} == {("truncated", "context_cut")}
-    assert all(row["score"] is row["value"] is None for row in rows[8:])
-    assert len(calls) == 2  # one item, and the base rates
+    assert all(row["score"] is row["value"] is None for row in rows[8:16])
+    assert [row["truncated"] for row in rows[::8]] == [None, None, ["page_title"]]
+    assert all(row["status"] == "ok" and row["score"] < 0 for row in rows[16:18])
+    assert len(calls) == 3  # two items, and the base rates
     rater(preparer(batch.slice(0, 1)))
-    assert len(calls) == 3  # the base rates are there
+    assert len(calls) == 4  # the base rates are there
 
 
 def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:

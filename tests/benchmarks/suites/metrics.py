@@ -66,21 +66,21 @@ def _rows(schema, number, question, rater, score):
 def remine(workdir: Path, size: Size) -> Result:
     """The report's way: codes on disk, a question at a time, and every metric the report makes of them."""
     from jobs.analysis import compute
-    from jobs.analysis.attributes import Items, read_raters
+    from jobs.analysis.conditions import CONDITION
+    from jobs.analysis.item_attributes import Items
     from jobs.analysis.rating_codes import Reduction
-    from jobs.analysis.report_tables import summarize_ratings
+    from jobs.analysis.report_tables import ReportTables, summarize_ratings
     from jobs.metrics.question import MetricSettings
     from jobs.runtime.exclusions import Barred
     from jobs.store.reading import open_table
 
     source = open_table(str(workdir / TABLE), "ratings")
-    with Reduction() as reduction:
-        summarize_ratings([source], set(), Barred(frozenset()), reduction)
-        raters = read_raters([], reduction.methods, gold=[], groups=[])
-        settings = MetricSettings()
+    settings, tables = MetricSettings(), ReportTables(ratings=[source])
+    with Reduction(by=[CONDITION]) as reduction:
+        summary = summarize_ratings(tables, settings, reduction, models=[], gallery=set(), barred=Barred(frozenset()))
         made = list(
             compute.question_metrics(
-                reduction, raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")
+                reduction, summary.raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")
             )
         )
     return _result({f.dims["question"]: (f.value, f.n) for f in made if f.name == "percent_agreement"})

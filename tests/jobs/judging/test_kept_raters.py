@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.analysis.attributes import read_raters
+from jobs.analysis.rater_attributes import read_raters
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.models.vlm import ModelConfig

@@ -153,7 +153,7 @@ def test_without_a_rubric_metrics_that_need_the_scale_are_undefined(tmp_path: Pa
     rows = [rating(f"i{n}", p, q, str(2 + (n + k) % 4)) for n in range(12) for k, p in enumerate(("p1", "p2", "m@1"))
             for q in ("eerie", "factual_errors")]  # fmt: skip
     items = [{"item_id": f"i{n}", "kind": "image", "attributes": [("region", "EW"[n % 2])]} for n in range(12)]
-    keys = [f"items={write_file(tmp_path / 'items', 'items', items)}", "metrics.disaggregate=[region]"]
+    keys = [f"items=[{write_file(tmp_path / 'items', 'items', items)}]", "metrics.disaggregate=[region]"]
     keys += ["metrics.contrast=['region:E-W']", "metrics.crowdtruth=true"]
     by_metric = metrics(tmp_path, [write_file(tmp_path / "R", "ratings", rows)], *keys)
     for metric in ("share_lowest", "share_at_least", "share_difference", "average_of_shares", "unit_quality_mean"):

@@ -300,3 +300,13 @@ def test_order_and_split_of_batches_change_nothing(data):
         counted.add(batch(shuffled[start:end]))
     assert counted.result() == reduce(rows)
     assert sum(d.asked for d in counted.result()) == len(rows)
+
+
+def test_without_a_column_the_counts_are_those_that_never_had_it(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ANSWERS", 6)
+    rows = [scored(1 + n % 5, condition="xyz"[n % 3], outside=n / 40, rater=f"r{n % 2}") for n in range(20)]
+    rows += [row(status="refused", condition="x"), row(value="other", condition="y")]
+    rows += [row(value=f"text {n}", question="free", condition="xy"[n % 2]) for n in range(9)]
+    by_condition = Distributions(extra=["condition", "order"])
+    by_condition.add(batch(rows))
+    assert by_condition.without("condition").result() == reduce(rows, extra=["order"])

@@ -56,11 +56,12 @@ def rows(tmp_path_factory):
         "items": items,
         "responses": responses,
         "texts": [{"text_id": "t", "text": "A black dog, on a beach."}],
-        "questions": questions,
+        "ratings": ratings,
+        "raters": [*raters, {"rater": "expert", "kind": "gold"}],
+        "spans": marks,
     }
-    several = {"ratings": ratings, "raters": [*raters, {"rater": "expert", "kind": "gold"}], "spans": marks}
-    keys = [f"{key}={write_file(folder / key, key, of)}" for key, of in made.items()]
-    keys += [f"{key}=[{write_file(folder / key, key, of)}]" for key, of in several.items()]
+    keys = [f"{key}=[{write_file(folder / key, key, of)}]" for key, of in made.items()]
+    keys.append(f"questions={write_file(folder / 'questions', 'questions', questions)}")
     more = ["metrics.ensembles.two=[qwen3,gemma-3]", "metrics.disaggregate=[region]", "metrics.compare=[region]",
             "metrics.contrast=['prompt:a-b']", "metrics.crowdtruth=true", "likert=r/relevant",
             "metrics.weights.mine=[[0,1,1,1,1],[1,0,1,1,1],[1,1,0,1,1],[1,1,1,0,1],[1,1,1,1,0]]"]  # fmt: skip

@@ -1,0 +1,77 @@
+"""The conditions under which each question was answered, and the ratings that count under each.
+
+A question of a report is answered under several conditions, such as with and without a linked article, and has metrics
+for each. People and gold usually answer it once, without a condition: their ratings count under every condition, so
+that models are compared with them under each.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.analysis.rating_codes import Key, Reduction
+
+CONDITION = "condition"  # column of ratings, and dim
+UNCONDITIONAL = ("human", "gold")  # kinds whose ratings without a condition count under every condition
+
+
+@dataclass(frozen=True)
+class ConditionGroup:
+    """One question under one condition.
+
+    Attributes:
+        question: rubric, question and the values of the further columns that separate questions.
+        condition: empty if the ratings have none.
+        key: of the ratings under this condition in the `Reduction`.
+        shared: key -> raters whose ratings without a condition count too.
+    """
+
+    question: Key
+    condition: str
+    key: Key
+    shared: Mapping[Key, Collection[str]]
+
+
+def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key, list[ConditionGroup]]:
+    """Return question -> its conditions, sorted by name.
+
+    A person or gold rater who answered a question only without a condition counts under each condition of the others.
+    All other ratings count under their own condition.
+
+    Args:
+        kinds: rater -> human, model, encoder or gold.
+    """
+    by_condition: dict[Key, dict[str, Key]] = {}
+    for key in reduction.keys:
+        question, condition = _split(key, reduction.by)
+        by_condition.setdefault(question, {})[condition] = key
+    groups = {}
+    for question, key_of in by_condition.items():
+        raters_of = {condition: reduction.raters_of(key) for condition, key in key_of.items()}
+        under_one = set[str]().union(*(raters for condition, raters in raters_of.items() if condition))
+        everywhere = {
+            name for name in raters_of.get("", set()) - under_one if kinds.get(name, "model") in UNCONDITIONAL
+        }
+        conditions = sorted(condition for condition, raters in raters_of.items() if raters - everywhere) or [""]
+        groups[question] = [
+            ConditionGroup(
+                question,
+                condition,
+                key_of[condition],
+                {key_of[""]: sorted(everywhere)} if condition and everywhere else {},
+            )
+            for condition in conditions
+        ]
+    return groups
+
+
+def are_separate(groups: Mapping[Key, Sequence[ConditionGroup]]) -> bool:
+    """Return whether a question has several conditions; metrics then have the dim `condition`."""
+    return any(len(of_question) > 1 for of_question in groups.values())
+
+
+def _split(key: Key, by: Sequence[str]) -> tuple[Key, str]:
+    """Return a key of the reduction without its condition, and the condition."""
+    if CONDITION not in by:
+        return key, ""
+    position = 2 + by.index(CONDITION)
+    return key[:position] + key[position + 1 :], key[position]

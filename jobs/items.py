@@ -1,0 +1,38 @@
+"""Turn a user's own file into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
+
+    python -m jobs.items input=set.csv columns.pictures=file pictures.path=photos columns.texts.prompt=prompt out=R/set
+    python -m jobs.items input=set.csv columns.pictures=url columns.targets=labels columns.gold=gold out=R/set
+    python -m jobs.items input=urls.txt out=R/set
+
+Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
+`python -m jobs.fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `python -m jobs.fetch
+source=folder` does, so that its table of images fits. Columns without another role become attributes.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from jobs.items_from import file, output
+from jobs.items_from.config import ItemsConfig, mode_of
+from jobs.items_from.output import ItemsPlan
+from jobs.runtime import cli, exclusions
+from jobs.runtime.exclusions import Exclusions
+
+Builder = Callable[[ItemsConfig, Exclusions], AbstractContextManager[ItemsPlan]]
+BUILDERS: dict[str, Builder] = {"input": file.read_plan}  # key of the mode -> what it writes
+
+
+def execute(cfg: ItemsConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true."""
+    mode = mode_of(cfg, BUILDERS)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    with BUILDERS[mode](cfg, excluded) as plan:
+        return output.write(cfg, plan, excluded)
+
+
+JOB = cli.Job("items", ItemsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("items"))

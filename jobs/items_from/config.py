@@ -1,0 +1,82 @@
+"""The keys of `items`, and the mode that they choose."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.runtime.config import Writing
+
+UNIT_ROWS = 256  # as many as `fetch` and `curate` write
+KINDS = ("image", "pair", "description", "caption")  # of items from a file
+
+
+@dataclass
+class ItemColumns:
+    """Which columns of the file are what; all others become attributes of the items."""
+
+    id: str | None = None  # item_ids; null: a hash of the pictures and texts
+    pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
+    texts: dict[str, Any] = field(
+        default_factory=dict
+    )  # role -> its column or list of columns, as in {prompt: caption}
+    targets: Any = None  # a column or a list of columns: the labels that an item is rated against
+    gold: Any = None  # a column or a list of columns: the correct labels or answers
+
+
+@dataclass
+class ListSeparators:
+    """The text between the entries of a cell with several; null: a cell has one entry."""
+
+    pictures: str | None = None
+    texts: str | None = None
+    targets: str | None = ";"
+    gold: str | None = ";"
+
+
+@dataclass
+class FolderConfig:
+    """The folder of pictures that are given by path."""
+
+    path: str | None = None  # the folder or prefix that paths are relative to, as in fetch source.path=
+
+
+@dataclass
+class FileKeys:
+    """Keys of items from a user's file (`input=`)."""
+
+    input: str | None = None  # CSV, TSV, JSON lines or Parquet; or .txt with one picture per line
+    columns: ItemColumns = field(default_factory=ItemColumns)
+    separators: ListSeparators = field(default_factory=ListSeparators)
+    pictures: FolderConfig = field(default_factory=FolderConfig)
+    images: str | None = None  # a table of images, for pictures that are given by image_id
+    kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
+    item_per: str | None = None  # the role of columns.texts whose texts become an item each
+    language: str = ""  # BCP 47 tag of the texts
+    encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
+    delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
+
+
+@dataclass
+class ItemsConfig(FileKeys, Writing):
+    """Keys of `items`."""
+
+    unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
+    condition: str = ""  # the default condition of the ratings that jobs make of these items
+
+
+def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
+    """Return the one key of `modes` that has a value.
+
+    Raises:
+        InputError: none or several have one, or a value is not allowed.
+    """
+    modes = list(modes)
+    given = [mode for mode in modes if getattr(cfg, mode)]
+    if len(given) != 1:
+        allowed = f"exactly one of {', '.join(f'{mode}=' for mode in modes)}" if len(modes) > 1 else f"{modes[0]}="
+        problem = f"{' and '.join(f'{mode}=' for mode in given)} do not go together" if given else "no input"
+        raise InputError(f"items: {problem}; give {allowed}")
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    return given[0]

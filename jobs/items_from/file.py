@@ -1,0 +1,55 @@
+"""items input=FILE: check a user's file, then write its rows as items, texts and records.
+
+The file is read once, into a spool, before anything is written: a fault in the last line must leave no trace.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobs.items_from import input_rows, row_items
+from jobs.items_from.config import ItemsConfig
+from jobs.items_from.output import ITEMS, ItemsPlan
+from jobs.items_from.pictures import open_pictures
+from jobs.items_from.unit_spool import UnitSpool
+from jobs.runtime.config import plain
+from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.spool import Spool
+from jobs.store.writer import Reject
+
+# The keys on which the rows depend. The folder or table of pictures is not one of them: ids are hashes of names.
+IDENTITY = ("columns", "separators", "kind", "item_per", "language", "encoding", "delimiter", "unit_rows")
+
+
+@contextmanager
+def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+    """Read and check the file; yield what to write, as long as its spool exists.
+
+    Raises:
+        InputError: a column, a picture or a list that does not fit, two rows of one id, or no row that can be used.
+    """
+    assert cfg.input is not None
+    file = input_rows.open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
+    roles = row_items.roles_of(cfg, file)
+    pictures = open_pictures(cfg, file)
+    records = pictures.by_url and bool(roles.pictures)
+    reader = row_items.RowReader(cfg, file, roles, pictures)
+    barred = Barred(excluded.marks)
+    with Spool("items") as folder, UnitSpool(folder.path, cfg.unit_rows, barred, records=records) as spool:
+        for line, row in file.rows(spool.reject):
+            prepared = reader.items(line, row)
+            if isinstance(prepared, Reject):
+                spool.reject(prepared)
+            else:
+                spool.add(line, prepared)
+        reader.finish()
+        same = f"columns.id={roles.id}" if roles.id else "pictures and texts; remove one, or set columns.id="
+        spool.finish(file, same=same)
+        settings = plain(cfg)
+        yield ItemsPlan(
+            units=spool.units(file),
+            identity={"pictures": type(pictures).__name__.lower(), **{key: settings[key] for key in IDENTITY}},
+            read=lambda unit: spool.rows(unit.extra["number"]),
+            tables=("records", "texts", ITEMS) if records else ("texts", ITEMS),
+            condition=cfg.condition,
+            own_units=("records",) if records and spool.shares_pictures else (),
+        )

@@ -1,0 +1,156 @@
+"""Read a user's file row by row: CSV, TSV, JSON lines, Parquet, or a list with one picture per line."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.annotation import json_files
+from jobs.corpora import delimited
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.locations import Object
+from jobs.store.writer import Reject, Rejects
+
+PICTURE = "picture"  # the column of a list with one picture per line
+SUFFIXES = {
+    "delimited": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+    "lines": (".jsonl", ".jsonl.gz"),
+    "parquet": (".parquet",),
+    "list": (".txt", ".txt.gz"),
+}
+HEAD_ROWS = 1000  # objects of JSON lines from which the columns are taken
+BATCH_ROWS = 1024  # of Parquet
+Cell = str | list[str] | None
+Row = Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """A user's file.
+
+    Attributes:
+        columns: names of its columns; those with binary data, such as encoded pictures, are left out.
+        rows: yields (line, or number of the row in Parquet; row), and passes faulty rows to a callback.
+        counted: what the numbers count: line or row.
+    """
+
+    object: Object
+    columns: tuple[str, ...]
+    rows: Callable[[Rejects], Iterator[tuple[int, Row]]]
+    counted: str = "line"
+
+    def at(self, line: int) -> str:
+        """Return the place of a row, for messages."""
+        return f"{self.object.uri}: {self.counted} {line}"
+
+
+def open_file(uri: str, *, encoding: str | None, delimiter: str | None) -> UserFile:
+    """Open the file at `uri`; its name says the format.
+
+    Raises:
+        InputError: not one file, an unknown format, or a file that cannot be read or has no columns.
+    """
+    files = locations.find(uri)
+    if len(files) != 1:
+        raise InputError(f"input={uri}: {len(files)} files; name one")
+    file = files[0]
+    match next((name for name, suffixes in SUFFIXES.items() if file.uri.lower().endswith(suffixes)), None):
+        case "delimited":
+            return _delimited(file, encoding, delimiter)
+        case "lines":
+            return _json_lines(file)
+        case "parquet":
+            return _parquet(file)
+        case "list":
+            return UserFile(file, (PICTURE,), lambda reject: _list(file, reject))
+    endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if not suffix.endswith(".gz"))
+    raise InputError(f"input={uri}: its name does not say the format; allowed endings: {endings}")
+
+
+def text_of(value: Any) -> Cell:
+    """Return the value of a cell as trimmed text, or as a list of them; None if it is empty."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, list) and not any(isinstance(entry, list | dict | tuple) for entry in value):
+        return [text for entry in value if isinstance(text := text_of(entry), str)] or None
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.strip() or None
+
+
+def _delimited(file: Object, encoding: str | None, delimiter: str | None) -> UserFile:
+    dialect = delimited.read_dialect(file.uri, encoding=encoding, delimiter=delimiter)
+    names = [name for name in dialect.header if name]
+    delimited.require_columns(file.uri, names, names)
+
+    def rows(reject: Rejects) -> Iterator[tuple[int, Row]]:
+        for line, cells in delimited.rows(file.uri, dialect, reject=reject):
+            yield line, {name: cell.strip() or None for name, cell in zip(dialect.header, cells, strict=True) if name}
+
+    return UserFile(file, tuple(names), rows)
+
+
+def _json_lines(file: Object) -> UserFile:
+    def rows(reject: Rejects) -> Iterator[tuple[int, Row]]:
+        for line, value in json_files.lines(file.uri, reject):
+            yield line, {name: text_of(cell) for name, cell in value.items()}
+
+    head = islice(rows(lambda _: None), HEAD_ROWS)
+    return UserFile(file, tuple(dict.fromkeys(name for _, row in head for name in row)), rows)
+
+
+def _parquet(file: Object) -> UserFile:
+    fs, path = locations.filesystem(file.uri)
+    with locations.named_errors(file.uri):
+        try:
+            with fs.open_input_file(path) as stream:
+                schema = pq.read_schema(stream)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise InputError(f"{file.uri}: not a readable Parquet file") from error
+    names = [field.name for field in schema if not _holds_bytes(field.type)]
+    delimited.require_columns(file.uri, schema.names, names)
+
+    def rows(_: Rejects) -> Iterator[tuple[int, Row]]:
+        number = 0
+        with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, {name: text_of(cell) for name, cell in row.items()}
+
+    return UserFile(file, tuple(names), rows, counted="row")
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds_bytes(field.type) for field in kind)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _list(file: Object, reject: Rejects) -> Iterator[tuple[int, Row]]:
+    fs, path = locations.filesystem(file.uri)
+    with locations.named_errors(file.uri), fs.open_input_stream(path) as stream:
+        for line, raw in enumerate(json_files.raw_lines(stream), start=1):
+            try:
+                text = raw.decode("utf-8-sig").strip()
+            except UnicodeDecodeError:
+                reject(Reject(file.uri, line, "bad_encoding", "the line is not UTF-8"))
+                continue
+            if text:
+                yield line, {PICTURE: text}
+
+
+def entries(cells: Sequence[Cell], separator: str | None) -> list[str]:
+    """Return the entries of cells in their order: those of lists, and of texts divided by `separator`."""
+    found: list[str] = []
+    for cell in cells:
+        parts = cell if isinstance(cell, list) else [cell or ""] if separator is None else (cell or "").split(separator)
+        found += [part.strip() for part in parts if part.strip()]
+    return found

@@ -1,0 +1,138 @@
+"""Write the tables of `items`: items, texts and perhaps records, unit by unit, with the same units.
+
+The tables of a unit are written one after the other, `items` last. A killed run continues with the first unit that a
+table lacks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from jobs.items_from.config import ItemsConfig
+from jobs.runtime import exclusions, summary
+from jobs.runtime.config import plain
+from jobs.runtime.exclusions import Exclusions
+from jobs.store import locations
+from jobs.store.run import TablePlan, check_place, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import Reject, UnitWriter
+from jobs.tables import TABLES
+
+ITEMS = "items"
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """The rows of one unit.
+
+    Attributes:
+        tables: name -> rows with the schema of the table (`rows_of`).
+        rows_in: number of rows of the input that belong to the unit: the items, `filtered` and `rejects` together.
+        filtered: rule -> input rows that it removed.
+        rejects: input that could not become an item.
+        tallies: further counts of the unit (`jobs.store.counts`), such as matched exclusions.
+    """
+
+    tables: Mapping[str, pa.Table]
+    rows_in: int
+    filtered: Counter[str] = field(default_factory=Counter)
+    rejects: Sequence[Reject] = ()
+    tallies: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ItemsPlan:
+    """What a mode of `items` writes.
+
+    Attributes:
+        units: the units of every table.
+        identity: everything that changes the rows.
+        read: returns the rows of a unit.
+        tables: the tables to write below `out=`; `items` is the last.
+        derived: the units are those of a parent table (`jobs.store.run.TablePlan`).
+        condition: the default condition of the items, kept in the footers.
+        own_units: tables whose units have other names, so that jobs look rows up in the whole table.
+    """
+
+    units: Sequence[Unit]
+    identity: dict[str, Any]
+    read: Callable[[Unit], UnitRows]
+    tables: tuple[str, ...] = ("texts", ITEMS)
+    derived: bool = False
+    condition: str = ""
+    own_units: tuple[str, ...] = ()
+
+
+def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return `rows` with the schema of the table; columns that they lack are null."""
+    return pa.Table.from_pylist(list(rows), schema=TABLES[table].schema())
+
+
+def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, Any] | None:
+    """Write the tables; return their manifests by name, None with plan=true.
+
+    Raises:
+        InputError: a place below `out=` cannot be used; nothing was written.
+    """
+    plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
+    if cfg.plan:
+        for table in plans.values():
+            summary.show_plan(ITEMS, table)
+        return None
+    for table in plans.values():
+        check_place(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    runs = {
+        name: open_run(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+        for name, table in plans.items()
+    }
+    tasks = {name: {task.unit.name: task for task in run.todo} for name, run in runs.items()}
+    for unit in plan.units:
+        todo = {name: task for name in plan.tables if (task := tasks[name].get(_name(plan, name, unit)))}
+        if todo:
+            rows = plan.read(unit)
+            for name, task in todo.items():
+                with UnitWriter(runs[name].target, task) as writer:
+                    _fill(writer, name, rows)
+    manifests = {name: run.finish() for name, run in runs.items()}
+    for name, run in runs.items():
+        summary.show_result(ITEMS, manifests[name], run)
+    summary.show_exclusions(excluded, manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {}))
+    return manifests
+
+
+def _table_plan(cfg: ItemsConfig, plan: ItemsPlan, name: str, excluded: Exclusions) -> TablePlan:
+    units: Sequence[Unit] = plan.units
+    if name in plan.own_units:
+        units = [replace(unit, name=_name(plan, name, unit)) for unit in plan.units]
+    condition = {"condition": plan.condition} if plan.condition and name == ITEMS else {}
+    return TablePlan(
+        out=locations.join(locations.absolute(cfg.out), name),
+        table=name,
+        identity={**plan.identity, "condition": plan.condition, **exclusions.identity(excluded)},
+        units=units,
+        config=plain(cfg),
+        metadata=condition,
+        derived=plan.derived,
+    )
+
+
+def _name(plan: ItemsPlan, table: str, unit: Unit) -> str:
+    return content_id(table, unit.name) if table in plan.own_units else unit.name
+
+
+def _fill(writer: UnitWriter, name: str, rows: UnitRows) -> None:
+    """Write a unit's rows of one table, with the counts; rejects are with the items."""
+    writer.write(rows.tables[name])
+    writer.counts.rows_in = rows.tables[name].num_rows
+    if name != ITEMS:
+        return
+    writer.counts.rows_in = rows.rows_in
+    writer.counts.filtered = Counter(rows.filtered)
+    for reject in rows.rejects:
+        writer.reject(reject)
+    for tally, counts in rows.tallies.items():
+        writer.counts.tallies[tally] = dict(counts)

@@ -1,0 +1,150 @@
+"""Pictures that a user's file names: by path in a folder, by URL, or by image_id -> their image_ids."""
+
+import posixpath
+from array import array
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from actors.ids import content_id
+from jobs.corpora import picture_folder
+from jobs.errors import InputError
+from jobs.items_from.config import ItemsConfig
+from jobs.items_from.input_rows import UserFile
+from jobs.store import locations
+from jobs.store.hashing import hash_texts
+from jobs.store.reading import TableSource, open_table
+
+OTHER_SEPARATORS = ";,|\t"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: its image_id, and the URL or path from which the id is computed (the id itself if it was given)."""
+
+    image_id: str
+    name: str
+
+
+class NoPictureError(ValueError):
+    """A cell does not name a picture; the row becomes a reject. The message is one sentence."""
+
+
+class Pictures(Protocol):
+    """Turns the names in a file into pictures."""
+
+    by_url: bool  # whether they become records
+
+    def find(self, name: str, line: int) -> Picture:
+        """Return the picture. Raises NoPictureError, or InputError if it does not exist."""
+
+    def finish(self) -> None:
+        """Make the checks that need all names; raises InputError."""
+
+
+def open_pictures(cfg: ItemsConfig, file: UserFile) -> Pictures:
+    """Return how pictures are named: by path with pictures.path=, by image_id with images=, otherwise by URL.
+
+    Raises:
+        InputError: both keys are set, or the folder or the table cannot be read.
+    """
+    if cfg.pictures.path and cfg.images:
+        raise InputError("pictures.path= is for pictures given by path, images= for image_ids; give one of them")
+    if cfg.pictures.path:
+        return Paths(cfg.pictures.path, file)
+    return Ids(open_table(cfg.images, "images"), file) if cfg.images else Urls()
+
+
+class Paths:
+    """Pictures by their path in a folder; the image_id is that of `python -m jobs.fetch source=folder`."""
+
+    by_url = False
+
+    def __init__(self, path: str, file: UserFile) -> None:
+        self._key, self._folder, self._file = f"pictures.path={path}", locations.absolute(path), file
+        self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
+
+    def find(self, name: str, line: int) -> Picture:
+        """Return the picture at `name`, relative to the folder or absolute; raises InputError if it is not there."""
+        path = name.removeprefix(self._folder + "/")
+        path = posixpath.normpath(path)
+        if path not in self._names:
+            raise InputError(
+                f"{self._file.at(line)}: no picture {name!r} among the {len(self._names):,} files of {self._key}"
+                f"{self._hint(name, path)}"
+            )
+        return Picture(content_id(path), locations.join(self._folder, path))
+
+    def _hint(self, name: str, path: str) -> str:
+        if mark := next((mark for mark in OTHER_SEPARATORS if mark in name), None):
+            parts = [posixpath.normpath(part.strip()) for part in name.split(mark)]
+            if any(part in self._names for part in parts):
+                return f"; it is a list, set separators.pictures={mark!r}"
+        last = path.replace("\\", "/").rsplit("/", 1)[-1]
+        near = sorted(
+            known for known in self._names if known.rsplit("/", 1)[-1] == last or known.rsplit(".", 1)[0] == path
+        )
+        return f"; there is {near[0]!r}" if near else ""
+
+    def finish(self) -> None:
+        """There is nothing left to check."""
+
+
+class Urls:
+    """Pictures by URL; the image_id is its hash, as in `records`."""
+
+    by_url = True
+
+    def find(self, name: str, line: int) -> Picture:
+        """Return the picture; raises NoPictureError if `name` is not a URL."""
+        try:
+            parts = urlsplit(name)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme.lower() not in ("http", "https") or not parts.hostname or " " in name:
+            raise NoPictureError(
+                f"{name!r} is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"
+            )
+        return Picture(content_id(name), name)
+
+    def finish(self) -> None:
+        """There is nothing left to check."""
+
+
+class Ids:
+    """Pictures by image_id in a table of images; holds 16 bytes per name, and checks them all at the end."""
+
+    by_url = False
+
+    def __init__(self, images: TableSource, file: UserFile) -> None:
+        self._images, self._file = images, file
+        self._lines, self._hashes, self._held = array("q"), array("Q"), list[str]()
+
+    def find(self, name: str, line: int) -> Picture:
+        """Return the picture; `finish` checks that the table has it."""
+        self._lines.append(line)
+        self._held.append(name)
+        if len(self._held) >= 4096:
+            self._hash()
+        return Picture(name, name)
+
+    def _hash(self) -> None:
+        self._hashes.frombytes(hash_texts(self._held).tobytes())
+        self._held.clear()
+
+    def finish(self) -> None:
+        """Raise InputError unless the table of images has every id."""
+        if self._held:
+            self._hash()
+        hashes = np.frombuffer(self._hashes, np.uint64)
+        absent = np.ones(len(hashes), bool)
+        for batch in self._images.batches(["image_id"]):
+            absent &= ~np.isin(hashes, hash_texts(batch["image_id"]))
+        if absent.any():
+            line = self._lines[int(np.flatnonzero(absent)[0])]
+            raise InputError(
+                f"{self._file.at(line)}: an image_id that images={self._images.uri} does not have "
+                f"({int(absent.sum()):,} such names); fetch these pictures, or name the table that has them"
+            )

@@ -1,0 +1,251 @@
+"""Rows of a user's file -> rows of `items`, `texts` and `records`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.items_from.config import KINDS, ItemsConfig
+from jobs.items_from.input_rows import PICTURE, Row, UserFile, entries
+from jobs.items_from.pictures import NoPictureError, Picture, Pictures
+from jobs.store.writer import RAW_KEPT, Reject
+from jobs.tables import WIT_COLUMNS
+
+SET, TEXT_COLUMN = "set", "text_column"  # attributes that item_per= adds
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a file are what, each a list of names; `id` is one or none."""
+
+    id: str | None
+    pictures: tuple[str, ...]
+    texts: Mapping[str, tuple[str, ...]]
+    targets: tuple[str, ...]
+    gold: tuple[str, ...]
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Return column -> the key that names it."""
+        keys = {self.id: "columns.id"} if self.id else {}
+        for role in ("pictures", "targets", "gold"):
+            keys |= dict.fromkeys(getattr(self, role), f"columns.{role}")
+        for role, columns in self.texts.items():
+            keys |= dict.fromkeys(columns, f"columns.texts.{role}")
+        return keys
+
+
+def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
+    """Return the roles of the columns that `columns=` names.
+
+    Raises:
+        InputError: a column that the file lacks, no pictures and no texts, or `kind=` or `item_per=` that does not fit.
+    """
+    columns = cfg.columns
+    pictures = _names("pictures", columns.pictures)
+    if file.columns == (PICTURE,) and not pictures:
+        pictures = (PICTURE,)
+    texts = {str(role): _names(f"texts.{role}", value) for role, value in columns.texts.items()}
+    roles = Roles(columns.id, pictures, texts, _names("targets", columns.targets), _names("gold", columns.gold))
+    if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
+        there = ", ".join(file.columns) or "none"
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
+    if not pictures and not any(texts.values()):
+        there = ", ".join(file.columns) or "none"
+        raise InputError(f"items: give columns.pictures= or columns.texts.ROLE=; the columns of the file are {there}")
+    if cfg.kind is not None and cfg.kind not in KINDS:
+        raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
+    if cfg.item_per is not None and cfg.item_per not in texts:
+        allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
+        raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; allowed: {allowed}")
+    if cfg.item_per and (taken := [name for name in (SET, TEXT_COLUMN) if name in file.columns]):
+        raise InputError(f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is a column; rename it")
+    return roles
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"columns.{key}={value}: must be the name of a column, or a list of names")
+    return names
+
+
+@dataclass(frozen=True)
+class PreparedItem:
+    """An item with its texts (rows of `texts`) and pictures."""
+
+    item: dict[str, Any]
+    texts: list[dict[str, Any]]
+    pictures: list[Picture]
+
+
+@dataclass(frozen=True)
+class _Text:
+    role: str
+    column: str  # with "/2" for the second text of a cell
+    text: str
+
+
+class RowReader:
+    """Turns rows into items.
+
+    Args:
+        cfg: the configuration.
+        file: the user's file, for messages.
+        roles: which columns are what.
+        pictures: finds the pictures that a row names.
+    """
+
+    def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
+        self._cfg, self._file, self._roles, self._pictures = cfg, file, roles, pictures
+        self._attributes = [name for name in file.columns if name not in roles.named]
+        self._lists = {
+            key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
+        }
+
+    def items(self, line: int, row: Row) -> list[PreparedItem] | Reject:
+        """Return the items of a row, several with item_per=; a Reject if it has no picture, text or id.
+
+        Raises:
+            InputError: a picture that does not exist, or gold that is not among the row's targets.
+        """
+        roles = self._roles
+        if roles.id and not row.get(roles.id):
+            return self._reject(line, "no_id", f"column {roles.id} is empty", row)
+        try:
+            names = entries([row.get(name) for name in roles.pictures], self._cfg.separators.pictures)
+            pictures = [self._pictures.find(name, line) for name in names]
+        except NoPictureError as error:
+            return self._reject(line, "not_a_url", str(error), row)
+        if roles.pictures and not pictures:
+            return self._reject(line, "no_picture", f"no picture in {', '.join(roles.pictures)}", row)
+        texts = list(self._texts(row))
+        per = self._cfg.item_per
+        if (per or not pictures) and not any(per in (None, text.role) for text in texts):
+            return self._reject(line, "no_text", f"no text{f' of role {per}' if per else ''}", row)
+        given = row.get(roles.id) if roles.id else None
+        row_id = str(given) if given else _content(pictures, texts)
+        shared = self._shared(line, row, pictures)
+        if per is None:
+            return [self._item(row_id, shared, pictures, texts)]
+        others = [text for text in texts if text.role != per]
+        return [
+            self._item(
+                content_id("item", row_id, text.column),
+                shared | {"attributes": [*shared["attributes"], (SET, row_id), (TEXT_COLUMN, text.column)]},
+                pictures,
+                [*others, text],
+            )
+            for text in texts
+            if text.role == per
+        ]
+
+    def finish(self) -> None:
+        """Make the checks that need all rows; raises InputError."""
+        self._pictures.finish()
+        for column in self._lists.values():
+            column.check(self._file)
+
+    def _texts(self, row: Row) -> Iterator[_Text]:
+        for role, columns in self._roles.texts.items():
+            for column in columns:
+                for number, text in enumerate(entries([row.get(column)], self._cfg.separators.texts), start=1):
+                    yield _Text(role, column if number == 1 else f"{column}/{number}", text)
+
+    def _shared(self, line: int, row: Row, pictures: Sequence[Picture]) -> dict[str, Any]:
+        """Return the columns that all items of a row share."""
+        roles = self._roles
+        targets = self._lists["targets"].read([row.get(name) for name in roles.targets], line)
+        gold = self._lists["gold"].read([row.get(name) for name in roles.gold], line)
+        if targets and (outside := [label for label in gold if label not in targets]):
+            raise InputError(
+                f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
+                "correct it, or set separators.gold= and separators.targets= to the file's separators"
+            )
+        attributes = [(name, _joined(value)) for name in self._attributes if (value := row.get(name))]
+        by_count = {0: "description", 1: "image"}.get(len(pictures), "pair")
+        return {
+            "kind": self._cfg.kind or by_count,
+            "image_ids": [picture.image_id for picture in pictures],
+            "targets": targets or None,
+            "gold": gold or None,
+            "attributes": attributes,
+        }
+
+    def _item(
+        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text]
+    ) -> PreparedItem:
+        # A text's id contains its item: units must share no rows, so that joins stay local to a unit.
+        rows = [
+            {
+                "text_id": content_id("item", item_id, text.role, text.column, text.text),
+                "role": text.role,
+                "language": self._cfg.language,
+                "source": item_id,
+                "text": text.text,
+            }
+            for text in texts
+        ]
+        item = {"item_id": item_id, **shared, "text_ids": [row["text_id"] for row in rows]}
+        return PreparedItem(item, rows, pictures)
+
+    def _reject(self, line: int, reason: str, message: str, row: Row) -> Reject:
+        raw = " ".join(f"{name}={_joined(value)}" for name, value in row.items() if value)
+        return Reject(self._file.object.uri, line, reason, message, raw[:RAW_KEPT])
+
+
+class ListColumn:
+    """The cells of one list, such as the targets; remembers signs of a wrong separator.
+
+    Args:
+        key: the key of the separator, for messages.
+        separator: the text between entries; None: a cell is one entry.
+    """
+
+    def __init__(self, key: str, separator: str | None) -> None:
+        self._key, self._separator = key, separator
+        self._is_divided, self._suspect = False, (0, "")
+
+    def read(self, cells: Sequence[Any], line: int) -> list[str]:
+        """Return the distinct entries of the cells."""
+        for cell in cells if self._separator else ():
+            if isinstance(cell, str):
+                self._is_divided |= str(self._separator) in cell
+                if not self._suspect[0] and (mark := next((mark for mark in ";|,\t" if mark in cell), "")):
+                    self._suspect = line, mark
+        return list(dict.fromkeys(entries(cells, self._separator)))
+
+    def check(self, file: UserFile) -> None:
+        """Raise InputError if no cell has the separator and some have another one."""
+        line, mark = self._suspect
+        if line and not self._is_divided:
+            raise InputError(
+                f"{file.at(line)}: a cell has {mark!r}, and no cell of the file has {self._key}={self._separator!r}; "
+                f"set {self._key}={mark!r}, or {self._key}=null if a cell is one value"
+            )
+
+
+def record_of(picture: Picture, item_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
+    """Return the row of `records` of a picture given by URL; columns of the file named as WIT's are taken over."""
+    return {
+        **{name: attributes.get(name) for name in WIT_COLUMNS},
+        "record_id": content_id("item", item_id, picture.image_id),
+        "image_id": picture.image_id,
+        "image_url": picture.name,
+        "split": "",
+        "terms": [],
+        "methods": [],
+    }
+
+
+def _content(pictures: Sequence[Picture], texts: Sequence[_Text]) -> str:
+    """Return the id of what is judged: a single picture's own id, so that its ratings as an image have the same id."""
+    if len(pictures) == 1 and not texts:
+        return pictures[0].image_id
+    ids = [picture.image_id for picture in pictures]
+    return content_id("item", str(len(ids)), *ids, *(part for text in texts for part in (text.role, text.text)))
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

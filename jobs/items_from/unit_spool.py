@@ -1,0 +1,177 @@
+"""Prepared rows in temporary files, one block per unit; duplicate ids; pictures that several units share."""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.errors import InputError
+from jobs.items_from.input_rows import UserFile
+from jobs.items_from.output import ITEMS, UnitRows
+from jobs.items_from.row_items import PreparedItem, record_of
+from jobs.runtime import exclusions
+from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import hash_texts
+from jobs.store.units import Unit, unit_of_file
+from jobs.store.writer import REJECTS, Reject
+from jobs.tables import TABLES
+
+SCHEMAS = {name: TABLES[name].schema() for name in ("records", "texts", ITEMS)} | {"rejects": REJECTS}
+
+
+@dataclass
+class _Block:
+    """The rows of the unit that is being collected, and their counts."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
+    ids: list[str] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)  # of `records`
+    lines: list[int] = field(default_factory=list)
+    excluded: int = 0
+    tallies: dict[str, int] = field(default_factory=dict)
+
+
+class UnitSpool:
+    """Collects items unit by unit in `folder`, and returns the rows of each unit again.
+
+    Holds one unit, 16 bytes per item and 8 per picture in memory.
+
+    Args:
+        folder: for the temporary files.
+        unit_rows: items per unit; the items of one row are never divided.
+        barred: the exclusions; items with an excluded picture are left out.
+        records: whether pictures become records.
+    """
+
+    def __init__(self, folder: Path, unit_rows: int, barred: Barred, *, records: bool) -> None:
+        self._folder, self._unit_rows, self._barred, self._records = folder, unit_rows, barred, records
+        self._block = _Block()
+        self._counts: list[tuple[int, int, dict[str, int]]] = []  # by unit: items, excluded items, matched exclusions
+        self._lines, self._ids, self._pictures = array("q"), array("Q"), array("Q")
+        self._records_before = [0]  # number of records before each unit
+        self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._writers = {
+            name: self._stack.enter_context(pa.ipc.new_file(self._path(name), schema))
+            for name, schema in SCHEMAS.items()
+        }
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._stack.close()
+
+    def _path(self, name: str) -> str:
+        return str(self._folder / f"{name}.arrow")
+
+    def reject(self, reject: Reject) -> None:
+        """Add input that could not become an item to the unit that is being collected."""
+        self._block.rows["rejects"].append(asdict(reject))
+        if len(self._block.rows["rejects"]) >= self._unit_rows:
+            self._close_unit()
+
+    def add(self, line: int, items: Sequence[PreparedItem]) -> None:
+        """Add the items of one row."""
+        block = self._block
+        for prepared in items:
+            names = [name for picture in prepared.pictures for name in (picture.image_id, picture.name)]
+            if self._barred.hit(*names):
+                block.excluded += 1
+                continue
+            block.ids.append(prepared.item["item_id"])
+            block.lines.append(line)
+            block.rows[ITEMS].append(prepared.item)
+            block.rows["texts"] += prepared.texts
+            if self._records:
+                attributes = dict(prepared.item["attributes"])
+                block.rows["records"] += [
+                    record_of(picture, prepared.item["item_id"], attributes) for picture in prepared.pictures
+                ]
+                block.pictures += [picture.image_id for picture in prepared.pictures]
+        if len(block.ids) + block.excluded >= self._unit_rows:
+            self._close_unit()
+
+    def _close_unit(self) -> None:
+        block, self._block = self._block, _Block()
+        for name, writer in self._writers.items():
+            rows = pa.Table.from_pylist(block.rows[name], schema=SCHEMAS[name]).combine_chunks()
+            (batch,) = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=SCHEMAS[name])]
+            writer.write_batch(batch)
+        self._counts.append((len(block.ids), block.excluded, self._barred.take_matched()))
+        self._lines.extend(block.lines)
+        self._ids.frombytes(hash_texts(block.ids).tobytes())
+        self._pictures.frombytes(hash_texts(block.pictures).tobytes())
+        self._records_before.append(len(self._pictures))
+
+    def finish(self, file: UserFile, *, same: str) -> None:
+        """Write the last unit, and check that no two items have the same id.
+
+        Args:
+            file: the user's file, for messages.
+            same: what rows of one id have in common.
+
+        Raises:
+            InputError: two rows have the same id, or no row became an item.
+        """
+        block = self._block
+        if block.ids or block.excluded or block.rows["rejects"] or not self._counts:
+            self._close_unit()
+        self._stack.close()
+        self._readers = {name: pa.ipc.open_file(pa.memory_map(self._path(name))) for name in SCHEMAS}
+        if not sum(items + excluded for items, excluded, _ in self._counts):
+            first = next((self._rejects(number) for number in range(len(self._counts)) if self._rejects(number)), [])
+            why = f"; {file.counted} {first[0].position}: {first[0].message}" if first else ""
+            raise InputError(f"{file.object.uri}: no row that can become an item{why}")
+        ids = np.frombuffer(self._ids, np.uint64)
+        order = np.argsort(ids, kind="stable")
+        repeats = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+        if len(repeats):
+            earliest = repeats[np.argmin(order[repeats + 1])]
+            one, other = (self._lines[int(order[index])] for index in (earliest, earliest + 1))
+            raise InputError(f"{file.object.uri}: {file.counted}s {one} and {other} have the same {same}")
+        self._note_first_pictures()
+
+    def _note_first_pictures(self) -> None:
+        """Find the first record of each picture, and whether one is in several units."""
+        pictures = np.frombuffer(self._pictures, np.uint64)
+        _, first, group = np.unique(pictures, return_index=True, return_inverse=True)
+        self._is_first = np.zeros(len(pictures), bool)
+        self._is_first[first] = True
+        unit = np.searchsorted(np.array(self._records_before[1:]), np.arange(len(pictures)), side="right")
+        self.shares_pictures = bool((unit != unit[first][group]).any())
+
+    def units(self, file: UserFile) -> list[Unit]:
+        """Return the units."""
+        return [
+            Unit(unit.name, unit.inputs, unit.piece, rows, {"number": number})
+            for number, (items, excluded, _) in enumerate(self._counts)
+            if (unit := unit_of_file(file.object, piece=f"unit {number}"))
+            for rows in (items + excluded + len(self._rejects(number)),)
+        ]
+
+    def rows(self, number: int) -> UnitRows:
+        """Return the rows of a unit; of a picture's records only the first of the file."""
+        tables = {name: pa.Table.from_batches([self._readers[name].get_batch(number)]) for name in SCHEMAS}
+        if self._records:
+            first, last = self._records_before[number : number + 2]
+            tables["records"] = tables["records"].filter(pa.array(self._is_first[first:last]))
+        rejects = self._rejects(number)
+        items, excluded, matched = self._counts[number]
+        return UnitRows(
+            tables,
+            rows_in=items + excluded + len(rejects),
+            filtered=Counter({"excluded": excluded} if excluded else {}),
+            rejects=rejects,
+            tallies={exclusions.TALLY: matched} if matched else {},
+        )
+
+    def _rejects(self, number: int) -> list[Reject]:
+        return [Reject(**row) for row in self._readers["rejects"].get_batch(number).to_pylist()]

@@ -1,0 +1,71 @@
+"""Truncation of context: the score is kept, the rows name what was cut, and a prompt that can fit does."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from actors.vlm import context
+
+
+class Words:
+    """A tokenizer whose tokens are words."""
+
+    def as_data(self, text: str) -> str:
+        return text
+
+    def token_starts(self, text: str) -> list[int]:
+        return [place for place in range(len(text)) if place == 0 or text[place - 1] == " "]
+
+
+ITEM = {"title": "a b", "article": "c d e f g h", "caption": "i j k"}
+FIELDS = ("title", "article", "caption")
+
+
+def fitted(
+    make: Callable[[Mapping[str, str]], int], *, limit: int | None = None, first: tuple[str, ...] = ("article",)
+) -> tuple[dict[str, str], list[str] | None, int]:
+    """Return the context that is kept, the fields that were cut, and the number of prompts made."""
+    made: list[dict[str, str]] = []
+
+    def build(texts: dict[str, str]) -> tuple[dict[str, str], int]:
+        made.append(texts)
+        return texts, make(texts)
+
+    texts, cut = context.fitted(ITEM, build, fields=FIELDS, first=first, limit=limit, by=Words())
+    return texts, cut, len(made)
+
+
+def words_of(texts: Mapping[str, str]) -> int:
+    return sum(len(text.split()) for text in texts.values())
+
+
+def test_a_context_that_fits_is_whole_and_the_prompt_is_made_once() -> None:
+    assert fitted(lambda texts: 0) == (ITEM, None, 1)
+    assert fitted(lambda texts: 0, limit=11) == (ITEM, None, 1)
+
+
+def test_the_fields_to_cut_first_lose_their_ends_and_are_named_in_the_order_of_the_fields() -> None:
+    texts, cut, _ = fitted(lambda texts: 0, limit=9)
+    assert (texts, cut) == (ITEM | {"article": "c d e f "}, ["article"])
+    texts, cut, _ = fitted(lambda texts: 0, limit=3)  # then the others, from the last to the first
+    assert (texts, cut) == ({"title": "a b", "article": "", "caption": "i "}, ["article", "caption"])
+
+
+def test_a_prompt_that_is_too_long_is_cut_by_as_much_as_it_exceeds() -> None:
+    texts, cut, made = fitted(lambda texts: words_of(texts) - 7)
+    assert (texts["article"], cut, made) == ("c d ", ["article"], 2)
+
+
+@pytest.mark.parametrize("weight", [0, 0.3, 1, 2])
+def test_what_is_cut_may_shorten_the_prompt_by_less_or_more(weight: float) -> None:
+    """A part may not show a field, or show it twice; as long as the rest fits, the prompt does."""
+    texts, cut, made = fitted(lambda texts: round(weight * len(texts["article"].split())) + len(texts["title"]) - 2)
+    assert round(weight * len(texts["article"].split())) + len(texts["title"]) <= 2
+    assert made <= context.CUTS + 1
+    assert cut == [field for field in FIELDS if texts[field] != ITEM[field]]
+
+
+def test_a_prompt_that_does_not_fit_without_context_is_returned_without_it() -> None:
+    texts, cut, made = fitted(lambda texts: 1)
+    assert (set(texts.values()), cut) == ({""}, list(FIELDS))
+    assert made <= context.CUTS + 1

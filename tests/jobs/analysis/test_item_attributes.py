@@ -1,0 +1,101 @@
+"""Items and responses of several tables: equal rows count once, contradictions are refused with both tables."""
+
+from typing import Any
+
+import pytest
+
+from jobs.analysis.compute import _texts
+from jobs.analysis.item_attributes import read_items
+from jobs.analysis.rater_attributes import read_raters
+from jobs.analysis.responses import refusal_rates
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.store.hashing import hash_texts
+from jobs.store.reading import open_table
+from tests.factories import TableInMemory, rating, rows_of, write_file
+
+
+def item(name, *, targets=(), gold=(), response=None, **attributes):
+    return {"item_id": name, "kind": "image", "targets": list(targets), "gold": list(gold), "response_id": response,
+            "attributes": list(attributes.items())}  # fmt: skip
+
+
+def response(name, text="words", model="m@1"):
+    return {"response_id": name, "item_id": "i", "model": model, "prompt": "p", "text": text, "status": "ok"}
+
+
+def tables(name, *lists):
+    several = [TableInMemory(name, rows) for rows in lists]
+    for number, table in enumerate(several):
+        table.uri = f"memory/{name}{number}"
+    return several
+
+
+def test_tables_of_items_are_merged():
+    again = item("a", region="East", entity="y", targets=["Mali"], gold=["Mali"])
+    both = tables("items", [item("a", region="East", entity="x"), item("b")], [again, item("c", region="West")])
+    items = read_items(both, [], ["region"])
+    hashes = hash_texts(["a", "b", "c"])
+    codes, values = items.codes("region", hashes)
+    assert [values[code] if code >= 0 else None for code in codes] == ["East", None, "West"]
+    assert items.gold == {int(hashes[0]): (frozenset(["Mali"]), frozenset(["Mali"]))}
+    assert len(items.hashes) == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (item("a", region="East"), item("a", region="West"), ("attribute region", "'East'", "'West'")),
+        (item("a", targets=["Mali"]), item("a", targets=["Peru"]), ("targets", "'Mali'")),
+        (item("a", gold=["1"]), item("a", gold=["2"]), ("gold",)),
+        (item("a", response="s1"), item("a", response="s2"), ("response_id",)),
+    ],
+)
+def test_contradicting_items_are_refused_with_both_tables(first, second, names):
+    with pytest.raises(InputError) as refused:
+        read_items(tables("items", [first], [second]), [], ["region"])
+    for name in ("items=memory/items0", "memory/items1", "item a", *names):
+        assert name in str(refused.value), name
+
+
+def test_contradicting_responses_raters_and_texts_are_refused_with_both_tables():
+    with pytest.raises(InputError, match=r"responses=memory/responses0: response s .* text .*memory/responses1"):
+        read_items([], tables("responses", [response("s")], [response("s", text="other")]), [])
+    with pytest.raises(InputError, match=r"texts=memory/texts0: text t .*memory/texts1"):
+        _texts(tables("texts", [{"text_id": "t", "text": "a"}], [{"text_id": "t", "text": "b"}]), {"t"})
+
+
+def test_raters_may_be_in_several_tables_with_equal_rows(tmp_path):
+    rows = [{"rater": "p", "kind": "human", "country": country} for country in ("Mali", "Mali", "Peru")]
+    first, equal, other = (open_table(write_file(tmp_path / str(n), "raters", [row])) for n, row in enumerate(rows))
+    read: dict[str, Any] = {"methods": {"p": {"human"}}, "gold": [], "groups": ["country"]}
+    assert read_raters([first, equal], **read).countries == {"p": "Mali"}
+    with pytest.raises(InputError, match=r"/0: p has country='Mali', and 'Peru' in .*/2"):
+        read_raters([first, other], **read)
+
+
+def test_a_response_of_two_tables_counts_once(tmp_path):
+    refused = response("s1") | {"refusal_kind": "full"}
+    places = [write_file(tmp_path / "a", "responses", [refused, response("s2")]),
+              write_file(tmp_path / "b", "responses", [refused, response("s3")])]  # fmt: skip
+    rates = {rate.kind: rate for rate in refusal_rates([open_table(place) for place in places])}
+    assert (rates["full"].count, rates["full"].n, rates["full"].asked) == (1, 3, 3)
+
+
+def test_report_takes_globs_and_refuses_a_span_of_two_tables(tmp_path):
+    mark = {"item_id": "i", "rater": "p1", "text_id": "t", "kind": "mistake", "start": 0, "end": 3, "status": "ok"}
+    for number in "12":
+        write_file(tmp_path / "spans" / number, "spans", [mark | {"rater": f"p{number}"}])
+        write_file(tmp_path / "items" / number, "items", [item(f"i{number}")])
+        write_file(tmp_path / "texts" / number, "texts", [{"text_id": "tu"[number == "2"], "text": "words"}])
+        write_file(tmp_path / "responses" / number, "responses", [response(f"s{number}")])
+        write_file(tmp_path / "ratings" / number, "ratings", [rating(f"s{number}", "m@1", "q", "3")])
+    keys = [f"{key}=[{tmp_path}/{key}/*]" for key in ("spans", "items", "texts", "responses", "ratings")]
+    assert cli.main("report", [*keys, f"out={tmp_path}/out"]) == 0
+    rates = [row for row in rows_of(f"{tmp_path}/out/metrics") if row["metric"] == "refusal_rate"]
+    assert {row["n"] for row in rates} == {2}
+    with pytest.raises(InputError, match=r"texts=.*: 1 of the 1 texts with spans .* t;"):
+        cli.execute("report", [keys[0], f"texts=[{tmp_path}/texts/2]", f"out={tmp_path}/other"])
+    write_file(tmp_path / "spans" / "again", "spans", [mark])
+    with pytest.raises(InputError, match=r"spans=.*/spans/1: .*/spans/again .*rater=p1"):
+        cli.execute("report", [keys[0], f"out={tmp_path}/other"])

@@ -1,0 +1,102 @@
+"""Metrics of ratings under several conditions: each condition's own, with people and gold in every one."""
+
+import json
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.metrics.question import MetricSettings
+from jobs.runtime import cli
+from tests.factories import FIVE, rating, rows_of, write_file
+
+ITEMS = [f"i{n}" for n in range(8)]
+TRUTH = [1, 2, 3, 4, 5, 1, 3, 5]
+ARTICLE = [1, 2, 3, 4, 5, 2, 3, 5]  # one above people's in i5
+NONE = [3, 3, 3, 3, 5, 3, 1, 3]
+
+
+def ratings(rater, scores, condition="", **columns):
+    return [rating(item, rater, "q", str(score), condition=condition, **columns)
+            for item, score in zip(ITEMS, scores, strict=True)]  # fmt: skip
+
+
+def metrics(folder, tables, *keys):
+    """The report's metrics as (name, dims, row)."""
+    places = [write_file(folder / f"t{number}", "ratings", rows, rubric=FIVE) for number, rows in enumerate(tables)]
+    assert cli.main("report", [f"ratings=[{','.join(places)}]", f"out={folder}/out", *keys]) == 0
+    return [(row["metric"], json.loads(row["dims"]), row) for row in rows_of(f"{folder}/out/metrics")]
+
+
+def values(found, name, **dims):
+    """condition -> value of the metrics with that name and dims."""
+    return {d.get("condition"): row["value"] for n, d, row in found if n == name and dims.items() <= d.items()}
+
+
+def test_people_and_gold_without_a_condition_count_under_each(tmp_path):
+    people = [ratings("p1", TRUTH), ratings("p2", TRUTH)]
+    gold = ratings("expert", [5 * (score >= 4) for score in TRUTH], method="gold")
+    judged = [ratings("m@1", ARTICLE, "article"), ratings("m@1", NONE, "none")]
+    found = metrics(tmp_path, [*people, gold, *judged])
+    assert values(found, "group_mean_score", group="m@1") == {"article": 25 / 8, "none": 24 / 8}
+    assert values(found, "group_mean_score", group="people") == {"article": 3, "none": 3}
+    exact = {"rater": "m@1", "deviation": "0"}
+    assert values(found, "deviation_share", **exact) == {"article": 14 / 16, "none": 4 / 16}
+    assert set(values(found, "f1", group="m@1", average="micro")) == {"article", "none"}
+    assert values(found, "alpha", group="people", level="ordinal") == {"article": 1, "none": 1}
+    # each rater's distribution has the condition of its rows
+    assert values(found, "mean_score", rater="m@1") == {"article": 25 / 8, "none": 24 / 8}
+    assert values(found, "mean_score", rater="p1") == {"": 3}
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "m@1 · condition article" in page
+
+
+def test_people_with_conditions_stay_in_theirs(tmp_path):
+    tables = [ratings("p1", TRUTH), ratings("p2", [1] * 8, "none"), ratings("p2", [5] * 8, "article"),
+              ratings("m@1", ARTICLE, "article"), ratings("m@1", NONE, "none")]  # fmt: skip
+    found = metrics(tmp_path, tables)
+    assert values(found, "group_mean_score", group="people") == {"article": (3 + 5) / 2, "none": (3 + 1) / 2}
+
+
+def test_a_person_with_and_without_condition_has_both(tmp_path):
+    tables = [ratings("p1", TRUTH), ratings("p1", [5] * 8, "article"), ratings("m@1", ARTICLE, "article")]
+    found = metrics(tmp_path, tables)
+    assert values(found, "group_mean_score", group="people") == {"": 3, "article": 5}
+    assert values(found, "group_mean_score", group="m@1") == {"article": 25 / 8}
+
+
+def test_one_condition_is_no_dim(tmp_path):
+    found = metrics(tmp_path, [ratings("p1", TRUTH), ratings("m@1", ARTICLE, "article")])
+    assert not [dims for _, dims, _ in found if "condition" in dims]
+    assert values(found, "group_mean_score", group="m@1") == {None: 25 / 8}
+    assert values(found, "group_mean_score", group="people") == {None: 3}
+
+
+def test_people_are_joined_by_their_country_under_each_condition(tmp_path):
+    """CAIRE: people rate their own country, and the target of their ratings is empty."""
+    raters = write_file(tmp_path / "raters", "raters", [{"rater": "p1", "kind": "human", "country": "Mali"}])
+    judged = [ratings("m@1", ARTICLE, c, target="Mali") for c in ("article", "none")]
+    found = metrics(tmp_path, [ratings("p1", TRUTH), *judged], f"raters=[{raters}]")
+    assert {row["n"] for n, d, row in found if n == "pearson_with_people"} == {8}
+
+
+def test_scene_graphs_are_scored_under_each_condition(tmp_path):
+    questions = [{"set_id": "a", "question_id": q, "parents": [], "valid": True} for q in "12"]
+    place = write_file(tmp_path / "questions", "questions", questions)
+    answers = [rating("pic", "m", q, value, rubric="dsg", target="a", condition=condition)
+               for condition, given in (("x", ("yes", "yes")), ("y", ("no", "yes")))
+               for q, value in zip("12", given, strict=True)]  # fmt: skip
+    found = metrics(tmp_path, [answers], f"questions={place}")
+    assert values(found, "dsg_score", convention="answered", reading="with dependencies") == {"x": 1, "y": 0.5}
+
+
+def test_two_tables_with_one_condition_are_refused(tmp_path):
+    places = [write_file(tmp_path / name, "ratings", ratings("m@1", ARTICLE, "article")) for name in "ab"]
+    with pytest.raises(InputError, match=r"/a: .*/b .*condition=article"):
+        cli.execute("report", [f"ratings=[{','.join(places)}]", f"out={tmp_path}/out"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_conditions_are_always_separate_and_no_setting():
+    assert "condition" not in MetricSettings().group_by
+    with pytest.raises(InputError, match=r"metrics.group_by=condition"):
+        cli.execute("report", ["images=x", "metrics.group_by=[condition]", "out=o"])
