@@ -91,7 +91,7 @@ def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
 
 def _resolved(keys: Any, where: str, each: dict[str, Any]) -> dict[str, Any]:
     try:
-        container = OmegaConf.to_container(keys, resolve=True) if isinstance(keys, DictConfig) else keys
+        container: Any = OmegaConf.to_container(keys, resolve=True) if isinstance(keys, DictConfig) else keys
     except OmegaConfBaseException as error:
         variables = ", ".join(f"${{each.{name}}}" for name in each) or "none (for_each is not set)"
         raise InputError(f"{where}: {config_errors.describe(error)}; variables of the step: {variables}") from error
