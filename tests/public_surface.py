@@ -450,6 +450,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -498,6 +499,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -514,7 +516,7 @@ KEYS = {
         out: str
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
-        pipeline.steps: list[jobs.run.Step]
+        pipeline.steps: list[jobs.runtime.pipelines.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
         resources: resources
