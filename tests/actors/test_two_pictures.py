@@ -23,7 +23,8 @@ INSTRUCTION = {
     "start": "It is the",
 }
 TINY = ModelSettings(checkpoint=MODEL, dtype="float32")
-PAIR, TURNED = [png(1), png(2)], [png(2), png(1)]
+PAIR: list[bytes | None] = [png(1), png(2)]
+TURNED = PAIR[::-1]
 
 
 def batch(*, pictures: list[list[bytes | None]], scenario: str = "the sea") -> pa.Table:
