@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
+from jobs.runtime import conditions
 from jobs.runtime.config import Writing
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
@@ -81,4 +82,5 @@ def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    conditions.check(cfg.condition)
     return given[0]
