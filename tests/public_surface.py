@@ -202,6 +202,7 @@ KEYS = {
     "judge": """
         common
         input: str
+        condition: str
         records: str | None
         images: str | None
         texts: str | None
@@ -234,6 +235,7 @@ KEYS = {
     "loglik": """
         common
         input: str
+        condition: str
         images: str | None
         texts: str | None
         records: str | None
@@ -257,6 +259,7 @@ KEYS = {
     "zero_shot": """
         common
         input: str
+        condition: str
         embedder.name: str
         embedder.checkpoint: str
         embedder.pretrained: str | None
@@ -268,6 +271,7 @@ KEYS = {
     "generate": """
         common
         input: str
+        condition: str
         images: str | None
         texts: str | None
         records: str | None
@@ -300,11 +304,13 @@ KEYS = {
     "parse": """
         common
         input: str
+        condition: str
         rubric: dict[str, typing.Any]
     """,
     "import_ratings": """
         writing
         input: str
+        condition: str
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
@@ -716,11 +722,12 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 3
+        key response_id; version 4
         response_id: string
         item_id: string
         model: string
         prompt: string
+        condition: string
         sample: int32
         seed: int64
         text: string
