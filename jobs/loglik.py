@@ -24,7 +24,7 @@ from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.condition import with_condition
 from jobs.judging.items import ItemTables, reading, sources_of
-from jobs.judging.judging_summary import show_truncated
+from jobs.judging.judging_summary import show_prompts
 from jobs.judging.reference import read_reference, show_sweep
 from jobs.judging.settings import AskingConfig, check_model
 from jobs.judging.targets import read_targets
@@ -73,7 +73,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("loglik", run, excluded)
     picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
-    show_truncated(manifest["counts"]["tallies"])
+    show_prompts(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     if reference:
         show_sweep(run, reference, [condition_of(pair, cfg.condition) for pair in cfg.pairs])

@@ -88,7 +88,7 @@ _ALL = [
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it"),
+        "record_id": (STR, "hash of the source columns, file and number among equal rows, or of item and picture"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
         "split": (STR, "train, val or test, from the file's name; empty if unknown"),
@@ -114,7 +114,7 @@ _ALL = [
     })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
-        "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
+        "role": (STR, "article, window, titles, lemma, gloss, caption, reference, generated, prompt, or another name"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
         "date": (STR, "ISO date of the events in the text"),
         "source": (STR, "its source; for a text of a knowledge base the node"),
@@ -124,15 +124,16 @@ _ALL = [
     Table("nodes", ("node_id",), {
         "node_id": (STR, "the entity's id in its knowledge base"),
         "lemmas": (pa.map_(STR, STRS), "language -> names"),
+        "titles": (pa.map_(STR, STR), "language -> title of its article"),
         "glosses": (pa.map_(STR, STR), "language -> definition"),
-        "article_text_id": (STR, "its article in texts"),
-    }),
+        "article_text_ids": (pa.map_(STR, STR), "language -> its whole article in texts"),
+    }, version=2),
     Table("node_images", ("node_id", "image_id"), {
         "node_id": (STR, "an entity"),
         "image_id": (STR, "one of its pictures"),
     }),
     Table("items", ("item_id",), {
-        "item_id": (STR, "hash of the content that is judged"),
+        "item_id": (STR, "hash of the content that is judged, or the id that its source gives it"),
         "kind": (STR, "image, response, pair, description or caption"),
         "image_ids": (STRS, "its pictures, in order"),
         "text_ids": (STRS, "its texts, in order"),
