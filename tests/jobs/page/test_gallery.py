@@ -77,9 +77,8 @@ def test_one_picture_does_not_take_all_cards(tmp_path, tables):
 
 
 def test_each_target_and_condition_is_labelled(tables):
-    rows = [rating("a", "m", "q", value, target=target, condition=condition)
-            for value, (target, condition) in enumerate([("Mali", "x"), ("Peru", "x"), ("Mali", "y")], start=1)
-            for value in [str(value)]]  # fmt: skip
+    asked = [("1", "Mali", "x"), ("2", "Peru", "x"), ("3", "Mali", "y")]
+    rows = [rating("a", "m", "q", value, target=target, condition=condition) for value, target, condition in asked]
     rows.append(rating("a", "m", "q", "5", target="Mali", condition="x", sample=1))
     (card,) = (card for card in cards(tables, rows, extra=["condition"]) if card.ratings)
     assert [(r.rater, r.target, r.answer) for r in card.ratings] == [
