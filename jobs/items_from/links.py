@@ -44,10 +44,13 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     base = tables.get("items") or tables["links"]
     _check_texts(cfg, base)
     inputs = tuple(table.whole() for name, table in tables.items() if table is not base)
-    identity = {"context": cfg.context, "unit_rows": cfg.unit_rows}
+    identity: dict[str, Any] = {"context": cfg.context, "unit_rows": cfg.unit_rows}
     if cfg.context != "none":
         identity["language"] = cfg.kb.language
-    identity |= {"titles": {"k": cfg.k}, "gold": {"gold_node": cfg.gold_node}}.get(cfg.context, {})
+    if cfg.context == "titles":
+        identity["k"] = cfg.k
+    if cfg.context == "gold":
+        identity["gold_node"] = cfg.gold_node
     with Spool("items") as folder:
         reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, Barred(excluded.marks))
         yield ItemsPlan(
@@ -72,8 +75,10 @@ class _UnitReader:
         self._cfg, self._base, self._barred = cfg, base, barred
         self._links = self._nodes = self._articles = self._texts = None
         if "texts" in tables:
-            columns = TABLES["texts"].columns
-            self._texts = KeptRows(folder / "texts.arrow", tables["texts"], columns, keys_of=[column_keys("text_id")])
+            all_columns = list(TABLES["texts"].columns)
+            self._texts = KeptRows(
+                folder / "texts.arrow", tables["texts"], all_columns, keys_of=[column_keys("text_id")]
+            )
         if cfg.context == "none":
             return
         links, best = tables["links"], cfg.k if cfg.context == "titles" else 1
