@@ -377,6 +377,14 @@ KEYS = {
         language: str
         encoding: str | None
         delimiter: str | None
+        links: str | None
+        kb.path: str | None
+        kb.language: str
+        context: str
+        k: int
+        gold_node: str
+        input_items: str | None
+        texts: str | None
         unit_rows: int
         condition: str
     """,
