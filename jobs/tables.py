@@ -164,10 +164,11 @@ _ALL = [
         "score": _SCORE,
     }),
     Table("responses", ("response_id",), _described(schemas.RESPONSES, {
-        "response_id": "hash of item, model, prompt, sampling settings and sample number; the same on a retry",
+        "response_id": "hash of item, model, prompt, settings, condition and sample number; the same on a retry",
         "item_id": "the item that the model was asked about",
         "model": "model and revision",
         "prompt": "name of the prompt",
+        "condition": "experimental condition, empty if none",
         "sample": "number of the sample, from 0",
         "seed": "seed of the sample",
         "text": "the answer",
@@ -175,7 +176,7 @@ _ALL = [
         "refusal_kind": "full, hedge, blocked or drop_event; null if none",
         "truncated": "context fields that were cut so that the prompt fits, null if none",
         **_END,
-    }), version=3),
+    }), version=4),
     Table("questions", ("set_id", "question_id"), {
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),

@@ -61,7 +61,28 @@ class FileKeys:
 
 
 @dataclass
-class ItemsConfig(FileKeys, Writing):
+class ItemsKb:
+    """The knowledge base of the links."""
+
+    path: str | None = None  # the folder that jobs.kb wrote
+    language: str = "en"  # of titles and articles, if the entity has them in it
+
+
+@dataclass
+class LinksKeys:
+    """Keys of items from links (`links=`)."""
+
+    links: str | None = None  # a table of links (jobs.link), of one method
+    kb: ItemsKb = field(default_factory=ItemsKb)
+    context: str = "article"  # article of the best entity, titles of the k best, article of the gold entity, or none
+    k: int = 20  # titles, with context=titles (CAIRE: 20)
+    gold_node: str = "gold_node"  # attribute with node_id or title of the right entity, for context=gold
+    input_items: str | None = None  # the items or images that were linked; null: the pictures that have links
+    texts: str | None = None  # the texts of input_items, which are kept
+
+
+@dataclass
+class ItemsConfig(FileKeys, LinksKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow

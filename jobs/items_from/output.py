@@ -99,6 +99,9 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
     manifests = {name: run.finish() for name, run in runs.items()}
     for name, run in runs.items():
         summary.show_result(ITEMS, manifests[name], run)
+    for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
+        if title != exclusions.TALLY:
+            summary.show_tally(title, tally)
     summary.show_exclusions(excluded, manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {}))
     return manifests
 
