@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
+from jobs.runtime import conditions
 from jobs.runtime.config import Writing
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
@@ -13,15 +14,17 @@ KINDS = ("image", "pair", "description", "caption")  # of items from a file
 
 @dataclass
 class ItemColumns:
-    """Which columns of the file are what; all others become attributes of the items."""
+    """Which columns of the file are what."""
 
     id: str | None = None  # item_ids; null: a hash of the pictures and texts
     pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
     texts: dict[str, Any] = field(
         default_factory=dict
     )  # role -> its column or list of columns, as in {prompt: caption}
+    language: str | None = None  # BCP 47 tags of the texts; null: language= for all
     targets: Any = None  # a column or a list of columns: the labels that an item is rated against
     gold: Any = None  # a column or a list of columns: the correct labels or answers
+    attributes: Any = None  # a column or a list of columns; null: all columns without another role
 
 
 @dataclass
@@ -52,13 +55,34 @@ class FileKeys:
     images: str | None = None  # a table of images, for pictures that are given by image_id
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
-    language: str = ""  # BCP 47 tag of the texts
+    language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
 
 
 @dataclass
-class ItemsConfig(FileKeys, Writing):
+class ItemsKb:
+    """The knowledge base of the links."""
+
+    path: str | None = None  # the folder that jobs.kb wrote
+    language: str = "en"  # of titles and articles, if the entity has them in it
+
+
+@dataclass
+class LinksKeys:
+    """Keys of items from links (`links=`)."""
+
+    links: str | None = None  # a table of links (jobs.link), of one method
+    kb: ItemsKb = field(default_factory=ItemsKb)
+    context: str = "article"  # article of the best entity, titles of the k best, article of the gold entity, or none
+    k: int = 20  # titles, with context=titles (CAIRE: 20)
+    gold_node: str = "gold_node"  # attribute with node_id or title of the right entity, for context=gold
+    input_items: str | None = None  # the items or images that were linked; null: the pictures that have links
+    texts: str | None = None  # the texts of input_items, which are kept
+
+
+@dataclass
+class ItemsConfig(FileKeys, LinksKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
@@ -79,4 +103,5 @@ def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    conditions.check(cfg.condition)
     return given[0]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.ids import content_id
 from jobs.items_from.config import ItemsConfig
 from jobs.runtime import exclusions, summary
 from jobs.runtime.config import plain
@@ -100,6 +99,9 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
     manifests = {name: run.finish() for name, run in runs.items()}
     for name, run in runs.items():
         summary.show_result(ITEMS, manifests[name], run)
+    for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
+        if title != exclusions.TALLY:
+            summary.show_tally(title, tally)
     summary.show_exclusions(excluded, manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {}))
     return manifests
 
@@ -121,7 +123,7 @@ def _table_plan(cfg: ItemsConfig, plan: ItemsPlan, name: str, excluded: Exclusio
 
 
 def _name(plan: ItemsPlan, table: str, unit: Unit) -> str:
-    return content_id(table, unit.name) if table in plan.own_units else unit.name
+    return f"{table}-{unit.name}" if table in plan.own_units else unit.name
 
 
 def _fill(writer: UnitWriter, name: str, rows: UnitRows) -> None:
