@@ -1,4 +1,4 @@
-"""Linking on tables written by hand: the nodes a loop would give, what is left out counted, and the whole job in one process."""
+"""Linking on tables written by hand: the nodes a loop would give, what is left out counted."""
 
 from pathlib import Path
 from typing import Any
