@@ -14,14 +14,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jobs.items_from import file, output
+from jobs.items_from import file, output, responses
 from jobs.items_from.config import ItemsConfig, mode_of
 from jobs.items_from.output import ItemsPlan
 from jobs.runtime import cli, exclusions
 from jobs.runtime.exclusions import Exclusions
 
 Builder = Callable[[ItemsConfig, Exclusions], AbstractContextManager[ItemsPlan]]
-BUILDERS: dict[str, Builder] = {"input": file.read_plan}  # key of the mode -> what it writes
+BUILDERS: dict[str, Builder] = {
+    "input": file.read_plan,
+    "responses": responses.read_plan,
+}  # key of the mode -> what it writes
 
 
 def execute(cfg: ItemsConfig) -> dict[str, Any] | None:

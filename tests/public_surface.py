@@ -368,6 +368,16 @@ KEYS = {
         language: str
         encoding: str | None
         delimiter: str | None
+        responses: list[str]
+        items: str | None
+        texts: str | None
+        labels: list[str]
+        label_questions: list[str]
+        labels_by: str
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         unit_rows: int
         condition: str
     """,

@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.errors import InputError
 from jobs.runtime.config import Writing
+from jobs.runtime.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
 KINDS = ("image", "pair", "description", "caption")  # of items from a file
@@ -58,7 +59,24 @@ class FileKeys:
 
 
 @dataclass
-class ItemsConfig(FileKeys, Writing):
+class ResponseKeys:
+    """Keys of items out of responses (`responses=`)."""
+
+    responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
+    items: str | None = (
+        None  # the table of items that the models were asked about; null: they were asked about pictures
+    )
+    texts: str | None = None  # the texts of those items
+    labels: list[str] = field(
+        default_factory=list
+    )  # tables of ratings of the pictures, or globs; their majority labels
+    label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
+    labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take
+
+
+@dataclass
+class ItemsConfig(ResponseKeys, FileKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.ids import content_id
-from actors.items import TARGETS
+from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.judging.settings import AskingConfig
@@ -79,7 +79,7 @@ class ItemTables:
             if all(matches):
                 inputs_by_table.append([source for source in matches if source is not None])
             else:
-                inputs_by_table.append([_whole_table(table)] * len(units))
+                inputs_by_table.append([whole_table(table)] * len(units))
         return [
             Unit(unit.name, (*unit.inputs, *(inputs[index] for inputs in inputs_by_table)), rows=unit.rows)
             for index, unit in enumerate(units)
@@ -181,11 +181,14 @@ class Reader:
             rows = [images.get(i) for i in ids] if self.pictures else []
             row_statuses = [row["status"] if row else Status.MISSING_INPUT.value for row in rows]
             pictures.append([row["bytes"] if row else None for row in rows])
+            attributes = dict(item["attributes"] or ())
+            if attributes.get(RESPONSE_STATUS, Status.OK) not in JUDGED:
+                row_statuses = [NO_RESPONSE]
             statuses.append(next((status for status in row_statuses if status != Status.OK), Status.OK.value))
             shown.append([*ids, *(images[i]["source_url"] for i in ids if i in images)])
             record = next((records[i] for i in ids if i in records), {})
             texts_by_role = _texts_by_role([texts[t] for t in item["text_ids"] or [] if t in texts])
-            contexts.append({**record, **texts_by_role, **{k: v for k, v in item["attributes"] or () if v}})
+            contexts.append({**record, **texts_by_role, **{k: v for k, v in attributes.items() if v}})
         return self._table(
             [item["item_id"] for item in items],
             pa.array(pictures, PICTURES),
@@ -278,7 +281,7 @@ def _single_picture_lists(pictures: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(range(len(pictures) + 1), pa.int32()), pictures)
 
 
-def _whole_table(table: TableSource) -> Object:
+def whole_table(table: TableSource) -> Object:
     """Return a table as one input; its etag changes when any of the table's objects changes."""
     objects = [footer.object for footer in table.footers]
     return Object(table.uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
