@@ -29,15 +29,15 @@ def skip_reason(
 
     Args:
         item: a row of `jobs.judging.items`.
-        pictures: the maximum number of pictures in a prompt; 0 if the prompt shows none, None for any number.
+        pictures: the number of pictures that the prompt shows; 0: none, None: all, at least one.
         required_fields: context fields of which at least one must not be empty; empty if context is optional.
     """
     if reason := _WITHHELD.get(item["status"]):
         return reason
     shown = item["pictures"] or ()
-    if pictures and len(shown) > pictures:
-        message = f"the item has {len(shown)} pictures; the prompt shows at most {pictures}"
-        return Status.SKIPPED, ScoringError("several_pictures", message)
+    if pictures and shown and len(shown) != pictures:
+        message = f"the item has {len(shown)} pictures, the prompt shows {pictures}; use another order of its parts"
+        return Status.SKIPPED, ScoringError("picture_count", message)
     if pictures != 0:
         if item["status"] != Status.OK:
             return Status.MISSING_INPUT, ScoringError("no_picture", f"the picture's status is {item['status']}")
@@ -59,8 +59,15 @@ def count_pictures(tally: Counter[str], pictures: int, tokens: int | None) -> No
         tally["pictures/tokens"] += tokens
 
 
-def count_truncated(tally: Counter[str], fields: Sequence[str] | None) -> None:
-    """Add an item whose context fields `fields` were cut to a stage's tally; nothing if `fields` is empty."""
-    if fields:
+def count_prompt(tally: Counter[str], *, truncated: Sequence[str] | None, moves_system: bool) -> None:
+    """Add to a stage's tally an item whose prompt is not what its file says, if it is not.
+
+    Args:
+        truncated: the context fields that were cut.
+        moves_system: whether the system's text is in the user's turn (`actors.vlm.chat_format`).
+    """
+    if truncated:
         tally["truncated/items"] += 1
-        tally.update(f"truncated field/{field}" for field in fields)
+        tally.update(f"truncated field/{field}" for field in truncated)
+    if moves_system:
+        tally["system text/in the user's turn"] += 1

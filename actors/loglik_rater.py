@@ -126,8 +126,10 @@ class LoglikRater:
             ValueError: the model cannot score the labels.
         """
         if self._base_rates is None:
-            pieces = [piece for piece in self.instruction.render({}) if piece is not None]
-            inputs = self.chat.encode(pieces or [""], [], start=self._start)
+            texts = [piece for piece in self.instruction.render({}) if isinstance(piece, str)]
+            inputs = self.chat.encode(
+                ["\n\n".join(texts)], [], start=self._start, system=self.instruction.render_system({})
+            )
             scores = self.scorer.score(inputs, self._completions)
             if isinstance(scores, ScoringError):
                 raise ValueError(f"cannot compute the labels' base rates: {scores.message}")

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import count_pictures, count_truncated, skip_reason
+from actors.items import count_pictures, count_prompt, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
@@ -90,7 +90,7 @@ class PromptPreparer:
         return tally
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        pictures = None if self.instruction.shows_picture else 0
+        pictures = self.instruction.picture_count
         if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
             return failed(*reason)
         try:
@@ -105,8 +105,12 @@ class PromptPreparer:
         pictures = [decode_rgb(data) for data in item["pictures"]] if self.instruction.shows_picture else []
 
         def encode(texts: dict[str, str]) -> tuple[dict[str, Any], int]:
-            pieces = self.instruction.render(texts, **self._words)
-            inputs = self.chat.encode(pieces, pictures, start=self.instruction.begin(**self._words))
+            inputs = self.chat.encode(
+                self.instruction.render(texts, **self._words),
+                pictures,
+                start=self.instruction.begin(**self._words),
+                system=self.instruction.render_system(texts, **self._words),
+            )
             return inputs, 0 if self.token_budget is None else int(inputs["input_ids"].shape[1]) - self.token_budget
 
         inputs, truncated = context.fitted(
@@ -118,5 +122,5 @@ class PromptPreparer:
             by=self.chat,
         )
         count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
-        count_truncated(self._tally, truncated)
+        count_prompt(self._tally, truncated=truncated, moves_system=self.chat.moves_system)
         return {"status": Status.OK.value, "truncated": truncated, "inputs": to_bytes(inputs)}

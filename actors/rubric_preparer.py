@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import TARGETS, count_pictures, count_truncated, skip_reason
+from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.rubric_rater import RubricSettings, default_targets, item_targets
@@ -17,7 +18,7 @@ from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
 from actors.vlm.encoding import load_processor, to_bytes
 from actors.vlm.errors import ScoringError
-from actors.vlm.prompts import Prompt, PromptBuilder
+from actors.vlm.prompts import PromptBuilder
 from actors.vlm.ratings import failed
 from actors.vlm.rubric import Question, Rubric
 from actors.vlm.settings import ModelSettings
@@ -31,7 +32,7 @@ class PreparedPrompts(NamedTuple):
 
 
 class RubricPreparer:
-    """Decodes an item's picture and tokenises its prompts, the first stage of `judge`.
+    """Decodes an item's pictures and tokenises its prompts, the first stage of `judge`.
 
     All prompts about an item share their pictures and their first tokens, which the result has only once.
 
@@ -101,7 +102,7 @@ class RubricPreparer:
         return tally
 
     def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        pictures = 1 if self.chat.sees_pictures else 0
+        pictures = self.rubric.picture_count(self.builder.layout) if self.chat.sees_pictures else 0
         if reason := skip_reason(item, pictures=pictures, required_fields=self.required_fields):
             return failed(*reason)
         try:
@@ -113,13 +114,13 @@ class RubricPreparer:
 
     def _prepared(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return the prompts' tokens; the context is truncated until the longest prompt fits the model's positions."""
-        picture = decode_rgb(item["pictures"][0]) if self.chat.sees_pictures else None
+        pictures = tuple(map(decode_rgb, item["pictures"])) if self.chat.sees_pictures else ()
         targets = item_targets(self.rubric, item) or self.targets
         if not targets:
             return failed(Status.SKIPPED, ScoringError("no_target", "neither the item nor targets= names a target"))
 
         def tokenise(texts: dict[str, str]) -> tuple[PreparedPrompts, int]:
-            prompts = self._tokenised(texts, targets, picture)
+            prompts = self._tokenised(texts, targets, pictures or None)
             return prompts, 0 if self.token_budget is None else prompts.longest - self.token_budget
 
         prompts, truncated = context.fitted(
@@ -131,8 +132,8 @@ class RubricPreparer:
             by=self.chat,
         )
         inputs, shared, suffixes = prompts.tokens
-        count_pictures(self._tally, int(picture is not None), self.chat.picture_tokens(inputs))
-        count_truncated(self._tally, truncated)
+        count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
+        count_prompt(self._tally, truncated=truncated, moves_system=self.chat.moves_system)
         return {
             "status": Status.OK.value,
             "truncated": truncated,
@@ -141,12 +142,14 @@ class RubricPreparer:
             "suffixes": suffixes,
         }
 
-    def _tokenised(self, texts: dict[str, str], targets: Sequence[str], picture: Any) -> PreparedPrompts:
+    def _tokenised(
+        self, texts: dict[str, str], targets: Sequence[str], pictures: tuple[Any, ...] | None
+    ) -> PreparedPrompts:
         questions = self.builder.prompts(texts, targets=targets)
         prompts = [entry.prompt for entry in questions]
         if self.instruction:
-            prompts = [Prompt(p.before, p.after, f"{p.suffix}\n\n{self.instruction}") for p in prompts]
-        tokens = self.chat.tokens(prompts, picture)
+            prompts = [replace(p, suffix=f"{p.suffix}\n\n{self.instruction}", start="") for p in prompts]
+        tokens = self.chat.tokens(prompts, pictures)
         lengths = [
             len(suffix) + self._answer_tokens[entry.question.name]
             for entry, suffix in zip(questions, tokens.suffixes, strict=True)

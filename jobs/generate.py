@@ -27,7 +27,7 @@ from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
-from jobs.judging.judging_summary import show_truncated
+from jobs.judging.judging_summary import show_prompts
 from jobs.judging.settings import AskingConfig, check_model
 from jobs.metrics import refusals
 from jobs.models import picture_tokens
@@ -84,7 +84,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("generate", run, excluded)
     picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
-    show_truncated(manifest["counts"]["tallies"])
+    show_prompts(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     show_refusals(run)
     return manifest

@@ -1,11 +1,12 @@
-"""Read a knowledge base -> tables `nodes`, `texts` (three of them) and `node_images` below one folder.
+"""Read a knowledge base -> tables `nodes`, `texts` (four of them) and `node_images` below one folder.
 
     python -m jobs.kb knowledge_base=wordnet knowledge_base.path=wordnet.parquet out=R/kb
     python -m jobs.kb knowledge_base=babelnet knowledge_base.path='babelnet/*.tsv' out=R/kb
 
-Writes R/kb/nodes, R/kb/lemmas, R/kb/glosses, R/kb/articles and R/kb/node_images. The three tables of texts are embedded
-(jobs.embed) and searched (jobs.retrieve) separately: CAIRE's three indices (A.3). Articles are split into windows that
-a text tower can read. The column `source` of a text is its node.
+Writes R/kb/nodes, R/kb/lemmas, R/kb/glosses, R/kb/windows, R/kb/articles and R/kb/node_images. Lemmas, glosses and
+windows are embedded (jobs.embed) and searched (jobs.retrieve) separately: CAIRE's three indices (A.3). A window is a
+part of an article that a text tower can read; `articles` has whole articles, from which jobs.items takes the context of
+linked pictures. The column `source` of a text is its node.
 """
 
 import sys

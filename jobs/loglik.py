@@ -22,7 +22,7 @@ from actors.vlm.templates import TARGET_WORD
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
 from jobs.judging.items import ItemTables, reading, sources_of
-from jobs.judging.judging_summary import show_truncated
+from jobs.judging.judging_summary import show_prompts
 from jobs.judging.reference import read_reference, show_sweep
 from jobs.judging.settings import AskingConfig, check_model
 from jobs.judging.targets import read_targets
@@ -70,7 +70,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     )
     manifest = lifecycle.end("loglik", run, excluded)
     picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
-    show_truncated(manifest["counts"]["tallies"])
+    show_prompts(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     if reference:
         show_sweep(run, reference, cfg.pairs)

@@ -38,6 +38,7 @@ from jobs.tables import TABLES
 
 MAX_PAIRS = 100_000  # more than people can judge
 LEMMAS = 5  # of a node, in the text of an item
+OPENING_WORDS = 40  # of its article
 PICTURE = "entity_picture_"  # attributes: web addresses of a node's pictures, numbered from 1
 
 
@@ -126,16 +127,17 @@ def _texts(kb: Mapping[str, TableSource], wanted: set[str], language: str) -> di
     """Return node_id -> row of `texts`."""
     ids = pa.array(sorted(wanted), pa.string())
     rows = [row for batch in kb["nodes"].batches() for row in batch.filter(pc.is_in(batch["node_id"], ids)).to_pylist()]
-    opening = pa.array(sorted({row["article_text_id"] for row in rows if row["article_text_id"]}), pa.string())
+    article_of = {row["node_id"]: _in_language(dict(row["article_text_ids"] or []), language) for row in rows}
+    opening = pa.array(sorted(set(article_of.values()) - {""}), pa.string())
     articles = {
-        row["text_id"]: row["text"]
+        row["text_id"]: " ".join(row["text"].split()[:OPENING_WORDS])
         for batch in kb["articles"].batches(["text_id", "text"])
         for row in batch.filter(pc.is_in(batch["text_id"], opening)).to_pylist()
     }
     texts = {}
     for row in rows:
-        parts = [_lemmas(dict(row["lemmas"] or []), language), _gloss(dict(row["glosses"] or []), language)]
-        parts.append(f"{article} …" if (article := articles.get(row["article_text_id"])) else "")
+        parts = [_lemmas(dict(row["lemmas"] or []), language), _in_language(dict(row["glosses"] or []), language)]
+        parts.append(f"{article} …" if (article := articles.get(article_of[row["node_id"]])) else "")
         text = "\n\n".join(part for part in parts if part) or row["node_id"]
         texts[row["node_id"]] = {
             "text_id": content_id("entity", row["node_id"], text),
@@ -155,9 +157,9 @@ def _lemmas(lemmas: Mapping[str, list[str]], language: str) -> str:
     return "; ".join(list(dict.fromkeys(ordered))[:LEMMAS])
 
 
-def _gloss(glosses: Mapping[str, str], language: str) -> str:
-    """Return the gloss in `language`, else in the first language that the node has."""
-    return glosses.get(language) or next((glosses[code] for code in sorted(glosses)), "")
+def _in_language(values: Mapping[str, str], language: str) -> str:
+    """Return the value in `language`, else in the first language that the node has."""
+    return values.get(language) or next((values[code] for code in sorted(values)), "")
 
 
 def _pictures(kb: Mapping[str, TableSource], nodes: set[str], barred: Barred) -> dict[str, list[tuple[str, str]]]:

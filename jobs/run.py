@@ -4,50 +4,28 @@
         pipeline.inputs.terms=terms.csv pipeline.inputs.pictures=DIR
 
 A pipeline (`conf/pipeline/`) lists the jobs and connects the output of one to the input of the next; a profile
-(`conf/profile/`) changes keys of single jobs. To continue an interrupted pipeline, run the same command again: steps
-that are complete do nothing.
+(`conf/profile/`) changes keys of single jobs. A step may be repeated over lists, such as models and conditions. To
+continue an interrupted pipeline, run the same command again: steps that are complete do nothing.
 """
 
 import functools
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 
 from jobs.errors import InputError
-from jobs.runtime import cli, config, config_files
+from jobs.runtime import cli, config, config_files, pipelines
 from jobs.runtime.config import RayConfig
 from jobs.runtime.console import say
 from jobs.runtime.overrides import literal
+from jobs.runtime.pipelines import PipelineConfig, ProfileConfig, Step
 from jobs.runtime.resources import Resources
-
-
-@dataclass
-class Step:
-    """One job and its keys."""
-
-    job: str = MISSING
-    set: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class PipelineConfig:
-    """A pipeline: its inputs, which are its own keys, and its steps."""
-
-    name: str = MISSING
-    inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files
-    steps: list[Step] = field(default_factory=list)  # the jobs and their keys
-
-
-@dataclass
-class ProfileConfig:
-    """Keys to change, by job."""
-
-    name: str = MISSING
-    set: dict[str, dict[str, Any]] = field(default_factory=dict)  # job -> its keys
+from jobs.store import locations
 
 
 @dataclass
@@ -63,60 +41,83 @@ class RunConfig:
     overwrite: bool = False  # delete existing tables first
     ray: RayConfig = field(default_factory=RayConfig)
 
+    @staticmethod
+    def prepare(composed: DictConfig) -> DictConfig:
+        """Return `composed` with its repeated steps written out; `config.load` calls it."""
+        return pipelines.expand(composed)
+
 
 @dataclass(frozen=True)
 class StepResult:
-    """A completed step: its job, the job's return value, and its wall-clock seconds."""
+    """A completed step: its job, the job's return value, its wall-clock seconds, and its values if it is repeated."""
 
     job: str
     returned: Any
     seconds: float
+    label: str
 
 
 def execute(cfg: RunConfig) -> list[StepResult]:
     """Run the steps in order; every step's keys are checked before the first one starts.
 
     Raises:
-        InputError: a step names no job, or keys that its job does not have.
+        InputError: a step names no job, or keys that its job does not have, or two steps have one `out`.
     """
-    prepared = [(step.job, _overrides(cfg, step)) for step in cfg.pipeline.steps]
+    steps = cfg.pipeline.steps
+    prepared = [(step.job, _overrides(cfg, step)) for step in steps]
     allowed = [name for name in cli.JOBS if name not in ("run", "demo")]
     if unknown := [name for name, _ in prepared if name not in allowed]:
         raise InputError(f"pipeline={cfg.pipeline.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     if unknown := [name for name in cfg.profile.set if name not in allowed]:
         raise InputError(f"profile={cfg.profile.name}: no such job {unknown[0]}; allowed: {', '.join(allowed)}")
     loaded = [config.load(name, cli.job(name).schema, overrides) for name, overrides in prepared]
+    _check_outputs(steps, loaded)
     if cfg.plan:
         _print_commands(cfg, loaded)
         return []
     results = []
-    for number, (name, overrides) in enumerate(prepared, 1):
-        say(f"[{number}/{len(prepared)}] {name}")
+    for number, (step, (name, overrides)) in enumerate(zip(steps, prepared, strict=True), 1):
+        label = pipelines.label(step)
+        say(f"[{number}/{len(prepared)}] {label}")
         begun = time.monotonic()
         returned = cli.execute(name, overrides)
-        results.append(StepResult(name, returned, time.monotonic() - begun))
+        results.append(StepResult(name, returned, time.monotonic() - begun, label))
     say(f"run: pipeline {cfg.pipeline.name}, profile {cfg.profile.name}")
     for result in results:
-        say(f"  {result.job:8} {result.seconds:8.1f} s")
+        say(f"  {result.label:8} {result.seconds:8.1f} s")
     return results
 
 
-def _step_keys(cfg: RunConfig, step: Step) -> dict[str, Any]:
-    """The keys that the pipeline and the profile set for a step."""
-    return {**step.set, **cfg.profile.set.get(step.job, {})}
+def _check_outputs(steps: Sequence[Step], loaded: Sequence[Any]) -> None:
+    """Check that no two steps write one table.
+
+    Raises:
+        InputError: two steps have the same `out`.
+    """
+    writers: dict[str, str] = {}
+    for number, (step, config_of_step) in enumerate(zip(steps, loaded, strict=True), 1):
+        if (out := getattr(config_of_step, "out", None)) is None:
+            continue
+        place, writer = locations.absolute(out), f"step {number} ({pipelines.label(step)})"
+        if place in writers:
+            raise InputError(
+                f"out={out}: written by {writers[place]} and {writer}; give each step its own out, a repeated step "
+                "with all its variables, as in out: ${out}/ratings/${each.model}"
+            )
+        writers[place] = writer
 
 
 def _print_commands(cfg: RunConfig, loaded: list[Any]) -> None:
     """Print the steps, whose configurations are `loaded`, as commands that can be run one by one."""
     for step, config_of_step in zip(cfg.pipeline.steps, loaded, strict=True):
         changed = _run_keys(cfg, step, config_of_step)
-        keys = [f"{key}={_as_typed(value)}" for key, value in (_step_keys(cfg, step) | changed).items()]
+        keys = [f"{key}={_as_typed(value)}" for key, value in (step.set | changed).items()]
         say(f"python -m jobs.{step.job} {shlex.join(keys)}")
 
 
 def _run_keys(cfg: RunConfig, step: Step, config_of_step: Any) -> dict[str, Any]:
     """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
-    step_overrides = [f"{key}={literal(value)}" for key, value in _step_keys(cfg, step).items()]
+    step_overrides = [f"{key}={literal(value)}" for key, value in step.set.items()]
     without_run = _leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
     with_run = _leaves(asdict(config_of_step))
     changed = {key: value for key, value in with_run.items() if value != without_run[key]}
@@ -150,7 +151,7 @@ def _as_typed(value: Any) -> str:
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """The overrides with which a step runs."""
-    keys = _step_keys(cfg, step)
+    keys = dict(step.set)
     schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}

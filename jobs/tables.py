@@ -114,7 +114,7 @@ _ALL = [
     })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
-        "role": (STR, "article, lemma, gloss, caption, reference, generated or prompt"),
+        "role": (STR, "article, window, titles, lemma, gloss, caption, reference, generated or prompt"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
         "date": (STR, "ISO date of the events in the text"),
         "source": (STR, "its source; for a text of a knowledge base the node"),
@@ -124,9 +124,10 @@ _ALL = [
     Table("nodes", ("node_id",), {
         "node_id": (STR, "the entity's id in its knowledge base"),
         "lemmas": (pa.map_(STR, STRS), "language -> names"),
+        "titles": (pa.map_(STR, STR), "language -> title of its article"),
         "glosses": (pa.map_(STR, STR), "language -> definition"),
-        "article_text_id": (STR, "its article in texts"),
-    }),
+        "article_text_ids": (pa.map_(STR, STR), "language -> its whole article in texts"),
+    }, version=2),
     Table("node_images", ("node_id", "image_id"), {
         "node_id": (STR, "an entity"),
         "image_id": (STR, "one of its pictures"),

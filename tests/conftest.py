@@ -22,9 +22,11 @@ SLOW = tuple(
     """
     actors/encoders actors/local_models actors/vlm/test_attacks actors/vlm/test_engines actors/vlm/test_families
     actors/vlm/test_generation actors/vlm/test_loading actors/vlm/test_loglik
-    actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_token_trees
+    actors/vlm/test_picture_size actors/vlm/test_real_configs actors/vlm/test_scoring actors/vlm/test_system_turn
+    actors/vlm/test_token_trees
     actors/fetching/test_decoders actors/test_embedder actors/test_generator actors/test_judge
-    actors/test_reasoning_judge actors/test_searcher actors/test_url_fetcher actors/test_zero_shot_rater
+    actors/test_reasoning_judge actors/test_searcher actors/test_two_pictures actors/test_url_fetcher
+    actors/test_zero_shot_rater
     benchmarks jobs/page/test_browser jobs/runtime/test_cli jobs/runtime/test_joining jobs/runtime/test_lifecycle
     jobs/store/test_memory jobs/test_commands jobs/test_generate jobs/test_installed jobs/test_judge
     jobs/test_run_pipeline jobs/testbed test_collection

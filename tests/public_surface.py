@@ -112,6 +112,7 @@ KEYS = {
         knowledge_base.columns.node: str
         knowledge_base.columns.language: str | None
         knowledge_base.columns.lemmas: str | None
+        knowledge_base.columns.title: str | None
         knowledge_base.columns.gloss: str | None
         knowledge_base.columns.article: str | None
         knowledge_base.columns.images: str | None
@@ -459,6 +460,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -507,6 +509,7 @@ KEYS = {
         metrics.minimum: int
         metrics.compare: list[str]
         metrics.contrast: list[str]
+        metrics.baseline_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -523,7 +526,7 @@ KEYS = {
         out: str
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
-        pipeline.steps: list[jobs.run.Step]
+        pipeline.steps: list[jobs.runtime.pipelines.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
         resources: resources
@@ -677,11 +680,12 @@ COLUMNS = {
         text: string
     """,
     "nodes": """
-        key node_id; version 1
+        key node_id; version 2
         node_id: string
         lemmas: map<string, list<item: string>>
+        titles: map<string, string>
         glosses: map<string, string>
-        article_text_id: string
+        article_text_ids: map<string, string>
     """,
     "node_images": """
         key node_id, image_id; version 1

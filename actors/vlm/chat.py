@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.picture_size import NO_BOUNDS, PixelBounds
-from actors.vlm.prompts import Prompt, as_list
+from actors.vlm.prompts import Prompt
 from actors.vlm.token_trees import common
 
 _SUFFIX_MARK = "REMINE7SUFFIX"  # replaces the suffix while a template is rendered; no template changes this word
@@ -68,13 +69,14 @@ class Chat(ChatFormat):
             picture: PIL image, a sequence of several, or None.
         """
         picture = picture if self.sees_pictures else None
+        shown = prompts[0].pictures(picture)
         if any(not p.suffix or p.suffix != p.suffix.strip() for p in prompts):
             # Some templates trim a message: the text before such a suffix then differs from the shared text.
             rendered = [self.rendered(p, picture) for p in prompts]
-            inputs = self.encode(rendered[0], picture)
+            inputs = self.inputs(rendered[0], shown)
             return PromptTokens(inputs, *self._split_whole(rendered, inputs["input_ids"][0].tolist()))
         head, end = self._frame(prompts[0], picture)
-        inputs = self.encode(head + prompts[0].suffix + end, picture)
+        inputs = self.inputs(head + prompts[0].suffix + end, shown)
         ids: list[int] = inputs["input_ids"][0].tolist()
         split = None if self._needs_whole else self._split_in_window(head, [p.suffix + end for p in prompts], ids)
         if split is None or not self._is_checked:
@@ -83,10 +85,6 @@ class Chat(ChatFormat):
                 split, self._needs_whole = None, True
             split, self._is_checked = split or whole, True
         return PromptTokens(inputs, split.shared, split.suffixes)
-
-    def encode(self, text: str, picture: Any) -> dict[str, Any]:
-        """Return the inputs of a rendered prompt (`ChatFormat.inputs`) about one picture, several or None."""
-        return self.inputs(text, [] if picture is None else as_list(picture))
 
     def rendered(self, prompt: Prompt, picture: Any) -> str:
         """Return the prompt as the model's template writes it, up to where the model answers."""
@@ -132,7 +130,7 @@ class Chat(ChatFormat):
 
     def _frame(self, prompt: Prompt, picture: Any) -> tuple[str, str]:
         """Return the rendered text before and after the suffix."""
-        rendered = self.rendered(Prompt(prompt.before, prompt.after, _SUFFIX_MARK, prompt.start), picture)
+        rendered = self.rendered(replace(prompt, suffix=_SUFFIX_MARK), picture)
         head, mark, end = rendered.rpartition(_SUFFIX_MARK)
         if not mark:
             raise ValueError(f"{self.name}: its chat template leaves the user's text out")

@@ -16,12 +16,21 @@ DAY = datetime.date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 
 
+# How a template takes the text of a system's turn: a list of pieces, a string, or not at all.
+_AS_PIECES, _AS_STRING, _IN_USERS_TURN = "pieces", "string", "user"
+_SYSTEM_FORMS = (_AS_PIECES, _AS_STRING)
+_PROBE = 'Grade it,\nor "both".'  # written differently by a template that prints a list instead of its texts
+
+
 class ChatFormat:
     """A model's template and tokenizer, from its processor (of a text model: `actors.vlm.loading.TextProcessor`).
 
     The template is the processor's, or its tokenizer's if the processor has none. If the template takes messages as
     strings only (Qwen2's, in Pangea's tokenizer), each picture becomes the model's picture token and a newline, as in
     the training of LLaVA models.
+
+    The system's turn replaces a template's own default text (Qwen's). If a template takes none, or none next to a
+    picture (Llama 3.2 Vision), its text precedes that of the user's turn, and `moves_system` is set.
 
     Args:
         bounds: bounds of a picture's pixels as the model sees it; by default those of the processor.
@@ -45,6 +54,8 @@ class ChatFormat:
         self._options = {"chat_template": _TODAY.sub(_as_of_day, template)} if is_dated else {}
         self.special = _special_tokens(processor)
         self._takes_pieces = True  # whether the template takes a message as a list of pieces
+        self._system_forms: dict[bool, str] = {}  # whether there are pictures -> one of _SYSTEM_FORMS
+        self.moves_system = False  # whether a system's turn became part of a user's
         if self.sees_pictures and not self._shows_pictures():
             self._takes_pieces = False
             if not self._shows_pictures():
@@ -86,10 +97,35 @@ class ChatFormat:
         """Return the template's text of `messages`.
 
         Args:
+            messages: the system's turn as one text (optional), the user's, and further ones.
             open_turn: whether to end where the model's turn begins.
         """
+        if messages[0]["role"] == "system":
+            messages = self._with_system(messages)
         rendered = messages if self._takes_pieces else [self._as_string(message) for message in messages]
         return self._template(rendered, tokenize=False, add_generation_prompt=open_turn, **self._options)
+
+    def _with_system(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return messages with the text of the system's turn in a form that the template writes."""
+        system, user, *others = messages
+        shows_pictures = any(piece["type"] == "image" for piece in user["content"] if isinstance(piece, dict))
+        if shows_pictures not in self._system_forms:
+            pictures = [{"type": "image"}] * shows_pictures
+            probe = {"role": "user", "content": [*pictures, {"type": "text", "text": "x"}]}
+            forms = (form for form in _SYSTEM_FORMS if self._writes_system(form, probe))
+            self._system_forms[shows_pictures] = next(forms, _IN_USERS_TURN)
+        form = self._system_forms[shows_pictures]
+        self.moves_system |= form == _IN_USERS_TURN
+        return [*_system_and_user(system["content"], user, form), *others]
+
+    def _writes_system(self, form: str, user: dict[str, Any]) -> bool:
+        """Return whether the template writes the text of a system's turn in this form unchanged."""
+        messages = _system_and_user(_PROBE, user, form)
+        messages = messages if self._takes_pieces else [self._as_string(message) for message in messages]
+        try:
+            return _PROBE in self._template(messages, tokenize=False, add_generation_prompt=True, **self._options)
+        except (TypeError, jinja2.TemplateError):
+            return False
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of `text`, without special tokens around them."""
@@ -116,6 +152,18 @@ class ChatFormat:
             return dict(message)
         mark = _picture_marks(self.processor)[0]
         return {**message, "content": "".join(p["text"] if p["type"] == "text" else f"{mark}\n" for p in content)}
+
+
+def _system_and_user(system: str, user: dict[str, Any], form: str) -> list[dict[str, Any]]:
+    text = {"type": "text", "text": system}
+    if form != _IN_USERS_TURN:
+        return [{"role": "system", "content": [text] if form == _AS_PIECES else system}, user]
+    content = user["content"]
+    if isinstance(content, str):
+        return [{**user, "content": f"{system}\n\n{content}"}]
+    if content[0]["type"] == "text":
+        return [{**user, "content": [{**text, "text": f"{system}\n\n{content[0]['text']}"}, *content[1:]]}]
+    return [{**user, "content": [{**text, "text": f"{system}\n\n"}, *content]}]
 
 
 def _as_of_day(call: re.Match[str]) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 from actors.errors import first_line
 from actors.local_models import is_local, is_ready, resolve
+from actors.vlm import pieces
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
 from actors.vlm.loading import TextProcessor, completed
 from actors.vlm.picture_size import PixelBounds
+from actors.vlm.pieces import Piece
 
 LENGTH_BYTES = 8
 LARGEST_TRIED = 2**24  # pixels; more than any model's own bound
@@ -21,13 +23,16 @@ LARGEST_TRIED = 2**24  # pixels; more than any model's own bound
 class ChatEncoder(ChatFormat):
     """Turns user turns into the inputs of one model."""
 
-    def encode(self, pieces: Sequence[str | None], pictures: Sequence[Any], *, start: str = "") -> dict[str, Any]:
-        """Return the inputs of one prompt: a user's turn and the beginning of the model's.
+    def encode(
+        self, turn: Sequence[Piece], pictures: Sequence[Any], *, start: str = "", system: str = ""
+    ) -> dict[str, Any]:
+        """Return the inputs of one prompt: the system's turn, if any, a user's, and the beginning of the model's.
 
         Args:
-            pieces: texts in their order, None where the pictures go.
-            pictures: PIL images, RGB.
+            turn: the pieces of the user's turn in their order.
+            pictures: PIL images, RGB, in the item's order.
             start: how the model's turn begins.
+            system: text of the system's turn; empty: the template's own, if any.
 
         Returns:
             tensors by name from the processor, batch 1: `input_ids`, `attention_mask` and those of the family.
@@ -37,20 +42,15 @@ class ChatEncoder(ChatFormat):
         """
         if pictures and not self.sees_pictures:
             raise ValueError("the model takes no pictures; use a vision-language model or a prompt without `picture`")
-        return self.inputs(self.text(pieces, len(pictures), start=start), pictures)
+        text = self.text(turn, len(pictures), start=start, system=system)
+        return self.inputs(text, pieces.in_order(turn, pictures))
 
-    def text(self, pieces: Sequence[str | None], pictures: int, *, start: str = "") -> str:
+    def text(self, turn: Sequence[Piece], pictures: int, *, start: str = "", system: str = "") -> str:
         """Return the prompt from the chat template, with one placeholder per picture."""
-        content: list[dict[str, Any]] = []
-        for piece in pieces:
-            if piece is None:
-                content += [{"type": "image"}] * pictures
-            else:
-                content.append({"type": "text", "text": piece})
-        message: Any = content
+        content: str | list[dict[str, Any]] = pieces.content(turn, [None] * pictures)
         if not self.sees_pictures:  # templates of text models take strings only
-            message = "\n\n".join(piece for piece in pieces if piece)
-        return self.render([{"role": "user", "content": message}]) + start
+            content = "\n\n".join(piece for piece in turn if isinstance(piece, str) and piece)
+        return self.render(pieces.messages(content, system)) + start
 
     def continuation(self, start: str, words: str) -> list[int]:
         """Return the token ids of `words` after `start` in the model's own turn.

@@ -9,7 +9,9 @@ An instruction's YAML file (`conf/prompt/`) reads
     parts:                                   # Jinja2, sandboxed; a part that renders to nothing is left out
       instruction: Describe this picture …
       context: "{% if page_title %}Title: {{ page_title }}{% endif %}"
-    order: [instruction, context, picture]   # of the parts and the word `picture`; without it no picture is shown
+    order: [instruction, context, picture]   # of the parts and the word `picture`, or picture1, … (`actors.vlm.pieces`)
+                                             # without any of them no picture is shown
+    system: You describe …                   # optional: text of the system's turn; none if it renders to nothing
     start: ""                                # how the model's own turn begins
 
 Context is data and is never read as a template. Instructions may use `questions` (a list of name, text, note and
@@ -22,9 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
-from actors.vlm import checks
+from actors.vlm import checks, pieces
+from actors.vlm.pieces import Piece
 from actors.vlm.rubric import Rubric
-from actors.vlm.templates import PICTURE, TARGET_WORD, environment, words
+from actors.vlm.templates import TARGET_WORD, environment, words
 
 QUESTIONS_WORD = "questions"
 
@@ -41,6 +44,7 @@ class Instruction:
     start: str = ""
     context_fields: tuple[str, ...] = ()
     context_cut: tuple[str, ...] = ()
+    system: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Instruction":
@@ -51,7 +55,7 @@ class Instruction:
         """
         where = f"prompt {data.get('name')!r}" if isinstance(data, Mapping) else "a prompt"
         required = ("name", "version", "source", "parts", "order")
-        checks.check_keys(data, where=where, required=required, optional=("start", "context"))
+        checks.check_keys(data, where=where, required=required, optional=("start", "context", "system"))
         if empty := [key for key in required if not data[key]]:
             raise ValueError(f"{where}: {empty[0]!r} is empty")
         context = data.get("context") or {}
@@ -64,6 +68,7 @@ class Instruction:
             parts={name: str(text) for name, text in parts.items()},
             order=checks.texts(data["order"], f"{where}, order"),
             start=str(data.get("start") or ""),
+            system=checks.optional_text(data.get("system"), f"{where}, system"),
             context_fields=checks.texts(context.get("fields"), f"{where}, context.fields"),
             context_cut=checks.texts(context.get("cut"), f"{where}, context.cut"),
         )
@@ -71,18 +76,23 @@ class Instruction:
         return instruction
 
     @property
+    def picture_count(self) -> int | None:
+        """How many pictures an item must have; 0: none is shown, None: one or more."""
+        return pieces.picture_count(self.order)
+
+    @property
     def shows_picture(self) -> bool:
-        """Whether the model is shown the picture."""
-        return PICTURE in self.order
+        """Whether the model is shown pictures."""
+        return self.picture_count != 0
 
     @property
     def words(self) -> set[str]:
-        """The names that the parts in use, and the start, take from outside."""
-        used = [self.parts[entry] for entry in self.order if entry != PICTURE]
-        return set().union(*(words(text) for text in (*used, self.start)))
+        """The names that the parts in use, the system's turn and the start take from outside."""
+        used = [self.parts[entry] for entry in self.order if not pieces.is_picture(entry)]
+        return set().union(*(words(text) for text in (*used, self.system, self.start)))
 
-    def render(self, context: Mapping[str, str], **values: Any) -> list[str | None]:
-        """Return the pieces of the user's turn in their order: texts (adjacent ones joined), and None for the pictures.
+    def render(self, context: Mapping[str, str], **values: Any) -> list[Piece]:
+        """Return the pieces of the user's turn in their order (`actors.vlm.pieces`); adjacent texts are joined.
 
         Args:
             context: text by context field; a missing field is empty.
@@ -91,21 +101,28 @@ class Instruction:
         Raises:
             jinja2.TemplateError: a part that cannot be rendered.
         """
-        names = {field: (context.get(field) or "").strip() for field in self.context_fields} | values
-        pieces: list[str | None] = []
+        turn: list[Piece] = []
         for entry in self.order:
-            if entry == PICTURE:
-                pieces.append(None)
+            if pieces.is_picture(entry):
+                turn.append(pieces.place(entry))
                 continue
-            text = environment().from_string(self.parts[entry]).render(names).strip()
+            text = self._rendered(self.parts[entry], context, values)
             if not text:
                 continue
-            last = pieces[-1] if pieces else None
-            if last is None:
-                pieces.append(text)
+            last = turn[-1] if turn else None
+            if isinstance(last, str):
+                turn[-1] = f"{last}\n\n{text}"
             else:
-                pieces[-1] = f"{last}\n\n{text}"
-        return pieces
+                turn.append(text)
+        return turn
+
+    def render_system(self, context: Mapping[str, str], **values: Any) -> str:
+        """Return the text of the system's turn, empty if there is none; arguments as for `render`."""
+        return self._rendered(self.system, context, values)
+
+    def _rendered(self, template: str, context: Mapping[str, str], values: Mapping[str, Any]) -> str:
+        names = {field: (context.get(field) or "").strip() for field in self.context_fields}
+        return environment().from_string(template).render({**names, **values}).strip()
 
     def begin(self, **values: Any) -> str:
         """Return the start of the model's own turn."""
@@ -152,17 +169,14 @@ def asked_questions(rubric: Rubric) -> list[QuestionWords]:
 
 def _check(instruction: Instruction, *, where: str) -> None:
     parts, order, fields = instruction.parts, instruction.order, instruction.context_fields
-    if PICTURE in parts:
-        raise ValueError(f"{where}: a part is named {PICTURE!r}, which means the picture itself; use another name")
-    if unknown := [entry for entry in order if entry != PICTURE and entry not in parts]:
-        raise ValueError(f"{where}, order: unknown part {unknown[0]!r}; allowed are {', '.join([PICTURE, *parts])}")
-    if all(entry == PICTURE for entry in order):
+    pieces.check_order(parts, order, where=f"{where}, order")
+    if all(pieces.is_picture(entry) for entry in order):
         raise ValueError(f"{where}, order: at least one part is required")
     if unknown := [field for field in instruction.context_cut if field not in fields]:
         raise ValueError(f"{where}, context.cut: unknown field {unknown[0]!r}; fields are {', '.join(fields)}")
     allowed = {QUESTIONS_WORD, TARGET_WORD, *fields}
     sample: QuestionWords = {"name": "x", "text": "x", "note": "", "answers": [{"value": "x", "label": "x"}]}
-    for name, text in {**parts, "start": instruction.start}.items():
+    for name, text in {**parts, "start": instruction.start, "system": instruction.system}.items():
         try:
             if unknown := sorted(words(text) - allowed):
                 raise ValueError(f"unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")

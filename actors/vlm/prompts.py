@@ -1,51 +1,55 @@
-"""Prompts of a rubric: the text that all prompts of one picture share, and the suffix in which each differs.
+"""Prompts of a rubric: what all prompts of one item share, and the suffix in which each differs.
 
 Shared text ends in an empty line (or at the picture) and a suffix begins with a character that is not white space, so
 that tokens(shared + suffix) = tokens(shared) + tokens(suffix).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jinja2
 
+from actors.vlm import pieces
+from actors.vlm.pieces import Piece
 from actors.vlm.rubric import Question, Rubric
-from actors.vlm.templates import PICTURE, environment
+from actors.vlm.templates import environment
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A picture, or several, with the text around it.
+    """Texts and pictures that all prompts of one item share, and the text after them.
 
     Attributes:
-        before, after: text before and after the picture, the same in all prompts of one picture.
+        shared: the pieces of the user's turn (`actors.vlm.pieces`) that are the same in all prompts of one item.
         suffix: the text after that, in which prompts differ.
         start: how the model's turn begins ("Final score:"); empty: the model begins it.
+        system: text of the system's turn, the same in all prompts of one item; empty: the template's own, if any.
     """
 
-    before: str
-    after: str
+    shared: tuple[Piece, ...]
     suffix: str
     start: str = ""
+    system: str = ""
 
     def messages(self, picture: Any) -> list[dict[str, Any]]:
-        """Return the chat, one turn of the user, in the form that transformers' templates read.
+        """Return the chat in the form that transformers' templates read: the system's turn, if any, and the user's.
 
         Args:
-            picture: one, or a sequence of several; None: the turn is one text.
+            picture: the item's: one, or a sequence of several; None: the turn is one text.
         """
         if picture is None:
-            return [{"role": "user", "content": [{"type": "text", "text": self.before + self.after + self.suffix}]}]
-        content: list[dict[str, Any]] = [{"type": "image", "image": image} for image in as_list(picture)]
-        if self.before:
-            content.insert(0, {"type": "text", "text": self.before})
-        content.append({"type": "text", "text": self.after + self.suffix})
-        return [{"role": "user", "content": content}]
+            text = "".join(piece for piece in (*self.shared, self.suffix) if isinstance(piece, str))
+            return pieces.messages([{"type": "text", "text": text}], self.system)
+        content = pieces.content((*self.shared, self.suffix), _as_list(picture))
+        return pieces.messages(content, self.system)
+
+    def pictures(self, picture: Any) -> list[Any]:
+        """Return the pictures in the order in which the prompt shows them; `picture` as for `messages`."""
+        return [] if picture is None else pieces.in_order(self.shared, _as_list(picture))
 
 
-def as_list(picture: Any) -> list[Any]:
-    """Return the pictures of a prompt; `picture` is one or a sequence of several."""
+def _as_list(picture: Any) -> list[Any]:
     return list(picture) if isinstance(picture, list | tuple) else [picture]
 
 
@@ -71,14 +75,11 @@ class PromptBuilder:
         self.rubric = rubric
         self.layout = rubric.resolve_layout(layout)
         order, split = rubric.layouts[self.layout], rubric.split(self.layout)
-        place = order.index(PICTURE)
-        self._before, self._after, self._suffix = (
-            [self._template(entry) for entry in entries]
-            for entries in (order[:place], order[place + 1 : split], order[split:])
-        )
+        self._shared, self._suffix = ([self._piece(entry) for entry in part] for part in (order[:split], order[split:]))
+        self._system = environment().from_string(rubric.system)
 
-    def _template(self, part: str) -> jinja2.Template:
-        return environment().from_string(self.rubric.parts[part])
+    def _piece(self, entry: str) -> jinja2.Template | int | None:
+        return pieces.place(entry) if pieces.is_picture(entry) else environment().from_string(self.rubric.parts[entry])
 
     def prompts(self, context: Mapping[str, str], *, targets: Sequence[str] = ("",)) -> list[TargetPrompt]:
         """Return a prompt for each target and question about one picture; targets are the outer loop.
@@ -91,19 +92,16 @@ class PromptBuilder:
             jinja2.TemplateError: a part that cannot be rendered with this context.
         """
         texts = {field: context.get(field, "").strip() for field in self.rubric.context_fields}
-        first = self.rubric.questions[0]
-        before, after = (_render(parts, texts | _words(first, "")) for parts in (self._before, self._after))
+        words = texts | _words(self.rubric.questions[0], "")
+        shared = tuple(_render(self._shared, words))
+        system = self._system.render(words).strip()
+
+        def prompt(question: Question, target: str) -> Prompt:
+            suffix = "".join(str(text) for text in _render(self._suffix, texts | _words(question, target))).rstrip()
+            return Prompt(shared, suffix, self.rubric.answer_start, system)
+
         return [
-            TargetPrompt(
-                target,
-                question,
-                Prompt(
-                    before,
-                    after,
-                    _render(self._suffix, texts | _words(question, target)).rstrip(),
-                    self.rubric.answer_start,
-                ),
-            )
+            TargetPrompt(target, question, prompt(question, target))
             for target in targets
             for question in self.rubric.questions
         ]
@@ -117,6 +115,10 @@ def _words(question: Question, target: str) -> dict[str, str]:
     return {"question": question.text, "note": question.note, "options": options, "target": target}
 
 
-def _render(parts: Sequence[jinja2.Template], words: Mapping[str, str]) -> str:
-    blocks = (part.render(words).strip() for part in parts)
-    return "".join(block + "\n\n" for block in blocks if block)
+def _render(parts: Sequence[jinja2.Template | int | None], words: Mapping[str, str]) -> Iterator[Piece]:
+    """Yield the pieces: each text with an empty line after it, texts that render to nothing left out."""
+    for part in parts:
+        if not isinstance(part, jinja2.Template):
+            yield part
+        elif text := part.render(words).strip():
+            yield text + "\n\n"

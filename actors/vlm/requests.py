@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from actors.vlm.answers import AnswerCodes
 from actors.vlm.errors import ScoringError
+from actors.vlm.pieces import Piece
 from actors.vlm.prompts import Prompt
 
 
@@ -99,8 +100,8 @@ class RequestGroup:
 
 def group_by_prefix(requests: Sequence[ScoringRequest]) -> list[list[int]]:
     """Group the numbers of requests that can share a prefix: same picture object, prompts that differ in the suffix."""
-    groups: dict[tuple[int, str, str, str], list[int]] = {}
+    groups: dict[tuple[int, tuple[Piece, ...], str, str], list[int]] = {}
     for number, request in enumerate(requests):
         prompt = request.prompt
-        groups.setdefault((id(request.picture), prompt.before, prompt.after, prompt.start), []).append(number)
+        groups.setdefault((id(request.picture), prompt.shared, prompt.start, prompt.system), []).append(number)
     return list(groups.values())

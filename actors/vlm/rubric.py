@@ -6,11 +6,12 @@ A rubric's YAML file reads
     version: 1
     source: where labels, scales and decision rules come from
     context: {fields: [page_title, article], cut: [article]}
+    system: You grade …    # optional: text of the system's turn, with context fields; none if it renders to nothing
     parts:                 # Jinja2, sandboxed; a part that renders to nothing is left out
       context: "{% if article %}Article: {{ article }}{% endif %}"
       scale: "{{ options }}"
       question: "{{ question }} The culture is {{ target }}."
-    layouts:               # orders of the parts and of the word `picture`
+    layouts:               # orders of the parts and of the word `picture`, or picture1, … (`actors.vlm.pieces`)
       paper: [picture, context, question, scale]
       fast: [picture, context, scale, question]
     layout: fast           # the default
@@ -22,21 +23,22 @@ A rubric's YAML file reads
     people: …              # see `actors.vlm.people`
 
 Layout `paper` is the order of the paper. `fast` puts the picture first and what differs between the prompts of one
-picture as late as possible, so that the model reads what they share once. In any layout the picture must come before
-what differs.
+item as late as possible, so that the model reads what they share once. In any layout all pictures must come before what
+differs. The system's turn is the same in all prompts of one item; the model's chat template writes it
+(`actors.vlm.chat_format`).
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import jinja2
 
-from actors.vlm import checks
+from actors.vlm import checks, pieces
 from actors.vlm.people import PeopleVariant, people_variant
-from actors.vlm.templates import PICTURE, QUESTION_WORDS, TARGET_WORD, environment, words
+from actors.vlm.templates import QUESTION_WORDS, TARGET_WORD, environment, words
 
 LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
@@ -94,6 +96,7 @@ class Rubric:
     targets: tuple[str, ...] = ()
     people: PeopleVariant | None = None
     answer_start: str = ""
+    system: str = ""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Rubric":
@@ -107,7 +110,7 @@ class Rubric:
             data,
             where=where,
             required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
-            optional=("context", "targets", "people", "answer_start"),
+            optional=("context", "targets", "people", "answer_start", "system"),
         )
         context = data.get("context") or {}
         checks.check_keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
@@ -136,6 +139,7 @@ class Rubric:
             targets=checks.texts(data.get("targets"), f"{where}, targets"),
             people=people_variant(data.get("people"), values=values, where=f"{where}, people"),
             answer_start=checks.optional_text(data.get("answer_start"), f"{where}, answer_start"),
+            system=checks.optional_text(data.get("system"), f"{where}, system"),
         )
         _check_parts(rubric, where=where)
         _check_layouts(rubric, where=where)
@@ -157,15 +161,20 @@ class Rubric:
             raise ValueError(f"rubric {self.name!r}: no layout {chosen!r}; it has {', '.join(self.layouts)}")
         return chosen
 
-    def split(self, layout: str) -> int:
-        """Return how many entries of `layout` are the same in all prompts of one picture; never all of them.
+    @property
+    def differing_words(self) -> set[str]:
+        """Return the words that make the prompts of one item differ: the target, and those of several questions."""
+        return {TARGET_WORD} | (QUESTION_WORDS if len(self.questions) > 1 else set())
 
-        A part with a target differs; a part with a question differs if there are several questions.
-        """
+    def picture_count(self, layout: str) -> int | None:
+        """Return how many pictures an item must have for `layout`; None: one or more."""
+        return pieces.picture_count(self.layouts[layout])
+
+    def split(self, layout: str) -> int:
+        """Return how many entries of `layout` are the same in all prompts of one item; never all of them."""
         order = self.layouts[layout]
-        differing = {TARGET_WORD} | (QUESTION_WORDS if len(self.questions) > 1 else set())
         for place, entry in enumerate(order[:-1]):
-            if entry != PICTURE and words(self.parts[entry]) & differing:
+            if not pieces.is_picture(entry) and words(self.parts[entry]) & self.differing_words:
                 return place
         return len(order) - 1
 
@@ -190,8 +199,6 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
 
 
 def _check_parts(rubric: Rubric, *, where: str) -> None:
-    if PICTURE in rubric.parts:
-        raise ValueError(f"{where}: a part is named {PICTURE!r}, which means the picture itself; use another name")
     reserved = QUESTION_WORDS | {TARGET_WORD}
     if clash := sorted(reserved & set(rubric.context_fields)):
         raise ValueError(f"{where}: context field {clash[0]!r} is a reserved word of templates; use another name")
@@ -201,21 +208,25 @@ def _check_parts(rubric: Rubric, *, where: str) -> None:
         )
     allowed = reserved | set(rubric.context_fields)
     for name, text in rubric.parts.items():
-        place = f"{where}, part {name!r}"
-        try:
-            used = words(text)
-        except jinja2.TemplateSyntaxError as error:
-            raise ValueError(f"{place}: not a valid template: {error}") from error
-        if unknown := sorted(used - allowed):
-            raise ValueError(f"{place}: unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")
-        try:
-            template = environment().from_string(text)
-            for sample in ("", "x"):
-                template.render(dict.fromkeys(allowed, sample))
-        except Exception as error:
-            raise ValueError(f"{place}: cannot be rendered: {error}") from error
+        _check_template(text, allowed, where=f"{where}, part {name!r}")
+    _check_template(rubric.system, allowed - rubric.differing_words, where=f"{where}, system")
     if rubric.targets and not rubric.asks_targets:
         raise ValueError(f"{where} has targets, but no part uses {{{{ {TARGET_WORD} }}}}")
+
+
+def _check_template(text: str, allowed: Set[str], *, where: str) -> None:
+    try:
+        used = words(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise ValueError(f"{where}: not a valid template: {error}") from error
+    if unknown := sorted(used - allowed):
+        raise ValueError(f"{where}: unknown word {unknown[0]!r}; allowed are {', '.join(sorted(allowed))}")
+    try:
+        template = environment().from_string(text)
+        for sample in ("", "x"):
+            template.render(dict.fromkeys(allowed, sample))
+    except Exception as error:
+        raise ValueError(f"{where}: cannot be rendered: {error}") from error
 
 
 def _check_layouts(rubric: Rubric, *, where: str) -> None:
@@ -225,17 +236,18 @@ def _check_layouts(rubric: Rubric, *, where: str) -> None:
         place = f"{where}, layout {name!r}"
         if name not in LAYOUTS:
             raise ValueError(f"{place}: unknown layout; allowed are {', '.join(LAYOUTS)}")
-        for entry in order:
-            if entry != PICTURE and entry not in rubric.parts:
-                raise ValueError(f"{place}: unknown part {entry!r}; allowed are {', '.join([PICTURE, *rubric.parts])}")
-        checks.check_unique(order, where=place, kind="entry")
-        used = set().union(*(words(rubric.parts[entry]) for entry in order if entry != PICTURE))
+        pieces.check_order(rubric.parts, order, where=place)
+        used = set().union(*(words(rubric.parts[entry]) for entry in order if not pieces.is_picture(entry)))
         if missing := sorted({"question", "options"} - used):
             raise ValueError(f"{place} does not use {{{{ {missing[0]} }}}}")
         if rubric.asks_targets and TARGET_WORD not in used:
             raise ValueError(f"{place} does not use {{{{ {TARGET_WORD} }}}}, which another layout does")
-        if PICTURE not in order[: rubric.split(name)]:
-            raise ValueError(f"{place} must have {PICTURE!r} before what differs between prompts: {', '.join(order)}")
+        split = rubric.split(name)
+        if rubric.picture_count(name) == 0 or any(pieces.is_picture(entry) for entry in order[split:]):
+            raise ValueError(
+                f"{place} must have its pictures, and at least one, before what differs between prompts: "
+                f"{', '.join(order)}"
+            )
     rubric.resolve_layout(rubric.layout)
 
 

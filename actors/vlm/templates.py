@@ -4,7 +4,6 @@ import jinja2
 import jinja2.meta
 import jinja2.sandbox
 
-PICTURE = "picture"  # in the order of parts: where the picture is shown
 QUESTION_WORDS = frozenset({"question", "note", "options"})
 TARGET_WORD = "target"
 

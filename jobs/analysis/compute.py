@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
-from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
+from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.rater_attributes import Raters, family_of
-from jobs.analysis.rating_codes import Reduced, Reduction
+from jobs.analysis.rating_codes import Key, Reduced, Reduction
 from jobs.errors import InputError
-from jobs.metrics import dsg, spans, suite
+from jobs.metrics import condition_changes, dsg, spans, suite
+from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
@@ -97,10 +98,13 @@ def question_metrics(
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
     groups = condition_groups(reduction, raters.kinds)
     by = ("rubric", "question", *(name for name in reduction.by if name != CONDITION))
+    _check_baseline(groups, settings)
     for key, conditions in groups.items():
         rubric, question = key[:2]
         if skip(rubric, question):
             continue
+        dims = dict(zip(by, key, strict=True))
+        answered = []
         for group in conditions:
             reduced = reduction.question(
                 group.key, order=orders.get((rubric, question), ()), countries=raters.countries, shared=group.shared
@@ -115,11 +119,34 @@ def question_metrics(
                 double=reduced.double,
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
             )
-            dims = dict(zip(by, key, strict=True))
-            if are_separate(groups):
-                dims[CONDITION] = group.condition
+            of_condition = {CONDITION: group.condition} if are_separate(groups) else {}
             for metric in suite.question_metrics(rated):
-                yield metric.at(**dims)
+                yield metric.at(**dims, **of_condition)
+            if len(conditions) > 1:
+                shared = {name for raters in group.shared.values() for name in raters}
+                answered.append(ConditionRatings(group.condition, rated, reduced.item, reduced.target, shared))
+        for metric in _changes(answered, settings):
+            yield metric.at(**dims)
+
+
+def _check_baseline(groups: Mapping[Key, Sequence[ConditionGroup]], settings: MetricSettings) -> None:
+    names = {group.condition for of_question in groups.values() for group in of_question}
+    if settings.baseline_condition is not None and settings.baseline_condition not in names:
+        listed = ", ".join(repr(name) for name in sorted(names)) or "none"
+        raise InputError(
+            f"metrics.baseline_condition={settings.baseline_condition!r}: no rating has this condition; "
+            f"must be of {listed}"
+        )
+
+
+def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> Iterator[Metric]:
+    """Yield the changes between the conditions of one question; none if it has only one."""
+    by_name = {ratings.name: ratings for ratings in answered}
+    compared = condition_changes.compared(by_name, settings.baseline_condition)
+    if len(answered) > 1 and not compared and settings.baseline_condition is None:
+        yield condition_changes.too_many(len(answered))
+    for first, second in compared:
+        yield from condition_changes.condition_changes(by_name[first], by_name[second])
 
 
 def _context(

@@ -36,6 +36,7 @@ class NodeColumns:
     node: str = "node"
     language: str | None = None
     lemmas: str | None = None  # one lemma, or a list of them
+    title: str | None = None  # the title of the article
     gloss: str | None = None
     article: str | None = None
     images: str | None = None  # an image_id, URL or path inside the folder of pictures, or a list of them
@@ -62,6 +63,7 @@ class NodeEntry(NamedTuple):
     node_id: str
     language: str
     lemmas: tuple[str, ...]
+    title: str
     gloss: str
     article: str
     images: tuple[str, ...]
@@ -207,6 +209,7 @@ def _entry(values: dict[str, Any], config: KnowledgeBaseConfig, row: int) -> Nod
         str(node).strip(),
         str(values.get("language") or config.language),
         _names(values.get("lemmas"), config.separator),
+        str(values.get("title") or "").strip(),
         str(values.get("gloss") or "").strip(),
         str(values.get("article") or "").strip(),
         _names(values.get("images"), config.separator),

@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from jobs.runtime.console import say
 
 
-def show_truncated(tallies: Mapping[str, Mapping[str, int]]) -> None:
-    """Print the number of items whose context was cut, and of each field that was; nothing if there are none."""
+def show_prompts(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print where prompts differ from what their file says; nothing if they do not.
+
+    That is the number of items whose context was cut, and of each field that was; and that the model's chat template
+    takes no system turn.
+    """
     if items := tallies.get("truncated", {}).get("items"):
         fields = ", ".join(f"{field} {count:,}" for field, count in sorted(tallies["truncated field"].items()))
         say(f"  context truncated of {items:,} items ({fields}); their rows name the fields in `truncated`")
+    if tallies.get("system text"):
+        say("  the model's chat template takes no system turn here: its text begins the user's turn")
 
 
 def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
@@ -23,7 +29,7 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
         whole = tokens["of whole prompts"]
         factor = whole / tokens["passed"]
         say(f"  prompts have {whole:,} tokens, {tokens['passed']:,} were computed ({factor:.1f} times fewer)")
-    show_truncated(tallies)
+    show_prompts(tallies)
     milliseconds = tallies.get("milliseconds", {})
     if milliseconds.get("all"):
         share = milliseconds.get("device", 0) / milliseconds["all"]

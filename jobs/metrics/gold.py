@@ -19,7 +19,7 @@ AVERAGES: tuple[Average, ...] = ("micro", "macro", "samples")
 EPSILON = 1e-9
 WELCH_T = "welch t 95%"
 
-_OVER = {
+OVER = {
     "micro": "all pairs of item and label pooled",
     "macro": "mean over labels, without those for which it is 0 / 0",
     "samples": "mean over items, without those for which it is 0 / 0",
@@ -90,15 +90,13 @@ def classification(
     right, claimed = np.asarray(gold, bool), np.asarray(predicted, bool)
     items, labels = np.asarray(item, np.int64), np.asarray(label, np.int64)
     coverage = len(right) / asked if asked else None
-    cells = np.stack([right & claimed, ~right & claimed, right & ~claimed], axis=1).astype(np.float64)
+    cells = outcomes(right, claimed)
     for average in AVERAGES:
         rows, shape = _cells(cells, items, labels, average)
         for name in ("precision", "recall", "f1"):
             value, n, interval = _averaged(rows, shape, name, average)
             counted = {"micro": "pairs", "macro": "labels", "samples": "items"}[average]
-            definition = _LABELS.format(
-                name=name, of=_OF[name], over=_OVER[average], counted=counted, positive=positive
-            )
+            definition = _LABELS.format(name=name, of=_OF[name], over=OVER[average], counted=counted, positive=positive)
             count = len(right) if average == "micro" else n
             if value is None:
                 reason = "no pair of item and label" if not len(right) else _zero_denominator(name)
@@ -106,6 +104,46 @@ def classification(
                 continue
             dims = {"average": average}
             yield estimated(name, definition, value, count, coverage=coverage, interval=interval, dims=dims)
+
+
+def outcomes(right: Bools, predicted: Bools) -> Floats:
+    """Return float64[n, 3]: whether each label is a true, a false or a missed positive."""
+    return np.stack([right & predicted, ~right & predicted, right & ~predicted], axis=1).astype(np.float64)
+
+
+def f1_change(
+    before: Floats, after: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average
+) -> tuple[float | None, Interval]:
+    """Return F1 of `after` minus F1 of `before`, None if one is undefined, and its bootstrap interval over items.
+
+    Args:
+        before, after: float64[n, 3] from `outcomes`, of the same pairs of item and label.
+        items, labels: int64[n], codes of the pairs.
+    """
+    if not len(items):
+        return None, no_interval("no value")
+    (first, shape), (second, _) = (_cells(cells, items, labels, average) for cells in (before, after))
+    if average == "samples":
+        columns = [rows for cells in (first, second) for rows in _defined(_rate(cells, "f1"))]
+        rows, width = np.stack(columns, axis=1), 2
+    else:
+        rows, width = np.concatenate([first, second], axis=1), first.shape[1]
+
+    def f1(sums: Floats) -> Floats:
+        return sums[:, 0] / sums[:, 1] if average == "samples" else _mean_rate(sums, shape, "f1", average)
+
+    def change(sums: Floats) -> Floats:
+        return f1(sums[:, width:]) - f1(sums[:, :width])
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(change(rows.sum(0)[None])[0])
+    return (None, no_interval("no value")) if np.isnan(value) else (value, bootstrap(block_sums(rows), change))
+
+
+def _defined(rates: Floats) -> tuple[Floats, Floats]:
+    """Return the rates with 0 for NaN, and whether each is defined."""
+    defined = ~np.isnan(rates)
+    return np.where(defined, rates, 0.0), defined.astype(np.float64)
 
 
 def _zero_denominator(name: str) -> str:
@@ -147,6 +185,15 @@ def _rate(cells: Floats, name: str) -> Floats:
         return np.asarray(2 * right / (2 * right + wrong + missed))
 
 
+def _mean_rate(sums: Floats, shape: tuple[int, ...], name: str, average: Average) -> Floats:
+    """Return the rate of each row of summed cells; for the macro average its mean over labels where it is defined."""
+    rates = _rate(sums.reshape(shape), name)
+    if average == "micro":
+        return rates
+    defined = ~np.isnan(rates)
+    return np.asarray(np.where(defined, rates, 0).sum(1) / defined.sum(1))
+
+
 def _averaged(rows: Floats, shape: tuple[int, ...], name: str, average: Average) -> tuple[float | None, int, Interval]:
     """Return the value (None: undefined), the number of labels or items it averages, and its interval."""
     undefined_value = None, 0, no_interval("no value")
@@ -164,11 +211,7 @@ def _averaged(rows: Floats, shape: tuple[int, ...], name: str, average: Average)
         )
 
     def statistic(sums: Floats) -> Floats:
-        rates = _rate(sums.reshape(shape), name)
-        if average == "micro":
-            return rates
-        defined = ~np.isnan(rates)
-        return np.asarray(np.where(defined, rates, 0).sum(1) / defined.sum(1))
+        return _mean_rate(sums, shape, name, average)
 
     total = rows.sum(0)[None]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -43,6 +43,8 @@ class MetricSettings:
     minimum: int = 30  # a subgroup's metric of fewer items is marked
     compare: list[str] = field(default_factory=list)  # attributes whose values Welch's t-test compares
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
+    # condition that the others are compared with; null: all pairs of at most 4 conditions
+    baseline_condition: str | None = None
     concept: str = "concept"  # attribute of items by which CAIRE's averages are grouped
     crowdtruth: bool = False  # compute the qualities of units, workers and annotations
     crowdtruth_raters: str = PEOPLE  # the group of raters that CrowdTruth uses

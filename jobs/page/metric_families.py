@@ -41,6 +41,14 @@ class MetricBlock:
     tables: tuple[MetricTable, ...]
 
 
+CHANGES = (
+    "score_change",
+    "share_at_least_change",
+    "f1_change",
+    "accuracy_change",
+    "pearson_with_people_change",
+    "pearson_by_image_change",
+)
 _SHARES = ("share_lowest", "share_at_least", "group_mean_score")
 _WITH_PEOPLE = (
     "pearson_with_people",
@@ -85,6 +93,7 @@ FAMILIES = (
     MetricFamily("Scores by subgroup", ("share_at_least", "average_of_shares"), ("metric", "group"), needs="attribute"),
     MetricFamily("Comparison of subgroups", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
            ("metric", "part", "threshold")),
+    MetricFamily("Changes between conditions", CHANGES, ("first", "second")),
     MetricFamily("Biases of judges", ("self_preference", "length_bias"), ("metric", "kind")),
     MetricFamily("Models and people", _WITH_PEOPLE, ("rater",)),
     MetricFamily("Models and single raters of a target",
@@ -105,7 +114,7 @@ SHARE_METRICS = frozenset({
     "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
     "majority_share", "status_share",
     "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
-    "accuracy", "unit_quality_zero", "share_difference", "refusal_rate",
+    "accuracy", "unit_quality_zero", "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
 })  # fmt: skip
 COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
@@ -137,7 +146,12 @@ NAMES = {
     "dsg_score": "score",
     "refusal_rate": "rate",
 }
-WORDS = {"rule": {"mean": "by mean", "any": "by any rater"}, "weights": {"none": "unweighted"}}
+WORDS = {
+    "rule": {"mean": "by mean", "any": "by any rater"},
+    "weights": {"none": "unweighted"},
+    "first": {"": "no condition"},
+    "second": {"": "no condition"},
+}
 IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 

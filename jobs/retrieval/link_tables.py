@@ -15,7 +15,7 @@ from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource, open_table
 
 TEXT_TABLES = {  # method -> the table of texts of the knowledge base that it reads
-    "lemma": "lemmas", "gloss": "glosses", "article": "articles", "lemma_vision": "lemmas", "gloss_vision": "glosses",
+    "lemma": "lemmas", "gloss": "glosses", "article": "windows", "lemma_vision": "lemmas", "gloss_vision": "glosses",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ is one line that names the key and what is allowed.
 
 import difflib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,10 +64,14 @@ def load(job: str, schema: type, overrides: list[str]) -> Any:
     """
     composed = compose(job, schema, overrides)
     try:
-        if missing := sorted(OmegaConf.missing_keys(composed)):
+        # Not OmegaConf.missing_keys, which resolves interpolations: `prepare` may have to do that.
+        if missing := sorted(_keys_with(lambda value: value == MISSING, OmegaConf.to_container(composed))):
             keys = ", ".join(f"{key}=" for key in missing)
             raise InputError(f"{job}: required: {keys} (--help explains every key)")
-        if key := next(_nan_keys(OmegaConf.to_container(composed, resolve=True), ""), None):
+        if (prepare := getattr(schema, "prepare", None)) is not None:
+            composed = prepare(composed)  # while its interpolations are not resolved
+        # NaN passes every comparison with a limit.
+        if key := next(_keys_with(_is_nan, OmegaConf.to_container(composed, resolve=True)), None):
             raise InputError(f"{job}: {key}=nan: expected a number")
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:
@@ -106,14 +110,17 @@ def plain(config: Any) -> dict[str, Any]:
     return {str(key): value for key, value in container.items() if not isinstance(value, DictConfig | ListConfig)}
 
 
-def _nan_keys(values: Any, key: str) -> Iterator[str]:
-    """The keys below `key` whose value is NaN, which passes every comparison with a limit."""
+def _keys_with(test: Callable[[Any], bool], values: Any, key: str = "") -> Iterator[str]:
+    """The dotted keys below `key` whose values pass `test`."""
     if isinstance(values, dict | list):
-        entries = values.items() if isinstance(values, dict) else enumerate(values)
-        for name, value in entries:
-            yield from _nan_keys(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(values, float) and math.isnan(values):
+        for name, value in values.items() if isinstance(values, dict) else enumerate(values):
+            yield from _keys_with(test, value, f"{key}.{name}" if key else str(name))
+    elif test(values):
         yield key
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _compose(job: str, schema: type, overrides: list[str]) -> DictConfig:

@@ -12,8 +12,14 @@ from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
 ROWS_AT_A_TIME = 10_000
-# Part of the knowledge base, which is a folder below out= -> its table.
-PARTS = {"nodes": "nodes", "lemmas": "texts", "glosses": "texts", "articles": "texts", "node_images": "node_images"}
+PARTS = {  # part of the knowledge base, which is a folder below out= -> its table
+    "nodes": "nodes",
+    "lemmas": "texts",
+    "glosses": "texts",
+    "articles": "texts",
+    "windows": "texts",
+    "node_images": "node_images",
+}
 
 
 class KnowledgeBaseUnit:
@@ -62,18 +68,17 @@ class KnowledgeBaseUnit:
                 n_entries += 1
                 yield entry
 
-        rows = nodes(counted(), self._config)
+        rows = nodes(counted())
         writer.counts.filtered["same_node"] = n_entries - len(rows)
         return iter(rows)
 
     def _rows(self, entries: Iterator[NodeEntry], writer: UnitWriter) -> Iterator[dict[str, Any]]:
         """Yield the distinct rows of the part, in order of first appearance."""
-        key = "text_id" if PARTS[self._part] == "texts" else None
         rows_of: Callable[[NodeEntry, KnowledgeBaseConfig], Iterator[dict[str, Any]]] = _ROWS[self._part]
         written: set[bytes] = set()  # 16 bytes per row, so that a node with several rows does not repeat a text
         for entry in entries:
             for row in rows_of(entry, self._config):
-                row_id = bytes.fromhex(row[key] if key else content_id(row["node_id"], row["image_id"]))
+                row_id = bytes.fromhex(_row_id(self._part, row))
                 if row_id in written:
                     writer.counts.filtered["named_before"] += 1
                 else:
@@ -81,26 +86,30 @@ class KnowledgeBaseUnit:
                     yield row
 
 
-def nodes(entries: Iterator[NodeEntry], config: KnowledgeBaseConfig) -> list[dict[str, Any]]:
+def nodes(entries: Iterator[NodeEntry]) -> list[dict[str, Any]]:
     """Return rows of the table `nodes`: the entries of each node of a file merged, in order of first appearance."""
     lemmas: dict[str, dict[str, dict[str, None]]] = {}
     glosses: dict[str, dict[str, str]] = {}
-    article: dict[str, str] = {}
+    titles: dict[str, dict[str, str]] = {}
+    articles: dict[str, dict[str, str]] = {}
     for entry in entries:
         names = lemmas.setdefault(entry.node_id, {})
         if entry.lemmas:
             names.setdefault(entry.language, {}).update(dict.fromkeys(entry.lemmas))
         if entry.gloss:
             glosses.setdefault(entry.node_id, {}).setdefault(entry.language, entry.gloss)
+        if entry.title:
+            titles.setdefault(entry.node_id, {}).setdefault(entry.language, entry.title)
         if entry.article:
-            first = windows(entry.article, config)[0]
-            article.setdefault(entry.node_id, text_id("article", entry.node_id, entry.language, first))
+            article = text_id("article", entry.node_id, entry.language, entry.article)
+            articles.setdefault(entry.node_id, {}).setdefault(entry.language, article)
     return [
         {
             "node_id": node,
             "lemmas": [(language, list(in_language)) for language, in_language in names.items()],
+            "titles": list(titles.get(node, {}).items()),
             "glosses": list(glosses.get(node, {}).items()),
-            "article_text_id": article.get(node),
+            "article_text_ids": list(articles.get(node, {}).items()),
         }
         for node, names in lemmas.items()
     ]
@@ -116,14 +125,26 @@ def _glosses(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any
         yield _text("gloss", entry, entry.gloss)
 
 
-def _articles(entry: NodeEntry, config: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+def _articles(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
+    if entry.article:
+        yield _text("article", entry, entry.article)
+
+
+def _windows(entry: NodeEntry, config: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for window in windows(entry.article, config):
-        yield _text("article", entry, window)
+        yield _text("window", entry, window)
 
 
 def _node_images(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for name in entry.images:
         yield {"node_id": entry.node_id, "image_id": image_id(name)}
+
+
+def _row_id(part: str, row: dict[str, Any]) -> str:
+    """Return the id by which a row is written once; a node has one article per language."""
+    if part == "articles":
+        return content_id(row["source"], row["language"])
+    return str(row["text_id"]) if "text_id" in row else content_id(row["node_id"], row["image_id"])
 
 
 def _text(role: str, entry: NodeEntry, text: str) -> dict[str, Any]:
@@ -138,4 +159,10 @@ def _text(role: str, entry: NodeEntry, text: str) -> dict[str, Any]:
     }
 
 
-_ROWS = {"lemmas": _lemmas, "glosses": _glosses, "articles": _articles, "node_images": _node_images}
+_ROWS = {
+    "lemmas": _lemmas,
+    "glosses": _glosses,
+    "articles": _articles,
+    "windows": _windows,
+    "node_images": _node_images,
+}

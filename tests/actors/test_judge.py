@@ -287,7 +287,7 @@ def test_sequences_are_another_method(one_thread: None, small: dict[str, Any]) -
     assert {row["method"] for row in rows} == {"closed_sequence"}
     assert rows[0]["answers"] == ["low", "mid", "high"]
     (first, _) = judge.preparer.builder.prompts({}, targets=judge.preparer.targets)
-    assert "- Not relevant\n- Somewhat relevant" in first.prompt.after
+    assert "- Not relevant\n- Somewhat relevant" in "".join(map(str, first.prompt.shared))
 
 
 def test_ties_go_to_the_first_answer(small: dict[str, Any]) -> None:

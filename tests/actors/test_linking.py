@@ -100,6 +100,7 @@ SETTINGS: dict[str, Any] = {
 
 def test_settings_that_are_not_allowed_are_named() -> None:
     assert LinkSettings(**SETTINGS).lemma_aggregation == "mean"
+    assert LinkSettings(**SETTINGS | {"k": 1, "nearest": 1}).k == 1
     bad: list[dict[str, Any]] = [{"method": "magic"}, {"k": 0}, {"nearest": 0}, {"lemma_aggregation": "worst"}]
     for values in bad:
         ((key, value),) = values.items()

@@ -1,5 +1,6 @@
 """Rows of `judge method=reasoned`: reasoning is generated, and the allowed answers are scored after it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ def test_every_row_once(judge: RubricStages) -> None:
         ("ok", None),
         ("error", "not_an_image"),
         ("missing_input", "no_picture"),
-        ("skipped", "several_pictures"),
+        ("skipped", "picture_count"),
         ("reported", "excluded"),
     ]
     for row in rows[:4]:
@@ -102,7 +103,6 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     """All questions and samples of an item share one encoding of its picture; rounding is all that changes."""
     from actors.pictures import decode_rgb
     from actors.reasoning_judge import REASONING_INSTRUCTION
-    from actors.vlm.prompts import Prompt
     from actors.vlm.requests import ScoringRequest
     from actors.vlm.rubric import Rubric
 
@@ -110,7 +110,7 @@ def test_scores_equal_those_of_each_prompt_by_itself(judge: RubricStages, rubric
     prompts = PromptBuilder(Rubric.from_dict(rubric)).prompts({}, targets=judge.preparer.targets)
     for row, entry in zip(rows, (entry for entry in prompts for _ in (0, 1)), strict=True):
         suffix = f"{entry.prompt.suffix}\n\n{REASONING_INSTRUCTION}"
-        prompt = Prompt(entry.prompt.before, entry.prompt.after, suffix, start=turn_start(row["comment"]))
+        prompt = replace(entry.prompt, suffix=suffix, start=turn_start(row["comment"]))
         (alone,) = judge.rater.scorer.score([ScoringRequest(prompt, decode_rgb(png(1)), entry.question.codes)])
         assert isinstance(alone, Scores)
         assert row["probabilities"] == pytest.approx(alone.probabilities, abs=1e-5)

@@ -133,7 +133,15 @@ def test_a_plain_loop_finds_the_same(terms: list[str], titles: list[str], match:
     matcher = TitleMatcher(terms, match=match, fold=fold)
     expected = [plainly(terms, title, match, fold) for title in titles]
     assert [matcher.match(title) for title in titles] == expected
-    assert matcher.match_joined("\0".join(titles)) == {n: found for n, found in enumerate(expected) if found}
+    by_title = {number: found for number, found in enumerate(expected) if found}
+    assert matcher.match_joined("\0".join(titles)) == matcher.match_all(titles) == by_title
+
+
+def test_a_title_that_contains_the_separator_keeps_the_numbers_of_the_others() -> None:
+    matcher = TitleMatcher(["war", "tower"], match="substring", fold=Fold())
+    assert matcher.match_all(["a\0b", "war", "peace", "tower\0war"]) == {1: ["war"], 3: ["tower", "war"]}
+    assert list(matcher.match_all(["war", "peace", "tower"])) == [0, 2]
+    assert matcher.match_all([]) == {}
 
 
 @pytest.mark.parametrize(

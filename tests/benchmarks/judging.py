@@ -64,7 +64,7 @@ def load(shape: Shape) -> Loaded:
         after = processor.tokenizer.decode(ids[:article]) + "\n\n"
         return [
             ScoringRequest(
-                Prompt("", after, f"{i} is the label. " + processor.tokenizer.decode(ids[:suffix])), shown, CODES
+                Prompt((None, after), f"{i} is the label. " + processor.tokenizer.decode(ids[:suffix])), shown, CODES
             )
             for i in range(shape.labels)
         ]
@@ -178,7 +178,7 @@ def generate_a_label(shape: Shape, *, labels: int) -> Result:
     def write() -> list[Any]:
         texts = []
         for request in loaded.requests[:labels]:
-            inputs = chat.encode(chat.rendered(request.prompt, request.picture), request.picture)
+            inputs = chat.inputs(chat.rendered(request.prompt, request.picture), [request.picture])
             texts.append(
                 loaded.model.generate(
                     **inputs, max_new_tokens=GENERATED, min_new_tokens=GENERATED, do_sample=False, pad_token_id=0

@@ -13,21 +13,24 @@ from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 
+ARTICLE = [f"word{number}" for number in range(60)]  # of node a
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> dict[str, Any]:
     """A knowledge base of nodes a to d read by jobs.kb, with two queries, their neighbours and random vectors."""
     folder = tmp_path_factory.mktemp("link")
     (folder / "kb.csv").write_text(
-        "node,lemmas,gloss,images\n"
-        "a,apple|Apfel,a fruit,1.jpg\n"
-        "b,bread,baked,1.jpg|2.jpg\n"
-        "c,corn,a plant,2.jpg|3.jpg\n"
-        "d,dog,an animal,\n"
-        ",nobody,,\n",
+        "node,lemmas,gloss,images,title,article\n"
+        f"a,apple|Apfel,a fruit,1.jpg,Apple,{' '.join(ARTICLE)}\n"
+        "b,bread,baked,1.jpg|2.jpg,,\n"
+        "c,corn,a plant,2.jpg|3.jpg,,\n"
+        "d,dog,an animal,,,\n"
+        ",nobody,,,,\n",
         encoding="utf-8",
     )
-    keys = {"columns.gloss": "gloss", "columns.images": "images", "separator": "'|'", "language": "en"}
+    keys = {f"columns.{name}": name for name in ("gloss", "images", "title", "article")}
+    keys |= {"separator": "'|'", "language": "en"}
     source = [f"knowledge_base.{key}={value}" for key, value in keys.items()]
     kb = ["knowledge_base=table", f"knowledge_base.path={folder}/kb.csv", f"out={folder}/kb", *source]
     assert cli.main("kb", kb) == 0
@@ -78,7 +81,13 @@ def test_the_knowledge_base_as_read(world: dict[str, Any]) -> None:
         ("a", "Apfel", "lemma"),
     ]
     assert len(rows_of(f"{kb}/node_images")) == 5
-    assert not open_table(f"{kb}/articles").rows
+    (article,) = rows_of(f"{kb}/articles")
+    assert (article["source"], article["text"], article["role"]) == ("a", " ".join(ARTICLE), "article")
+    windows = rows_of(f"{kb}/windows")
+    assert [row["text"] for row in windows] == [" ".join(ARTICLE[:40]), " ".join(ARTICLE[30:])]
+    assert {row["role"] for row in windows} == {"window"}
+    node = rows_of(f"{kb}/nodes")[0]
+    assert (node["titles"], node["article_text_ids"]) == ([("en", "Apple")], [("en", article["text_id"])])
     assert open_table(f"{kb}/nodes").counts().rejected == {"no_node": 1}
 
 

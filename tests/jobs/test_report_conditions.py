@@ -50,6 +50,41 @@ def test_people_and_gold_without_a_condition_count_under_each(tmp_path):
     assert "m@1 · condition article" in page
 
 
+def test_changes_between_conditions_are_paired(tmp_path):
+    gold = ratings("expert", [5 * (score >= 4) for score in TRUTH], method="gold")
+    tables = [ratings("p1", TRUTH), gold, ratings("m@1", ARTICLE, "article"), ratings("m@1", NONE, "none")]
+    found = metrics(tmp_path, tables)
+    of = {(name, dims.get("threshold")): (dims, row) for name, dims, row in found if name.endswith("_change")}
+    dims, row = of["score_change", None]
+    assert dims == {"rubric": "r", "question": "q", "group": "m@1", "first": "article", "second": "none"}
+    assert (row["value"], row["n"], row["coverage"]) == (-1 / 8, 8, 1)
+    assert row["low"] < row["value"] < row["high"]
+    assert of["share_at_least_change", "4"][1]["value"] == (1 - 3) / 8
+    f1 = {d["average"]: r["value"] for n, d, r in found if n == "f1_change" and d["positive"] == ">=4"}
+    assert f1["micro"] == 2 * 1 / (2 * 1 + 2) - 1  # none finds one of three positives, article all
+    assert of["pearson_with_people_change", None][1]["value"] < 0
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Changes between conditions" in page
+    assert "article · none" in page
+
+
+def test_with_many_conditions_a_baseline_is_needed(tmp_path):
+    tables = [ratings("m@1", TRUTH[n:] + TRUTH[:n], name) for n, name in enumerate(("", *"abcd"))]
+    found = metrics(tmp_path, tables)
+    (change,) = [row for name, _, row in found if name.endswith("_change")]
+    assert change["value"] is None
+    assert "metrics.baseline_condition" in change["reason"]
+    found = metrics(tmp_path / "b", tables, "metrics.baseline_condition=b")
+    pairs = {(dims["first"], dims["second"]) for name, dims, _ in found if name == "score_change"}
+    assert pairs == {("b", other) for other in ("", "a", "c", "d")}
+    found = metrics(tmp_path / "c", tables, "metrics.baseline_condition=''")
+    assert {dims["first"] for name, dims, _ in found if name == "score_change"} == {""}
+    assert "no condition · a" in (tmp_path / "c" / "out" / "index.html").read_text(encoding="utf-8")
+    with pytest.raises(InputError, match=r"metrics.baseline_condition='x': .* 'a', 'b', 'c', 'd'"):
+        cli.execute("report", [f"ratings=[{tmp_path}/t*]", "metrics.baseline_condition=x", f"out={tmp_path}/no"])
+    assert not (tmp_path / "no").exists()
+
+
 def test_people_with_conditions_stay_in_theirs(tmp_path):
     tables = [ratings("p1", TRUTH), ratings("p2", [1] * 8, "none"), ratings("p2", [5] * 8, "article"),
               ratings("m@1", ARTICLE, "article"), ratings("m@1", NONE, "none")]  # fmt: skip

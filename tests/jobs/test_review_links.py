@@ -35,12 +35,23 @@ def world(tmp_path: Path) -> Path:
     write_table(str(tmp_path / "images"), "images", PICTURES)
     nodes: list[dict[str, Any]] = [
         {"node_id": "apple", "lemmas": [("de", ["Apfel"]), ("en", ["apple", "pome"])], "glosses": [("en", "a fruit")]},
-        {"node_id": "bread", "lemmas": [("en", ["bread"])], "glosses": [("en", "baked")], "article_text_id": "t"},
+        {
+            "node_id": "bread",
+            "lemmas": [("en", ["bread"])],
+            "glosses": [("en", "baked")],
+            "article_text_ids": [("de", "t")],
+        },
         {"node_id": "corn", "lemmas": [("de", ["Mais"])], "glosses": []},
         {"node_id": "dog", "lemmas": [], "glosses": []},
     ]
     write_table(str(tmp_path / "kb" / "nodes"), "nodes", nodes)
-    article = {"text_id": "t", "role": "article", "language": "en", "source": "bread", "text": "Bread is old."}
+    article = {
+        "text_id": "t",
+        "role": "article",
+        "language": "en",
+        "source": "bread",
+        "text": "Bread is old." + " x" * 50,
+    }
     write_table(str(tmp_path / "kb" / "articles"), "texts", [article])
     for method, nodes_of_pictures in LINKS.items():
         rows = [
@@ -70,7 +81,7 @@ def test_review_of_links_end_to_end(world: Path) -> None:
     assert both == {"node": "apple", "lemma": "rank 1", "lemma_vision": "rank 1"}
     assert {row["source"]: row["text"] for row in rows_of(verdicts / "texts")} == {
         "apple": "apple; pome; Apfel\n\na fruit",
-        "bread": "bread\n\nbaked\n\nBread is old. …",
+        "bread": "bread\n\nbaked\n\nBread is old." + " x" * 37 + " …",
         "corn": "Mais",
     }
 

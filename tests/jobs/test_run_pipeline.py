@@ -36,9 +36,24 @@ def test_resources_chosen_for_the_run_reach_every_step(monkeypatch: pytest.Monke
 def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     debug, full = steps(monkeypatch, "profile=debug"), steps(monkeypatch, "profile=full")
     assert (debug["embed"].embedder.name, full["embed"].embedder.name) == ("local-tiny", "siglip-i18n-base")
-    assert (debug["judge"].model.name, full["judge"].model.name) == ("local-tiny", "qwen2.5-vl-7b")
+    assert (debug["judge"].model.name, full["judge"].model.name) == ("debug-qwen2.5-vl-7b", "qwen2.5-vl-7b")
+    assert debug["judge"].model.checkpoint.startswith("local:")
     assert debug["curate"] == full["curate"]
     assert debug["judge"].input == full["judge"].input == "/r/images"
+
+
+def test_century_has_as_many_judges_as_its_input_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for profile in ("full", "debug"):
+        given = [f"profile={profile}", "pipeline.inputs.judges=[qwen2.5-vl-7b,pangea-7b]", "plan=true"]
+        assert steps(monkeypatch, *given) == {}
+    lines = [shlex.split(line)[3:] for line in capsys.readouterr().out.splitlines() if "jobs.judge" in line]
+    judges = [config.load("judge", cli.job("judge").schema, keys) for keys in lines]
+    names = ["qwen2.5-vl-7b", "pangea-7b"]
+    assert [judge.model.name for judge in judges] == [*names, *(f"debug-{name}" for name in names)]
+    assert [judge.out for judge in judges[:2]] == [f"/r/ratings/{name}" for name in names]
+    assert {judge.model.checkpoint for judge in judges[2:]} == {"local:qwen2.5-vl-tiny"}
 
 
 def test_century_fetches_pictures_as_wide_as_the_papers_models_saw_them(monkeypatch: pytest.MonkeyPatch) -> None:

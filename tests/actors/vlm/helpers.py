@@ -25,6 +25,33 @@ MODELS = {  # family -> its local checkpoint
 ARTICLE = "The museum holds objects of many peoples.\nIts halls were built in 1911.\n\n" * 9 + "Yes.\n\n"
 LABELS = ("Melanesia", "Northern Africa", "the Caribbean and Central America", "Nordic")
 DIGITS = ("1", "2", "3", "4", "5")
+# A rubric that compares two pictures with a text, after a turn of the system.
+COMPARISON: dict[str, Any] = {
+    "name": "comparison",
+    "version": 1,
+    "source": "made for a test",
+    "context": {"fields": ["prompt", "scenario"]},
+    "system": "You compare pictures{% if scenario %} of {{ scenario }}{% endif %}.",
+    "parts": {
+        "text": "The text: {{ prompt }}",
+        "first": "Picture A:",
+        "second": "Picture B:",
+        "question": "{{ question }}\n{{ options }}",
+    },
+    "layouts": {
+        "paper": ["text", "first", "picture1", "second", "picture2", "question"],
+        "fast": ["second", "picture2", "first", "picture1", "text", "question"],
+    },
+    "layout": "paper",
+    "questions": [
+        {
+            "name": "better",
+            "text": "Which picture fits the text better?",
+            "scale": "nominal",
+            "answers": [{"value": "first", "label": "A"}, {"value": "second", "label": "B"}],
+        }
+    ],
+}
 TOLERANCE = 1e-4  # of log-likelihoods, float32
 Load = Callable[[str], tuple[Any, Any]]
 

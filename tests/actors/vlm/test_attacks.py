@@ -21,7 +21,7 @@ SUFFIXES = ("Melanesia?", "Northern Africa, is it so?")
 def asked(
     *suffixes: str, about: Any = WIDE, codes: tuple[str, ...] = DIGITS, after: str = ARTICLE, start: str = ""
 ) -> list[ScoringRequest]:
-    return [ScoringRequest(Prompt("", after, suffix, start), about, codes) for suffix in suffixes]
+    return [ScoringRequest(Prompt((None, after), suffix, start), about, codes) for suffix in suffixes]
 
 
 ATTACKS = {

@@ -23,7 +23,7 @@ SHOWN = picture(1)
 
 def requests(codes: tuple[str, ...] = DIGITS, *, start: str = "", n: int = 3) -> list[ScoringRequest]:
     suffixes = [f"Label {i}. {'More of it. ' * i}Which?" for i in range(n)]
-    return [ScoringRequest(Prompt("", "An article.\n\n", suffix, start), SHOWN, codes) for suffix in suffixes]
+    return [ScoringRequest(Prompt((None, "An article.\n\n"), suffix, start), SHOWN, codes) for suffix in suffixes]
 
 
 def far(one: list[Scores], other: list[Scores]) -> float:
@@ -145,9 +145,9 @@ def test_a_label_before_several_questions_passes_once(load: Load) -> None:
     """Two levels: picture and article for all, then each label for its questions."""
     long = "The culture is one of many that live by the sea and have been there for a long time: "
     suffixes = [f"{long}{label}. {question}" for label in ("Melanesia", "Nordic") for question in ("Is it?", "Was it?")]
-    asked = [ScoringRequest(Prompt("", "An article.\n\n", suffix), SHOWN, DIGITS) for suffix in suffixes]
+    asked = [ScoringRequest(Prompt((None, "An article.\n\n"), suffix), SHOWN, DIGITS) for suffix in suffixes]
     suffixes_apart = [
-        ScoringRequest(Prompt("", "An article.\n\n", f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(suffixes)
+        ScoringRequest(Prompt((None, "An article.\n\n"), f"{i}{t}"), SHOWN, DIGITS) for i, t in enumerate(suffixes)
     ]
     scorer = ClosedSetScorer(*load("qwen2.5-vl-tiny"), engine="cascade")
     assert (
@@ -181,7 +181,7 @@ def test_auto_gives_up_an_engine_that_is_wrong(
         attention.AttentionPlan, "prefix_mask", lambda *_, **__: None
     )  # a kernel that forgets the window
     long = [
-        ScoringRequest(Prompt("", "An article. " * 60 + "\n\n", r.prompt.suffix), SHOWN, DIGITS) for r in requests()
+        ScoringRequest(Prompt((None, "An article. " * 60 + "\n\n"), r.prompt.suffix), SHOWN, DIGITS) for r in requests()
     ]
     wrong = ClosedSetScorer(*load("gemma3-tiny"))
     scores_of(wrong.score(long))

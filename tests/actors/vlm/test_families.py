@@ -21,10 +21,8 @@ def requests(seed: int, *, labels: tuple[str, ...] = LABELS, **changes: Any) -> 
     suffixes = [f"How relevant is this culture to the picture: {label}?" for label in labels]
     suffixes += [suffixes[0] + " Say so.", "word and " * 45 + "Melanesia?"]
     shown = picture(seed, width=160 + 20 * seed, height=90)
-    fields: dict[str, Any] = {"before": "", "after": ARTICLE, "start": ""} | changes
-    return [
-        ScoringRequest(Prompt(fields["before"], fields["after"], t, fields["start"]), shown, DIGITS) for t in suffixes
-    ]
+    fields: dict[str, Any] = {"shared": (None, ARTICLE)} | changes
+    return [ScoringRequest(Prompt(suffix=suffix, **fields), shown, DIGITS) for suffix in suffixes]
 
 
 def scored(load: Load, name: str, engine: str, asked: list[ScoringRequest]) -> list[float]:
@@ -58,7 +56,7 @@ def test_every_family_has_a_checkpoint(load: Load) -> None:
 
 @pytest.mark.parametrize("name", MODELS.values())
 def test_equals_one_whole_pass(load: Load, name: str) -> None:
-    asked = requests(1) + requests(2, before="Look.\n\n")[:2]
+    asked = requests(1) + requests(2, shared=("Look.\n\n", None, ARTICLE))[:2]
     naive = scored(load, name, "naive", asked)
     assert distance(naive[:5], plain(load, name, asked[0])) < TOLERANCE
     for engine in ("cascade", "batched"):
@@ -99,12 +97,12 @@ def test_tokens_of_parts_are_those_of_the_whole(load: Load, name: str) -> None:
     chat = Chat(processor, name=name)
     shown = picture(1)
     for after in (ARTICLE, "", "A line\n", 'He said: "', "…\n \n\n", "x" * 300 + " "):
-        prompts = [Prompt("", after, suffix) for suffix in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
+        prompts = [Prompt((None, after), suffix) for suffix in ("Is it?", "Is it so?", "5 of them\n\nthen", "émigré")]
         for _ in range(2):  # the first group of a chat is checked against whole prompts, the following are not
             made = chat.tokens(prompts, shown)
             shared = made.inputs["input_ids"][0, : made.shared].tolist()
             for prompt, suffix in zip(prompts, made.suffixes, strict=True):
-                whole = chat.encode(chat.rendered(prompt, shown), shown if chat.sees_pictures else None)
+                whole = chat.inputs(chat.rendered(prompt, shown), [shown] if chat.sees_pictures else [])
                 assert shared + suffix == whole["input_ids"][0].tolist()
     if name == "smolvlm-tiny":
         tokens = chat.ids
@@ -139,12 +137,12 @@ def test_trap_the_kind_of_each_token_is_given_to_the_model(load: Load, monkeypat
         pytest.skip("this transformers finds the picture by its tokens")
     asked = requests(1)
     expected = scored(load, "qwen2.5-vl-tiny", "cascade", asked)
-    encode = Chat.encode
+    inputs = Chat.inputs
 
     def without(self: Chat, *given: Any) -> dict[str, Any]:
-        return {name: value for name, value in encode(self, *given).items() if name != "mm_token_type_ids"}
+        return {name: value for name, value in inputs(self, *given).items() if name != "mm_token_type_ids"}
 
-    monkeypatch.setattr(Chat, "encode", without)
+    monkeypatch.setattr(Chat, "inputs", without)
     assert distance(scored(load, "qwen2.5-vl-tiny", "cascade", asked), expected) > 1e-2
 
 
@@ -181,7 +179,7 @@ def test_trap_the_last_token_of_each_row(load: Load) -> None:
     model, processor = load("llama-tiny")
     family = family_of(model)
     assert family is not None
-    inputs = Chat(processor, name="llama").encode("An article.\n\n", None)
+    inputs = Chat(processor, name="llama").inputs("An article.\n\n", [])
     made = prefix.encode(model, family, inputs)
     rows, places = rows_of([[7, 8, 9, 10], [11]], [(), ()])
     hidden = forward.hidden_states(model, family, made, rows, kind="cascade")

@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.vlm import context
-from actors.vlm.prompts import PromptBuilder
+from actors.vlm.prompts import Prompt, PromptBuilder
 from actors.vlm.rubric import Rubric
+
+
+def shared_text(prompt: Prompt) -> str:
+    return "".join(piece for piece in prompt.shared if isinstance(piece, str))
 
 
 def test_order_of_the_two_layouts(small: dict[str, Any]) -> None:
@@ -18,8 +22,8 @@ def test_order_of_the_two_layouts(small: dict[str, Any]) -> None:
     paper = PromptBuilder(rubric, layout="paper").prompts(context, targets=rubric.targets)
     fast = PromptBuilder(rubric).prompts(context, targets=rubric.targets)
     assert [each.target for each in fast] == ["Melanesia", "Northern Africa"]
-    assert (paper[0].prompt.after, paper[0].prompt.suffix) == ("Title: Kula\nRings.\n\n", f"{question}\n\n{scale}")
-    assert (fast[0].prompt.after, fast[0].prompt.suffix) == (f"Title: Kula\nRings.\n\n{scale}\n\n", question)
+    assert paper[0].prompt == Prompt((None, "Title: Kula\nRings.\n\n"), f"{question}\n\n{scale}")
+    assert fast[0].prompt == Prompt((None, "Title: Kula\nRings.\n\n", f"{scale}\n\n"), question)
     assert fast[1].prompt.suffix.endswith("The culture is Northern Africa.")
     assert fast[0].prompt.messages("P") == [
         {
@@ -38,12 +42,12 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
     paper, fast = (PromptBuilder(rubric, layout=layout).prompts(context) for layout in ("paper", "fast"))
     assert [each.question.name for each in fast] == [question.name for question in rubric.questions]
     for each in paper:
-        assert "Title: Cry of Dolores" in each.prompt.before
-        assert each.prompt.after == ""
+        assert any("Title: Cry of Dolores" in str(piece) for piece in each.prompt.shared)
+        assert each.prompt.shared[-1] is None
         assert [piece["type"] for piece in each.prompt.messages("P")[0]["content"]] == ["text", "image", "text"]
     for each in fast:
-        assert each.prompt.before == ""
-        assert "Caption: A statue" in each.prompt.after
+        assert each.prompt.shared[0] is None
+        assert any("Caption: A statue" in str(piece) for piece in each.prompt.shared)
     assert [each.prompt.suffix for each in fast] == [each.prompt.suffix for each in paper]
     assert "Note:" not in fast[0].prompt.suffix
     assert "Note:" in fast[5].prompt.suffix
@@ -51,16 +55,17 @@ def test_century_puts_the_picture_where_the_layout_says(century: dict[str, Any])
 
 def test_no_context_leaves_its_parts_out(century: dict[str, Any]) -> None:
     for asked in PromptBuilder(Rubric.from_dict(century)).prompts({}):
-        assert asked.prompt.after.startswith("You label pictures")
-        assert "# The article" not in asked.prompt.after
-        assert "# What is said" not in asked.prompt.after
-        assert "\n\n\n" not in asked.prompt.after + asked.prompt.suffix
+        text = shared_text(asked.prompt)
+        assert text.startswith("You label pictures")
+        assert "# The article" not in text
+        assert "# What is said" not in text
+        assert "\n\n\n" not in text + asked.prompt.suffix
 
 
 def test_context_is_data(small: dict[str, Any]) -> None:
     attack = "{{ ''.__class__ }} {% raw %} {{ target }} {# gone #}"
     for asked in PromptBuilder(Rubric.from_dict(small)).prompts({"article": attack}, targets=("Melanesia",)):
-        assert attack in asked.prompt.after
+        assert attack in shared_text(asked.prompt)
 
 
 def test_shared_and_suffix_are_cut_between_tokens(century: dict[str, Any], vlm: tuple[Any, Any]) -> None:
@@ -68,7 +73,7 @@ def test_shared_and_suffix_are_cut_between_tokens(century: dict[str, Any], vlm: 
     context = {"page_title": "War...", "context_section_description": "It ended.\n\nThen (", "section_title": "\n"}
     for layout in ("paper", "fast"):
         for asked in PromptBuilder(Rubric.from_dict(century), layout=layout).prompts(context):
-            after, suffix = asked.prompt.after, asked.prompt.suffix
+            after, suffix = shared_text(asked.prompt), asked.prompt.suffix
             assert not after or after.endswith("\n")
             assert suffix == suffix.strip()
             apart = tokenizer(after)["input_ids"] + tokenizer(suffix)["input_ids"]

@@ -100,7 +100,7 @@ def test_every_engine_equals_one_whole_pass(published: Callable[[str], tuple[Any
     window = facts.text.get("sliding_window", 0)
     article = SENTENCE * max(5, window // 8)  # longer than the window, if there is one
     asked = [
-        ScoringRequest(Prompt("", article, t, ""), shown, ("1", "2", "3")) for t in ("Is it Nordic?", "Is it old?")
+        ScoringRequest(Prompt((None, article), t), shown, ("1", "2", "3")) for t in ("Is it Nordic?", "Is it old?")
     ]
     found = {}
     for engine in ("naive", "cascade", "batched"):
@@ -179,7 +179,7 @@ def test_pangeas_own_files(pangea: Path, load: Load) -> None:
     assert torch.equal(inputs["input_ids"], prepared["input_ids"])
     assert picture_tokens(processor, 200, 100) == picture_tokens(load("llava-next-tiny")[1], 200, 100)
     asked = [
-        ScoringRequest(Prompt("Look.\n\n", "", suffix, ""), shown, ("1", "2")) for suffix in ("Is it?", "Is it so?")
+        ScoringRequest(Prompt(("Look.\n\n", None), suffix), shown, ("1", "2")) for suffix in ("Is it?", "Is it so?")
     ]
     naive, cascade = (ClosedSetScorer(model, processor, engine=e).score(asked) for e in ("naive", "cascade"))
     for one, other in zip(naive, cascade, strict=True):

@@ -44,10 +44,13 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "ordinal with infinity": (lambda d: ANSWERS(d)[1].update(score=float("inf")), "'mid': score inf"),
     "score twice": (lambda d: ANSWERS(d)[1].update(score=1), "duplicate answer score 1.0"),
     "nominal with a number": (lambda d: QUESTION(d).update(scale="nominal"), "'low': score 1 is not allowed"),
-    "no picture": (lambda d: d["layouts"].update(fast=["context", "scale", "question"]), "must have 'picture' before"),
+    "no picture": (
+        lambda d: d["layouts"].update(fast=["context", "scale", "question"]),
+        "must have its pictures, and at least one, before",
+    ),
     "picture after what differs": (
         lambda d: d["layouts"].update(fast=["context", "question", "picture", "scale"]),
-        "'fast' must have 'picture' before",
+        "'fast' must have its pictures, and at least one, before",
     ),
     "layout with an unknown part": (
         lambda d: d["layouts"].update(fast=["picture", "preface", "question", "scale"]),

@@ -14,7 +14,7 @@ QUESTIONS = ("Is it sensitive?", "Is it an event?\n\nA = yes\nB = no")
 
 
 def request(seed: int, *, text: str = QUESTIONS[0], codes: tuple[str, ...] = DIGITS, **size: int) -> ScoringRequest:
-    prompt = Prompt(before="Look.\n\n", after="An article about a war.\n\n", suffix=text)
+    prompt = Prompt(("Look.\n\n", None, "An article about a war.\n\n"), text)
     return ScoringRequest(prompt, picture(seed, **size), codes)
 
 
@@ -38,9 +38,9 @@ def plain(vlm: tuple[Any, Any], asked: ScoringRequest, **changes: Any) -> Any:
 
     model, processor = vlm
     content = [
-        {"type": "text", "text": asked.prompt.before},
+        {"type": "text", "text": "Look.\n\n"},
         {"type": "image", "image": asked.picture},
-        {"type": "text", "text": asked.prompt.after + asked.prompt.suffix},
+        {"type": "text", "text": f"{asked.prompt.shared[-1]}{asked.prompt.suffix}"},
     ]
     inputs = processor.apply_chat_template(
         [{"role": "user", "content": content}],
@@ -98,7 +98,7 @@ def test_positions_of_the_picture_matter(vlm: tuple[Any, Any]) -> None:
 def test_depends_on_picture_and_context(scorer: ClosedSetScorer) -> None:
     base = request(1)
     other = ScoringRequest(
-        Prompt(base.prompt.before, "An article about a garden.\n\n", base.prompt.suffix), base.picture, DIGITS
+        Prompt(("Look.\n\n", None, "An article about a garden.\n\n"), base.prompt.suffix), base.picture, DIGITS
     )
     first, second, third = scores_of(scorer.score([base, request(2), other]))
     for changed in (second, third):

@@ -33,7 +33,7 @@ def load(labels: int, *, is_packed: bool) -> Work:
     loaded = judging.load(judging.Shape(2, 20))
     prompt, shown = loaded.requests[0].prompt, loaded.requests[0].picture
     chat = ChatEncoder(loaded.processor)
-    inputs = chat.encode([None, prompt.after], [shown], start=START)
+    inputs = chat.encode(prompt.shared, [shown], start=START)
     completions = [chat.continuation(START, f" the people of island number {n}") for n in range(labels)]
     scorer = CompletionScorer(loaded.model, pad_id=0)
     scorer.score(inputs, completions)  # proves the packed way

@@ -23,18 +23,36 @@ from jobs.workers.kb import nodes
 
 
 def config(path: Path, **keys: object) -> KnowledgeBaseConfig:
-    columns = NodeColumns(node="id", language="lang", lemmas="names", gloss="gloss", article="article", images="images")
+    columns = NodeColumns(
+        node="id", language="lang", lemmas="names", title="title", gloss="gloss", article="article", images="images"
+    )
     return KnowledgeBaseConfig(name="test", path=str(path), columns=columns, separator="|", **keys)  # type: ignore[arg-type]
 
 
 ROWS = [
-    {"id": "bn:1", "lang": "en", "names": "dog|hound|dog", "gloss": "an animal", "article": "", "images": "a.jpg"},
-    {"id": "bn:1", "lang": "de", "names": "Hund", "gloss": "ein Tier", "article": "Der\nHund", "images": ""},
-    {"id": "", "lang": "en", "names": "nobody", "gloss": "", "article": "", "images": ""},
+    {
+        "id": "bn:1",
+        "lang": "en",
+        "names": "dog|hound|dog",
+        "title": "Dog",
+        "gloss": "an animal",
+        "article": "",
+        "images": "a.jpg",
+    },
+    {
+        "id": "bn:1",
+        "lang": "de",
+        "names": "Hund",
+        "title": "",
+        "gloss": "ein Tier",
+        "article": "Der\nHund",
+        "images": "",
+    },
+    {"id": "", "lang": "en", "names": "nobody", "title": "", "gloss": "", "article": "", "images": ""},
 ]
 EXPECTED = [
-    NodeEntry("bn:1", "en", ("dog", "hound"), "an animal", "", ("a.jpg",)),
-    NodeEntry("bn:1", "de", ("Hund",), "ein Tier", "Der\nHund", ()),
+    NodeEntry("bn:1", "en", ("dog", "hound"), "Dog", "an animal", "", ("a.jpg",)),
+    NodeEntry("bn:1", "de", ("Hund",), "", "ein Tier", "Der\nHund", ()),
     BadRow(3, "column id is empty"),
 ]
 
@@ -75,7 +93,7 @@ def test_a_value_that_is_not_text_is_rejected_with_its_row(tmp_path: Path) -> No
     actual = entries(str(path), config(path))
     assert [next(actual) for _ in rows] == [
         BadRow(1, "column names has a dict instead of text", "no_text"),
-        NodeEntry("2", "", ("7",), "", "", ("0",)),
+        NodeEntry("2", "", ("7",), "", "", "", ("0",)),
         BadRow(3, "column id has a list instead of text", "no_text"),
         BadRow(4, "column names has a list instead of text", "no_text"),
         BadRow(5, "column id is empty"),
@@ -89,12 +107,12 @@ def test_a_value_that_is_not_text_is_rejected_with_its_row(tmp_path: Path) -> No
     assert bad == BadRow(1, "column names has a tuple instead of text", "no_text")
 
 
-def test_the_rows_of_a_node_are_put_together(tmp_path: Path) -> None:
-    cfg = config(tmp_path)
-    (node,) = nodes((entry for entry in EXPECTED if isinstance(entry, NodeEntry)), cfg)
+def test_the_rows_of_a_node_are_put_together() -> None:
+    (node,) = nodes(entry for entry in EXPECTED if isinstance(entry, NodeEntry))
     assert node["lemmas"] == [("en", ["dog", "hound"]), ("de", ["Hund"])]
     assert node["glosses"] == [("en", "an animal"), ("de", "ein Tier")]
-    assert node["article_text_id"] == content_id("article", "bn:1", "de", "Der Hund")
+    assert node["titles"] == [("en", "Dog")]
+    assert node["article_text_ids"] == [("de", content_id("article", "bn:1", "de", "Der\nHund"))]
 
 
 def test_windows_overlap_and_cover_every_word(tmp_path: Path) -> None:
@@ -117,9 +135,9 @@ def test_invalid_input_is_refused(tmp_path: Path) -> None:
         find_files(config(tmp_path / "x.txt"))
     path = tmp_path / "kb.csv"
     path.write_text("id,lang\n1,en\n")
-    with pytest.raises(InputError, match="no column names, gloss, article, images; there are id, lang"):
+    with pytest.raises(InputError, match="no column names, title, gloss, article, images; there are id, lang"):
         find_files(config(path))
-    path.write_text("id,lang,names,gloss,article,images,lang\n1,en,x,,,,de\n")
+    path.write_text("id,lang,names,title,gloss,article,images,lang\n1,en,x,,,,,de\n")
     with pytest.raises(InputError, match="duplicate column lang"):
         find_files(config(path))
     with pytest.raises(InputError, match="overlap_words"):

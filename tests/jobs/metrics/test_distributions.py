@@ -304,7 +304,7 @@ def test_order_and_split_of_batches_change_nothing(data):
 
 def test_without_a_column_the_counts_are_those_that_never_had_it(monkeypatch):
     monkeypatch.setattr(module, "MAX_ANSWERS", 6)
-    rows = [scored(1 + n % 5, condition="xyz"[n % 3], outside=n / 40, rater=f"r{n % 2}") for n in range(20)]
+    rows = [scored(1 + n % 5, condition="xyz"[n % 3], outside=n / 64, rater=f"r{n % 2}") for n in range(20)]
     rows += [row(status="refused", condition="x"), row(value="other", condition="y")]
     rows += [row(value=f"text {n}", question="free", condition="xy"[n % 2]) for n in range(9)]
     by_condition = Distributions(extra=["condition", "order"])

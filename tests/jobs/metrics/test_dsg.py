@@ -63,6 +63,9 @@ def test_conventions_of_coverage():
     assert found["dsg_score", "with dependencies", "answered"].value == 1 / 2
     assert found["dsg_score", "with dependencies", "published"].value == pytest.approx(1 / 3)
     assert found["dsg_score", "with dependencies", "answered"].coverage == pytest.approx(2 / 3)
+    unanswered = {**pictures, "c": [DsgQuestion("1"), DsgQuestion("2")]}
+    counts = [metric for metric in dsg_metrics(unanswered, {}) if metric.name in ("dsg_invalid", "dsg_unclear")]
+    assert [metric.coverage for metric in counts] == [1 / 2, 1 / 2]
 
 
 def test_the_published_correlations(data):

@@ -38,11 +38,14 @@ def rows(tmp_path_factory):
             for m, model in enumerate(("qwen3@1", "gemma-3@1")):
                 value = str(1 + (i * 3 + c * (1 + m)) % 5)
                 ratings.append(rating(f"i{i}", model, "relevant", value, target=country))
+                again = str(1 + (i * 2 + c * c + m) % 5)
+                ratings.append(rating(f"i{i}", model, "relevant", again, target=country, condition="article"))
         for n, person in enumerate(PEOPLE):
             ratings.append(rating(f"i{i}", person, "relevant", str(1 + (i * 3 + n) % 5), target=PEOPLE[person]))
             ratings.append(rating(f"i{i}", person, "kind", ("event", "place", "unsure")[(i + n * (n % 3)) % 3]))
         for model in ("qwen3@1", "gemma-3@1"):
             ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 2]))
+            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 3 > 0], condition="article"))
             ratings += [rating(f"i{i}", model, q, ("yes", "no")[i % 3 == 0], rubric="dsg", target="a") for q in "12"]
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
         ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")

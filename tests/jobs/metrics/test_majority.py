@@ -64,5 +64,7 @@ def test_agreement_with_the_majority_and_with_the_mean():
     assert [found["agreement_with_majority", r].value for r in "abc"] == [1, 1, 1 / 2]
     assert [found["agreement_with_mean", r].value for r in "abc"] == pytest.approx([1 / 3, 2 / 3, 1 / 3])
     assert found["agreement_with_mean", "c"].coverage == 3 / 4
+    halves = rater_unit_agreement(RatingTable.from_matrix(np.array([[1, 2]]), raters=["a", "b"]))
+    assert [f.value for f in halves if f.name == "agreement_with_mean"] == [1, 1]  # half a point away
     alone = list(rater_unit_agreement(RatingTable.from_matrix([[3], [4]])))
     assert all(f.value is None and f.reason for f in alone)

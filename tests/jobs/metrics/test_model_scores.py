@@ -35,7 +35,8 @@ def test_table_2_by_hand():
     anyone = share_at_least(TABLE, PEOPLE, 3, rule="any")
     assert (anyone.value, anyone.n) == (pytest.approx(2 / 3), 3)
     assert share_lowest(TABLE, PEOPLE, 1).value == pytest.approx(1 / 3)
-    assert mean_score(TABLE, PEOPLE).value == pytest.approx((1 + 3 + 8 / 3) / 3)
+    people_mean = mean_score(TABLE, PEOPLE)
+    assert (people_mean.value, people_mean.coverage) == (pytest.approx((1 + 3 + 8 / 3) / 3), 3 / 4)
     # models: means 1.5, 4, 1, 5
     assert share_at_least(TABLE, MODELS, 4).value == 2 / 4
     assert share_lowest(TABLE, MODELS, 1).value == 1 / 4

@@ -51,6 +51,9 @@ def test_random_order_as_published_for_646_captions() -> None:
     assert round(ranking.random_mrr(646, cut=100), 4) == 0.0080
     assert ranking.random_mrr(3) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
     assert ranking.random_mrr(2, cut=100) == ranking.random_mrr(2)
+    assert ranking.random_mrr(1) == 1
+    with pytest.raises(ValueError, match="answers=0"):
+        ranking.random_mrr(0)
 
 
 def test_the_random_orders_metric_is_what_random_orders_give() -> None:

@@ -94,6 +94,8 @@ def test_metrics() -> None:
     counted.add(responses({"a": [None]}, model="other"))
     made = list(refusal_metrics(counted.rates()))
     assert len(made) == 2 * 5
+    counted.add(responses({"a": [None]}, model="apart"))
+    assert list(dict.fromkeys(rate.model for rate in counted.rates())) == ["apart", "m", "other"]
     assert made[0].dims == {"model": "m", "prompt": "explicit", "kind": "full"}
     assert (made[0].value, made[0].n, made[0].coverage, made[0].status) == (0.5, 2, 1.0, "ok")
     assert made[0].low is not None

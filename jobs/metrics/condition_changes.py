@@ -1,0 +1,360 @@
+"""Changes between two conditions of one question: the second minus the first, paired by item and target.
+
+Both conditions are compared on the same pairs of item and target, rated by the same raters, so that differences between
+items cancel. Intervals are bootstrap intervals over items: an item keeps all its targets and both its conditions.
+CAIRE, tables 1 and 8, gives such changes of F1 to a baseline without context.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics import gold, model_scores
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.correlation import MIN_PAIRS
+from jobs.metrics.intervals import Interval, block_sums, bootstrap, ratio
+from jobs.metrics.majority import majority
+from jobs.metrics.metric import Metric, estimated, undefined
+from jobs.metrics.model_scores import EPSILON, RaterGroup
+from jobs.metrics.question import PEOPLE, RatedQuestion
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+FEW_CONDITIONS = 4  # all pairs of at most so many conditions are compared
+NO_VARIANCE = 1e-9  # of a sum of squares, relative to it: rounding
+
+_PAIRED = (
+    "under the second condition minus under the first, over pairs of item and target that the same raters rated under "
+    "both; n counts such pairs."
+)
+_SCORE = f"Mean of the group's mean score {_PAIRED}"
+_SHARE = f"Share of pairs whose mean score over the group is at least the threshold, {_PAIRED}"
+_F1 = (
+    "F1 ({over}), positive: predicted where the score is {reading}, in gold {positive}; under the "
+    "second condition minus under the first, over pairs of item and label "
+    "that the same raters rated under both (CAIRE, tables 1 and 8); n counts such pairs."
+)
+_ACCURACY = (
+    "Items whose answer is among the right ones / items, under the second condition minus under the first, over items "
+    "that the same raters answered under both; n counts such items."
+)
+_PEARSON = (
+    "Pearson correlation of the group's mean score with people's mean score, under the second condition minus under "
+    "the first, over pairs of item and target that all rated under both; n counts such pairs."
+)
+_BY_IMAGE = (
+    "Pearson correlation of the group's mean score with people's mean score over the targets of an image, under the "
+    f"second condition minus under the first: mean over images with at least {MIN_PAIRS} targets and variance of all "
+    "scores under both (CAIRE, table 2); n counts images."
+)
+_NO_PAIR = "no pair of item and target is rated under both conditions"
+
+
+@dataclass(frozen=True)
+class ConditionRatings:
+    """One question under one condition.
+
+    Attributes:
+        name: the condition.
+        rated: its answers, people's and gold's without a condition included.
+        item: uint64[items], the hash of the item of each pair of item and target; target: int[items], its code.
+        shared: raters whose ratings count under every condition, so that they cannot change.
+    """
+
+    name: str
+    rated: RatedQuestion
+    item: NDArray[np.uint64]
+    target: NDArray[np.int32]
+    shared: Collection[str] = ()
+
+
+def compared(conditions: Collection[str], baseline: str | None) -> list[tuple[str, str]]:
+    """Return the pairs of conditions to compare, the first of each being subtracted.
+
+    With a baseline, these are the baseline and each other condition; without one, all pairs of at most `FEW_CONDITIONS`
+    conditions.
+    """
+    names = sorted(conditions)
+    if baseline is not None:
+        return [(baseline, name) for name in names if name != baseline and baseline in names]
+    if len(names) > FEW_CONDITIONS:
+        return []
+    return [(first, second) for number, first in enumerate(names) for second in names[number + 1 :]]
+
+
+def too_many(conditions: int) -> Metric:
+    """Return the undefined change of a question with too many conditions and no baseline."""
+    reason = f"{conditions} conditions: more than {FEW_CONDITIONS}, and metrics.baseline_condition= names none of them"
+    return undefined("score_change", _SCORE, reason)
+
+
+def condition_changes(first: ConditionRatings, second: ConditionRatings) -> Iterator[Metric]:
+    """Yield the changes of scores, shares, F1 or accuracy and correlations with people, for each model and group.
+
+    Use them to say whether a context helps: the interval of a paired difference is narrower than those of both values,
+    because the difficulty of the items is the same.
+
+    Undefined: no pair of item and target is rated under both conditions; for F1 also if nothing is positive, for a
+    correlation if a score has no variance.
+    """
+    pairs = _pairs(first, second)
+    for metric in _changes(first.rated, second.rated, pairs):
+        yield metric.at(first=first.name, second=second.name)
+
+
+class _Pairs(NamedTuple):
+    """The pairs of item and target asked under both conditions.
+
+    Attributes:
+        first, second: int64[pairs], their positions among the items of the two questions.
+        item, target: int64[pairs], codes.
+        either: number of pairs asked under at least one condition.
+        raters: those who rated under both and whose ratings are not shared.
+    """
+
+    first: Ints
+    second: Ints
+    item: Ints
+    target: Ints
+    either: int
+    raters: tuple[str, ...]
+
+
+def _pairs(first: ConditionRatings, second: ConditionRatings) -> _Pairs:
+    _, item = np.unique(np.concatenate([first.item, second.item]), return_inverse=True)
+    targets = np.concatenate([first.target, second.target]).astype(np.int64)
+    pair = item.astype(np.int64) * (int(targets.max(initial=0)) + 1) + targets
+    n = len(first.item)
+    _, at_first, at_second = np.intersect1d(pair[:n], pair[n:], assume_unique=True, return_indices=True)
+    raters = set(first.rated.answers.raters) & set(second.rated.answers.raters)
+    either = len(pair) - len(at_first)
+    moving = tuple(sorted(raters - {*first.shared, *second.shared}))
+    return _Pairs(at_first, at_second, item[at_first], targets[at_first], either, moving)
+
+
+class _Sides(NamedTuple):
+    """Both questions, and the answers that have a counterpart by the same rater under the other condition."""
+
+    first: RatedQuestion
+    second: RatedQuestion
+    answers: tuple[RatingTable, RatingTable]
+    pairs: _Pairs
+
+    def means(self, group: RaterGroup) -> tuple[Floats, Floats]:
+        """Return float64[pairs] mean scores of a group under both conditions, NaN without enough ratings."""
+        a, b = (model_scores.means_of(answers, group) for answers in self.answers)
+        return a[self.pairs.first], b[self.pairs.second]
+
+
+def _counterparts(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> _Sides:
+    keys = [_keys(q.answers, at, pairs.raters) for q, at in ((first, pairs.first), (second, pairs.second))]
+    answers = (
+        first.answers.where((keys[0] >= 0) & np.isin(keys[0], keys[1])),
+        second.answers.where((keys[1] >= 0) & np.isin(keys[1], keys[0])),
+    )
+    return _Sides(first, second, answers, pairs)
+
+
+def _keys(answers: RatingTable, at: Ints, raters: tuple[str, ...]) -> Ints:
+    """Return int64[n], one code for each pair of item and target and rater; -1 for answers that are not compared."""
+    pair_of = np.full(answers.items, -1, np.int64)
+    pair_of[at] = np.arange(len(at))
+    number_of = {name: number for number, name in enumerate(raters)}
+    pair = pair_of[answers.item]
+    rater = np.array([number_of.get(name, -1) for name in answers.raters], np.int64)[answers.rater]
+    answered = ~np.isnan(answers.score) if answers.scored else answers.value >= 0
+    return np.where((pair >= 0) & (rater >= 0) & answered, pair * max(len(raters), 1) + rater, -1)
+
+
+def _changes(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> Iterator[Metric]:
+    sides = _counterparts(first, second, pairs)
+    for group in _groups(first, second, pairs.raters):
+        if first.answers.scored or second.answers.scored:
+            metrics = [*_scores(sides, group), *_f1(sides, group)]
+            metrics += [] if group.name == PEOPLE else _with_people(sides, group)
+        else:
+            metrics = [*_accuracy(sides, group)]
+        for metric in metrics:
+            yield metric.at(group=group.name)
+
+
+def _groups(first: RatedQuestion, second: RatedQuestion, raters: tuple[str, ...]) -> Iterator[RaterGroup]:
+    """Yield each group, with only the raters who rated under both conditions; a single model is a group of its own."""
+    groups_of_second = {group.name: group for group in second.averaged_groups(second.answers)}
+    for group in first.averaged_groups(first.answers):
+        other = groups_of_second.get(group.name)
+        members = tuple(name for name in group.raters if name in raters and other and name in other.raters)
+        if other and members and (len(members) > 1 or group.name in (PEOPLE, *members)):
+            yield RaterGroup(group.name, members, min(group.at_least, other.at_least))
+
+
+def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
+    first, pairs = sides.first, sides.pairs
+    sign = -1.0 if first.inverted else 1.0
+    dims = {"inverted": "yes"} if first.inverted else {}
+    a, b = (sign * means for means in sides.means(group))
+    both = ~np.isnan(a) & ~np.isnan(b)
+    a, b, item, n = a[both], b[both], pairs.item[both], int(both.sum())
+    coverage = n / pairs.either if pairs.either else None
+    yield _paired("score_change", _SCORE, b - a, item, coverage=coverage, dims=dims)
+    scale = first.context.scale
+    for threshold in first.thresholds:
+        at = dims | {"threshold": f"{threshold:g}"}
+        if scale is None:
+            reason = first.context.no_scale
+            yield undefined("share_at_least_change", _SHARE, reason, n=n, coverage=coverage, dims=at)
+            continue
+        least = threshold - EPSILON - (sum(scale) if first.inverted else 0)  # low + high - score, without its offset
+        change = (b >= least).astype(np.float64) - (a >= least)
+        yield _paired("share_at_least_change", _SHARE, change, item, coverage=coverage, dims=at)
+
+
+def _f1(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
+    first, second, pairs = sides.first, sides.second, sides.pairs
+    if first.context.judged is None or second.context.judged is None:
+        return
+    a, b = sides.means(group)
+    asked = first.context.judged[pairs.first] & second.context.judged[pairs.second]
+    both = asked & ~np.isnan(a) & ~np.isnan(b)
+    coverage = float(both.sum() / asked.sum()) if asked.any() else None
+    for reading, holds in gold.readings(first.settings.positive).items():
+        of_first, of_second = _right(first, holds)[pairs.first], _right(second, holds)[pairs.second]
+        before, after = (
+            gold.outcomes(right[both], holds(scores[both])) for right, scores in ((of_first, a), (of_second, b))
+        )
+        positive = "as labelled" if first.context.right is not None else f"where its score is {reading}"
+        for average in gold.AVERAGES:
+            definition = _F1.format(over=gold.OVER[average], reading=reading, positive=positive)
+            dims = {"average": average, "positive": reading}
+            value, interval = gold.f1_change(before, after, pairs.item[both], pairs.target[both], average)
+            n = int(both.sum())
+            if value is None:
+                reason = "nothing is positive, in gold or as predicted, under a condition" if n else _NO_PAIR
+                yield undefined("f1_change", definition, reason, n=n, coverage=coverage, dims=dims)
+            else:
+                yield estimated("f1_change", definition, value, n, coverage=coverage, interval=interval, dims=dims)
+
+
+def _right(question: RatedQuestion, holds: Callable[[Floats], Bools]) -> Bools:
+    """Return bool[items], whether each label holds according to gold."""
+    if question.context.right is not None:
+        return question.context.right
+    assert question.context.gold_scores is not None
+    return holds(question.context.gold_scores)
+
+
+def _accuracy(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
+    right, of_second = sides.first.context.right_values, sides.second.context.right_values
+    if right is None or of_second is None:
+        return
+    pairs = sides.pairs
+    a = _correct(sides.answers[0], right, group)[pairs.first]
+    b = _correct(sides.answers[1], of_second, group)[pairs.second]
+    both = ~np.isnan(a) & ~np.isnan(b)
+    asked = sum(bool(right[at]) for at in pairs.first.tolist())
+    coverage = float(both.sum() / asked) if asked else None
+    yield _paired("accuracy_change", _ACCURACY, (b - a)[both], pairs.item[both], coverage=coverage)
+
+
+def _correct(answers: RatingTable, right: Sequence[frozenset[str]], group: RaterGroup) -> Floats:
+    """Return float64[items]: 1 right, 0 wrong, NaN without a majority or a right answer."""
+    counts, _ = answers.of_raters(group.raters).counts(by="value")
+    return np.array([
+        float(answers.values[code] in right[item]) if code >= 0 and right[item] else np.nan
+        for item, code in enumerate(majority(counts))
+    ])  # fmt: skip
+
+
+def _with_people(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
+    first, second, pairs = sides.first, sides.second, sides.pairs
+    people = [question.groups.get(PEOPLE, ()) for question in (first, second)]
+    if not all(people):
+        return
+    y1, y2 = (
+        question.answers.of_raters(names).means()[0][at]
+        for question, names, at in zip((first, second), people, (pairs.first, pairs.second), strict=True)
+    )
+    x1, x2 = sides.means(group)
+    rated = ~np.isnan(y1) & ~np.isnan(y2)
+    both = rated & ~np.isnan(x1) & ~np.isnan(x2)
+    coverage = float(both.sum() / rated.sum()) if rated.any() else None
+    products = np.concatenate([_products(x1[both], y1[both]), _products(x2[both], y2[both])], axis=1)
+    sums = _by_item(products, pairs.item[both])
+    yield _estimate("pearson_with_people_change", _PEARSON, sums, _pearson_change, int(both.sum()), coverage=coverage)
+    if len(np.unique(pairs.target)) < MIN_PAIRS:
+        return
+    enough = sums[sums[:, 0] >= MIN_PAIRS]
+    within = _pearson_change(enough)
+    defined = within[~np.isnan(within)]
+    share = len(defined) / len(sums) if len(sums) else None
+    rows = np.stack([defined, np.ones_like(defined)], axis=1)
+    reason = f"no image has {MIN_PAIRS} targets and variance of all scores under both conditions"
+    yield _estimate("pearson_by_image_change", _BY_IMAGE, rows, ratio, len(defined), coverage=share, nothing=reason)
+
+
+def _paired(
+    name: str,
+    definition: str,
+    change: Floats,
+    item: Ints,
+    *,
+    coverage: float | None,
+    dims: dict[str, str] | None = None,
+) -> Metric:
+    """Return the mean of float64[pairs] changes, with a bootstrap interval over their items."""
+    sums = _by_item(np.stack([change, np.ones(len(change))], axis=1), item)
+    return _estimate(name, definition, sums, ratio, len(change), coverage=coverage, dims=dims)
+
+
+def _by_item(columns: Floats, item: Ints) -> Floats:
+    """Return float64[items, k], the sums of float64[pairs, k] by item."""
+    _, row = np.unique(item, return_inverse=True)
+    sums = np.zeros((int(row.max(initial=-1)) + 1, columns.shape[1]))
+    np.add.at(sums, row, columns)
+    return sums
+
+
+def _estimate(
+    name: str,
+    definition: str,
+    sums: Floats,
+    statistic: Callable[[Floats], Floats],
+    n: int,
+    *,
+    coverage: float | None,
+    dims: dict[str, str] | None = None,
+    nothing: str = _NO_PAIR,
+) -> Metric:
+    """Return the statistic of summed rows float64[items, k], with its bootstrap interval; undefined if it is NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(statistic(sums.sum(0)[None])[0])
+    if np.isnan(value):
+        reason = "no variance, or fewer than three pairs" if n else nothing
+        return undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
+    interval: Interval = bootstrap(block_sums(sums), statistic)
+    return estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
+
+
+def _products(x: Floats, y: Floats) -> Floats:
+    """Return float64[n, 6]: 1, x, y, x², y² and xy, whose sums determine the correlation."""
+    x, y = (side - (side.mean() if len(side) else 0.0) for side in (x, y))  # against cancellation
+    return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
+
+
+def _pearson_change(sums: Floats) -> Floats:
+    """Return float64[rows], the second correlation minus the first, of float64[rows, 12] sums of `_products`."""
+    return _pearson(sums[:, 6:]) - _pearson(sums[:, :6])
+
+
+def _pearson(sums: Floats) -> Floats:
+    """Return float64[rows], Pearson correlations; NaN with fewer than `MIN_PAIRS` pairs or no variance."""
+    n, x, y, xx, yy, xy = sums.T
+    variances = [n * squares - total * total for squares, total in ((xx, x), (yy, y))]
+    flat = (n < MIN_PAIRS) | (variances[0] <= NO_VARIANCE * n * xx) | (variances[1] <= NO_VARIANCE * n * yy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = (n * xy - x * y) / np.sqrt(np.where(flat, np.nan, variances[0] * variances[1]))
+    return np.asarray(np.clip(r, -1.0, 1.0))

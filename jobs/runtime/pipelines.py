@@ -1,0 +1,98 @@
+"""Pipelines: jobs with their keys, and steps that are repeated over lists.
+
+A step with `for_each: {model: [a, b], condition: [none, article]}` becomes one step per combination of the values, in
+which `${each.model}` and `${each.condition}` stand for that combination's values.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from jobs.errors import InputError
+from jobs.runtime import config_errors
+
+
+@dataclass
+class Step:
+    """One job and its keys."""
+
+    job: str = MISSING
+    set: dict[str, Any] = field(default_factory=dict)  # keys of the job
+    for_each: dict[str, Any] = field(default_factory=dict)  # variable -> list of values; empty: the step runs once
+    each: dict[str, Any] = field(default_factory=dict)  # the values of a step that `expand` made; not for files
+
+
+@dataclass
+class PipelineConfig:
+    """A pipeline: its inputs, which are its own keys, and its steps."""
+
+    name: str = MISSING
+    inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files, and lists that steps repeat over
+    steps: list[Step] = field(default_factory=list)  # the jobs and their keys
+
+
+@dataclass
+class ProfileConfig:
+    """Keys to change, by job."""
+
+    name: str = MISSING
+    set: dict[str, dict[str, Any]] = field(default_factory=dict)  # job -> its keys
+
+
+def expand(composed: DictConfig) -> DictConfig:
+    """Return the configuration of a run with each step's keys resolved, and repeated steps written out.
+
+    Args:
+        composed: a RunConfig without missing values, whose interpolations are not resolved. A profile's keys replace
+            those of its job's steps, and may use `${each.NAME}` as well. Its `set` keeps only the names of the jobs.
+
+    Raises:
+        InputError: a variable without a list of values, or keys that use a variable which their step does not have.
+    """
+    root = OmegaConf.create(OmegaConf.to_container(composed))  # without the schema, which has no key `each`
+    assert isinstance(root, DictConfig)
+    steps = []
+    for number, step in enumerate(root.pipeline.steps, 1):
+        where = f"pipeline={root.pipeline.name}, step {number} ({step.job})"
+        changed = root.profile.set.get(step.job) or {}
+        for each in _combinations(step, where):
+            root.each = each
+            keys = _resolved(step.set, where, each) | _resolved(changed, where, each)
+            steps.append(Step(job=step.job, set=keys, each=each))
+    expanded = composed.copy()
+    expanded.pipeline.steps = steps
+    expanded.profile.set = {job: {} for job in root.profile.set}
+    return expanded
+
+
+def label(step: Step) -> str:
+    """The step's job, and its values if it is repeated."""
+    return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
+
+
+def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:
+    """Each combination of the step's values, the last variable changing fastest; one without values if it has none."""
+    variables = _resolved(step.get("for_each") or {}, where, {})
+    for name, values in variables.items():
+        if not isinstance(values, list):
+            raise InputError(f"{where}: for_each.{name}={values}: expected a list, as in [a,b]")
+        if not values:
+            raise InputError(
+                f"{where}: for_each.{name}=[]: the step would not run, and later steps would miss its table; "
+                "give at least one value"
+            )
+    for values in itertools.product(*variables.values()):
+        yield dict(zip(variables, values, strict=True))
+
+
+def _resolved(keys: Any, where: str, each: dict[str, Any]) -> dict[str, Any]:
+    try:
+        container: Any = OmegaConf.to_container(keys, resolve=True) if isinstance(keys, DictConfig) else keys
+    except OmegaConfBaseException as error:
+        variables = ", ".join(f"${{each.{name}}}" for name in each) or "none (for_each is not set)"
+        raise InputError(f"{where}: {config_errors.describe(error)}; variables of the step: {variables}") from error
+    return dict(container)

@@ -1,0 +1,216 @@
+"""Changes between two conditions: by hand, by brute force, and on what they must not depend."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+from sklearn.metrics import f1_score
+
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+
+KINDS = {"m": "model", "n": "model", "p": "human", "q": "human"}
+
+
+def condition(name, matrix, raters, item, target, *, shared=(), inverted=False, settings=None, **context):
+    """One condition: float64[pairs, raters] scores of the pairs (item, target)."""
+    item, target = np.asarray(item, np.uint64), np.asarray(target, np.int32)
+    of = QuestionContext(
+        kinds=KINDS,
+        picture=np.unique(item, return_inverse=True)[1],
+        target=target.astype(np.int64),
+        **{"scale": (1.0, 5.0), **context},
+    )
+    answers = RatingTable.from_matrix(np.asarray(matrix, float), raters=raters)
+    rated = RatedQuestion(answers, of, settings or MetricSettings(at_least=[4.0]), inverted=inverted)
+    return ConditionRatings(name, rated, item, target, shared)
+
+
+def changes(first, second) -> dict[tuple[Any, ...], Any]:
+    """(name, group, threshold or average, reading) -> metric."""
+    found = {}
+    for metric in condition_changes(first, second):
+        assert (metric.dims["first"], metric.dims["second"]) == (first.name, second.name)
+        more = [metric.dims[name] for name in ("threshold", "average", "positive") if name in metric.dims]
+        found[(metric.name, metric.dims["group"], *more)] = metric
+    return found
+
+
+def test_by_hand():
+    """Six items; under b the third item is missing, and the last is new."""
+    a = condition("a", [[1], [2], [5], [4], [3], [2]], ["m"], range(6), [0] * 6)
+    b = condition("b", [[4], [4], [4], [1], [2], [5]], ["m"], [0, 1, 3, 4, 5, 9], [0] * 6)
+    found = changes(a, b)
+    score = found["score_change", "m"]
+    assert (score.value, score.n, score.coverage) == ((3 + 2 + 0 - 2 + 0) / 5, 5, 5 / 7)
+    assert score.low <= score.value <= score.high
+    share = found["share_at_least_change", "m", "4"]
+    assert (share.value, share.n) == ((1 + 1 + 0 + 0 + 0) / 5, 5)
+    assert changes(b, a)["score_change", "m"].value == -score.value
+
+
+def test_pairs_are_of_item_target_and_rater():
+    """m rates the second pair under a only, n the first pair under b only: what remains is n's 5 - 4 and m's 2 - 1."""
+    item, target = [7, 7], [0, 1]
+    a = condition("a", [[1, np.nan], [5, 4]], ["m", "n"], item, target)
+    b = condition("b", [[2, 3], [np.nan, 5]], ["m", "n"], item, target)
+    found = changes(a, b)
+    assert {name[1]: metric.value for name, metric in found.items() if name[0] == "score_change"} == {
+        "models": 1, "m": 1, "n": 1,
+    }  # fmt: skip
+    assert found["score_change", "models"].n == 2
+    assert "fewer than 5 items (1)" in found["score_change", "models"].reason
+    swapped = condition("b", [[np.nan, 5], [2, 3]], ["m", "n"], item, [1, 0])
+    assert {k: m.value for k, m in changes(a, swapped).items()} == {k: m.value for k, m in found.items()}
+
+
+def test_an_inverted_scale_inverts_the_change():
+    a, b = ([[1], [2], [5], [4], [3]], [[2], [1], [1], [5], [3]])
+    plain = changes(*(condition(n, m, ["m"], range(5), [0] * 5) for n, m in (("a", a), ("b", b))))
+    turned = changes(*(condition(n, m, ["m"], range(5), [0] * 5, inverted=True) for n, m in (("a", a), ("b", b))))
+    assert turned["score_change", "m"].value == -plain["score_change", "m"].value
+    # at least 4 of 6 - score: scores 1 and 2
+    assert turned["share_at_least_change", "m", "4"].value == (3 - 2) / 5
+
+
+def test_without_a_scale_shares_are_undefined_and_scores_are_not():
+    a, b = (condition(n, [[s] for s in (1, 2, 3, 4, 5)], ["m"], range(5), [0] * 5, scale=None) for n in "ab")
+    found = changes(a, b)
+    assert found["score_change", "m"].value == 0
+    share = found["share_at_least_change", "m", "4"]
+    assert (share.value, share.reason) == (None, "the scale is not known")
+
+
+def test_shared_people_do_not_change_and_models_are_compared_with_them():
+    people = [1, 2, 3, 4, 5, 5]
+    a, b = ([3, 2, 4, 4, 5, 1], [1, 2, 3, 4, 5, 4])
+    sides = [condition(n, np.transpose([m, people]), ["m", "p"], range(6), [0] * 6, shared=["p"])
+             for n, m in (("a", a), ("b", b))]  # fmt: skip
+    found = changes(*sides)
+    assert {name[1] for name in found} == {"m"}
+    expected = pearsonr(b, people).statistic - pearsonr(a, people).statistic
+    assert found["pearson_with_people_change", "m"].value == pytest.approx(expected)
+    assert ("pearson_by_image_change", "m") not in found  # one target
+
+
+def resamples(item, statistic, draws=200):
+    """The middle 95 % of a statistic over resampled items, straight from the definition."""
+    rng = np.random.default_rng(1)
+    units = np.unique(item)
+    rows_of = {unit: np.flatnonzero(item == unit) for unit in units}
+    values = [statistic(np.concatenate([rows_of[u] for u in rng.choice(units, len(units))])) for _ in range(draws)]
+    return np.nanquantile(values, [0.025, 0.975])
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    rng = np.random.default_rng(3)
+    item, target = (np.array(side) for side in zip(*itertools.product(range(120), range(4)), strict=True))
+    truth = rng.integers(1, 6, len(item))
+    noisy = lambda sd: np.clip(np.round(truth + rng.normal(0, sd, len(item))), 1, 5)  # noqa: E731
+    scores = {"a": noisy(2.0), "b": noisy(0.7)}
+    people = np.stack([noisy(1.0), noisy(1.0)], axis=1)
+    right = truth >= 4
+    sides = {name: condition(name, np.column_stack([s, people]), ["m", "p", "q"], item, target, shared=["p", "q"],
+                             right=right, judged=np.ones(len(item), bool))
+             for name, s in scores.items()}  # fmt: skip
+    return item, target, scores, people.mean(1), right, changes(sides["a"], sides["b"])
+
+
+def test_brute_force_of_every_change(drawn):
+    item, target, scores, people, right, found = drawn
+    a, b = scores["a"], scores["b"]
+    hit = {name: score >= 4 for name, score in scores.items()}
+
+    def by_image(rows):
+        changes_of = []
+        for unit in np.unique(item[rows]):
+            chosen = np.flatnonzero(item == unit)
+            if all(np.ptp(side[chosen]) for side in (a, b, people)):
+                r = [pearsonr(side[chosen], people[chosen]).statistic for side in (a, b)]
+                changes_of.append(r[1] - r[0])
+        return np.mean(changes_of)
+
+    def f1(name, rows, average):
+        if average == "micro":
+            return f1_score(right[rows], hit[name][rows])
+        groups = target if average == "macro" else item
+        each = [rows[groups[rows] == group] for group in np.unique(groups[rows])]
+        return np.mean([f1_score(right[r], hit[name][r], zero_division=np.nan) for r in each
+                        if right[r].any() or hit[name][r].any()])  # fmt: skip
+
+    every = np.arange(len(item))
+    expected = {
+        ("score_change", "m"): lambda rows: (b - a)[rows].mean(),
+        ("share_at_least_change", "m", "4"): lambda rows: hit["b"][rows].mean() - hit["a"][rows].mean(),
+        ("pearson_with_people_change", "m"): lambda rows: (
+            pearsonr(b[rows], people[rows]).statistic - pearsonr(a[rows], people[rows]).statistic
+        ),
+        ("f1_change", "m", "micro", ">=4"): lambda rows: f1("b", rows, "micro") - f1("a", rows, "micro"),
+        ("f1_change", "m", "macro", ">=4"): lambda rows: f1("b", rows, "macro") - f1("a", rows, "macro"),
+    }
+    for key, statistic in expected.items():
+        metric = found[key]
+        assert metric.value == pytest.approx(statistic(every)), key
+        assert metric.n == len(item), key
+        low, high = resamples(item, statistic)
+        width = high - low
+        assert metric.low == pytest.approx(low, abs=0.2 * width), key
+        assert metric.high == pytest.approx(high, abs=0.2 * width), key
+    assert found["pearson_by_image_change", "m"].value == pytest.approx(by_image(every))
+    samples = found["f1_change", "m", "samples", ">=4"].value
+    assert samples == pytest.approx(f1("b", every, "samples") - f1("a", every, "samples"))
+
+
+def test_the_interval_of_a_paired_change_is_that_of_pairs():
+    """Equal changes of very different items: pairing leaves no variance, so the interval of b - a is narrow."""
+    rng = np.random.default_rng(5)
+    base = rng.integers(1, 4, 200).astype(float)
+    step = (rng.random(200) < 0.5).astype(float)
+    a, b = (condition(n, s[:, None], ["m"], range(200), [0] * 200) for n, s in (("a", base), ("b", base + step)))
+    metric = changes(a, b)["score_change", "m"]
+    assert metric.value == step.mean()
+    half = 1.96 * step.std() / np.sqrt(200)
+    assert (metric.low, metric.high) == (
+        pytest.approx(step.mean() - half, abs=0.01),
+        pytest.approx(step.mean() + half, abs=0.01),
+    )
+
+
+def test_names_and_order_of_items_do_not_matter(drawn):
+    item, target, scores, _, _, _ = drawn
+    order = np.random.default_rng(9).permutation(len(item))
+
+    def of(rows, names):
+        return changes(*(condition(n, scores[n][rows, None], ["m"], names[rows], target[rows]) for n in "ab"))
+
+    plain = of(np.arange(len(item)), item)["score_change", "m"]
+    moved = of(order, np.random.default_rng(4).permutation(10_000)[item])["score_change", "m"]
+    assert (plain.value, plain.low, plain.high) == (pytest.approx(moved.value), moved.low, moved.high)
+
+
+def test_nothing_in_common_is_undefined():
+    a, b = (condition(n, [[3], [4]], ["m"], items, [0, 0], right=np.ones(2, bool), judged=np.ones(2, bool))
+            for n, items in (("a", [1, 2]), ("b", [3, 4])))  # fmt: skip
+    for metric in changes(a, b).values():
+        assert (metric.value, metric.n) == (None, 0)
+        assert metric.reason == "no pair of item and target is rated under both conditions"
+
+
+@pytest.mark.parametrize(
+    ("names", "baseline", "expected"),
+    [
+        ("ba", None, [("a", "b")]),
+        ("cab", None, [("a", "b"), ("a", "c"), ("b", "c")]),
+        ("abcde", None, []),
+        ("abcde", "c", [("c", "a"), ("c", "b"), ("c", "d"), ("c", "e")]),
+        ("ab", "b", [("b", "a")]),
+        ("ab", "z", []),
+        ("a", None, []),
+    ],
+)
+def test_which_conditions_are_compared(names, baseline, expected):
+    assert compared(names, baseline) == expected

@@ -1,0 +1,100 @@
+"""Steps of a pipeline that are repeated over lists."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from jobs.run import RunConfig
+from jobs.runtime import cli, config
+from tests.factories import rows_of
+
+STEP = """
+name: own
+inputs: {{things: [bread, rice], places: [Peru]}}
+steps:
+  - job: prompts
+    for_each: {for_each}
+    set:
+      template: "a {{thing}} in {{place}}"
+      axes.thing: ["${{each.thing}}"]
+      axes.place: ["${{each.place}}"]
+      {out}
+"""
+LISTS = '{thing: "${pipeline.inputs.things}", place: "${pipeline.inputs.places}"}'
+OUT = 'out: "${out}/${each.thing}-${each.place}"'
+
+
+def given(folder: Path, *overrides: str, for_each: str = LISTS, out: str = OUT, file: str | None = None) -> list[str]:
+    """The overrides of a run of a pipeline of the user's own, whose file is written below `folder`."""
+    (folder / "own.yaml").write_text(file or STEP.format(for_each=for_each, out=out), encoding="utf-8")
+    return [f"pipeline={folder}/own.yaml", f"out={folder}/R", *overrides]
+
+
+def loaded(folder: Path, *overrides: str, file: str | None = None) -> RunConfig:
+    made: RunConfig = config.load("run", RunConfig, given(folder, *overrides, file=file))
+    return made
+
+
+def test_all_combinations_run_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = given(tmp_path, "pipeline.inputs.places=[Peru,Chad]")
+    assert cli.main("run", keys) == 0
+    tables = sorted(path.name for path in (tmp_path / "R").iterdir())
+    assert tables == ["bread-Chad", "bread-Peru", "rice-Chad", "rice-Peru"]
+    assert [row["text"] for row in rows_of(f"{tmp_path}/R/rice-Chad")] == ["a rice in Chad"]
+    assert "[2/4] prompts thing=bread place=Chad" in capsys.readouterr().out
+    assert cli.main("run", keys) == 0
+    assert [len(rows_of(f"{tmp_path}/R/{table}")) for table in tables] == [1, 1, 1, 1]
+
+
+def test_a_plan_has_a_command_for_each_combination(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("run", given(tmp_path, "plan=true")) == 0
+    commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
+    assert [command[:3] for command in commands] == [["python", "-m", "jobs.prompts"]] * 2
+    assert [command[-1] for command in commands] == [f"out={tmp_path}/R/{thing}-Peru" for thing in ("bread", "rice")]
+    assert not (tmp_path / "R").exists()
+
+
+def test_values_keep_their_types_and_may_be_mappings(tmp_path: Path) -> None:
+    file = """
+        name: own
+        steps:
+          - job: judge
+            for_each: {run: [{seed: 1, layout: fast}, {seed: 2, layout: null}]}
+            set: {seed: "${each.run.seed}", layout: "${each.run.layout}", out: "${out}/seed-${each.run.seed}"}
+          - job: report
+            set: {out: "${out}/report"}
+    """
+    steps = loaded(tmp_path, file=file).pipeline.steps
+    assert [step.set.get("seed") for step in steps] == [1, 2, None]
+    assert [step.set.get("layout", "absent") for step in steps] == ["fast", None, "absent"]
+    assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in ("seed-1", "seed-2", "report")]
+
+
+def test_a_profiles_keys_apply_to_each_repetition_and_may_use_its_values(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(
+        'name: small\nset: {prompts: {language: de, axes.place: ["small ${each.place}"]}}\n', encoding="utf-8"
+    )
+    steps = loaded(tmp_path, f"profile={tmp_path}/small.yaml").pipeline.steps
+    assert [step.set["language"] for step in steps] == ["de", "de"]
+    assert {tuple(step.set["axes.place"]) for step in steps} == {("small Peru",)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "overrides", "message"),
+    [
+        ({}, ["pipeline.inputs.things=[]"], "for_each.thing=[]"),
+        ({}, ["pipeline.inputs.things=bread"], "for_each.thing=bread: expected a list"),
+        ({}, ["pipeline.inputs.things=[bread,bread]"], "written by step 1 (prompts thing=bread place=Peru) and step 2"),
+        ({"out": 'out: "${out}/${each.place}"'}, [], "written by step 1"),
+        ({"out": 'out: "${out}/${each.nothing}"'}, [], "variables of the step: ${each.thing}, ${each.place}"),
+        ({"for_each": "{}"}, [], "variables of the step: none"),
+        ({"for_each": '{thing: "${pipeline.inputs.no}", place: [a]}'}, [], "pipeline.inputs.no"),
+    ],
+)
+def test_what_cannot_be_repeated_is_refused_before_the_first_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: dict[str, str], overrides: list[str], message: str
+) -> None:
+    assert cli.main("run", given(tmp_path, *overrides, **changed)) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "R").exists()
