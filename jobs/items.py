@@ -1,8 +1,9 @@
-"""Turn a user's own file into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
+"""Turn a user's own file, or responses, into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
 
     python -m jobs.items input=set.csv columns.pictures=file pictures.path=photos columns.texts.prompt=prompt out=R/set
     python -m jobs.items input=set.csv columns.pictures=url columns.targets=labels columns.gold=gold out=R/set
     python -m jobs.items input=urls.txt out=R/set
+    python -m jobs.items responses='[R/responses/*]' labels='[R/ratings/*]' out=R/judged
 
 Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
 `python -m jobs.fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `python -m jobs.fetch
