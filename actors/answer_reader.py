@@ -20,6 +20,7 @@ class AnswerReader:
 
     Args:
         rubric: the content of its YAML file (`actors.vlm.rubric`).
+        condition: experimental condition of the ratings; empty: that of the responses.
 
     Raises:
         ValueError: the rubric is invalid or asks about targets; a JSON answer holds one value per question.
@@ -28,7 +29,8 @@ class AnswerReader:
     INPUTS = schemas.WRITTEN_ANSWERS
     OUTPUTS = schemas.RATINGS
 
-    def __init__(self, *, rubric: Mapping[str, Any]) -> None:
+    def __init__(self, *, rubric: Mapping[str, Any], condition: str = "") -> None:
+        self.condition = condition
         self.rubric = Rubric.from_dict(rubric)
         if self.rubric.asks_targets:
             raise ValueError(
@@ -39,8 +41,8 @@ class AnswerReader:
         """Parse a batch.
 
         Args:
-            batch: rows of table `responses`: `item_id`, `model`, `prompt`, `sample`, `text`, `truncated`, `status`,
-                `error_kind`, `error_message`.
+            batch: rows of table `responses`: `item_id`, `model`, `prompt`, `condition`, `sample`, `text`, `truncated`,
+                `status`, `error_kind`, `error_message`.
 
         Returns:
             Table `ratings`: responses in the batch's order, one row per question. A row whose answer cannot
@@ -62,6 +64,7 @@ class AnswerReader:
                 rubric=self.rubric.name,
                 question=question.name,
                 rater=response["model"],
+                condition=self.condition or response["condition"] or "",
                 method=METHOD,
                 order=response["prompt"] or "",
                 sample=response["sample"],

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.conditions import ConditionSettings
 from actors.ids import content_id
 from actors.status import Status
 from actors.vlm.encoding import ChatEncoder, from_bytes
@@ -19,8 +20,8 @@ from actors.vlm.settings import ModelSettings, SamplingSettings
 
 
 @dataclass(kw_only=True)
-class GeneratorSettings(SamplingSettings):
-    """Settings of `Generator`: sampling, and the rules that recognise refusals."""
+class GeneratorSettings(SamplingSettings, ConditionSettings):
+    """Settings of `Generator`: sampling, the rules that recognise refusals, and the condition."""
 
     samples: int = 3  # texts per item
     refusals: dict[str, Any] = field(default_factory=dict)  # rules that recognise refusals, by language
@@ -70,7 +71,7 @@ class Generator:
             loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
         )
         self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
-        self.prompt, self.prompt_hash = prompt, prompt_hash
+        self.prompt, self.prompt_hash, self.condition = prompt, prompt_hash, settings.condition
         self._items = 0
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -123,10 +124,13 @@ class Generator:
 
     def _key(self, item_id: str, sample: int, seed: int) -> dict[str, Any]:
         return {
-            "response_id": content_id("response", item_id, self.facts.rater, self.prompt_hash, str(sample)),
+            "response_id": content_id(
+                "response", item_id, self.facts.rater, self.prompt_hash, self.condition, str(sample)
+            ),
             "item_id": item_id,
             "model": self.facts.rater,
             "prompt": self.prompt,
+            "condition": self.condition,
             "sample": sample,
             "seed": seed,
         }

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from actors import schemas
+from actors.conditions import ConditionSettings
 from actors.generator import pad_token
-from actors.settings import Settings
 from actors.status import Status
 from actors.vlm.debiasing import NO_THRESHOLD, DebiasSetting, check_settings, debias
 from actors.vlm.encoding import ChatEncoder, from_bytes
@@ -26,8 +26,8 @@ QUESTION = "relevance"
 
 
 @dataclass(kw_only=True)
-class LoglikSettings(Settings):
-    """Settings of `LoglikRater`: the prompt, and the correction of likelihoods for base rates."""
+class LoglikSettings(ConditionSettings):
+    """Settings of `LoglikRater`: the prompt, the condition, and the correction of likelihoods for base rates."""
 
     prompt: dict[str, Any] = field(default_factory=dict)  # the instruction that precedes the label
     lambdas: list[float] = field(default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0])  # weights of the base rate
@@ -74,6 +74,7 @@ class LoglikRater:
         import torch
 
         self.instruction = Instruction.from_dict(settings.prompt)
+        self.conditions = {pair: condition_of(pair, settings.condition) for pair in settings.pairs}
         self.pairs = settings.pairs
         if threads is not None:
             torch.set_num_threads(threads)
@@ -153,9 +154,14 @@ class LoglikRater:
             rubric=self.instruction.name,
             question=QUESTION,
             rater=self.facts.rater,
-            condition=pair.name,
+            condition=self.conditions[pair],
             method=METHOD,
         )
+
+
+def condition_of(pair: DebiasSetting, condition: str) -> str:
+    """Return the condition of ratings with the lambda and threshold of `pair` in a run with `condition`."""
+    return f"{condition}; {pair.name}" if condition else pair.name
 
 
 def check_start(instruction: Instruction) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors import schemas
+from actors.conditions import ConditionSettings
 from actors.items import TARGETS
 from actors.status import Status
 from actors.vlm import errors, families
@@ -21,8 +22,8 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 
 
 @dataclass(kw_only=True)
-class RubricSettings(ContextSettings):
-    """The questions, and the order of the parts in their prompts."""
+class RubricSettings(ContextSettings, ConditionSettings):
+    """The questions, the order of the parts in their prompts, and the condition of the ratings."""
 
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions and their closed answers
     layout: str | None = None  # one of the rubric's orders of parts; null: its default
@@ -89,6 +90,7 @@ class RubricRater:
         self.rubric = Rubric.from_dict(settings.rubric)
         self.layout = self.rubric.resolve_layout(settings.layout)
         self.targets = default_targets(self.rubric, targets)
+        self.condition = settings.condition
         if threads is not None:
             torch.set_num_threads(threads)
         self.model, self.processor = load_vlm(
@@ -171,6 +173,7 @@ class RubricRater:
             rubric=self.rubric.name,
             question=question.name,
             rater=self.facts.rater,
+            condition=self.condition,
             method=self._method(question),
             order=self.layout,
             sample=sample,

@@ -95,6 +95,7 @@ class ZeroShotRater:
         *,
         template: Mapping[str, Any],
         targets: Sequence[str],
+        condition: str = "",
         batch_size: int = 64,
         threads: int | None = None,
     ) -> None:
@@ -104,12 +105,13 @@ class ZeroShotRater:
             settings, batch_size, threads: as for `Embedder`.
             template: the content of a template's YAML file (see `ZeroShotTemplate`).
             targets: labels.
+            condition: experimental condition of the ratings.
 
         Raises:
             ValueError: a template or encoder that cannot be used.
         """
         self.template = ZeroShotTemplate.from_dict(template)
-        self.targets = tuple(targets)
+        self.targets, self.condition = tuple(targets), condition
         self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
         self.rater = encoder_facts(settings.checkpoint, pretrained=settings.pretrained).encoder
         texts = self._embedder.embed_texts(self.template.sentences(self.targets))
@@ -172,6 +174,7 @@ class ZeroShotRater:
             rubric=self.template.name,
             question=self.template.question,
             rater=self.rater,
+            condition=self.condition,
             method=METHOD,
         )
 

@@ -25,6 +25,7 @@ from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
 from jobs.judging import kept_raters
+from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
@@ -57,6 +58,7 @@ def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
     instruction, questions = _checked(cfg)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)
+    cfg = with_condition(cfg, sources.items)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     dependencies = _dependencies(cfg, instruction, questions)
     drawn = item_units(sources, cfg.draw, excluded.marks)
@@ -117,6 +119,7 @@ def _plan(
             "model": cfg.model.identity,
             **dependencies,
             "samples": cfg.samples,
+            "condition": cfg.condition,
             "refusals": content_id(json.dumps(cfg.refusals, sort_keys=True)),
             **sources.identity,
             **cfg.draw.identity,

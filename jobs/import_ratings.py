@@ -106,6 +106,7 @@ def _identity(cfg: ImportRatingsConfig, pseudonyms: Pseudonyms | None, excluded:
             "name": cfg.name,
             "answers": cfg.answers,
             "scale": cfg.scale,
+            "condition": cfg.condition,
             "question": cfg.question,
             "rater": cfg.rater,
             "rater_kind": cfg.rater_kind,

@@ -17,6 +17,7 @@ from typing import Any
 
 from jobs.errors import InputError, RunError
 from jobs.judging import kept_raters, methods, rubric_job
+from jobs.judging.condition import with_condition
 from jobs.judging.judging_summary import show_tallies
 from jobs.judging.methods import MethodConfig
 from jobs.models import picture_tokens
@@ -81,6 +82,7 @@ def _judge_each(configs: Sequence[JudgeConfig]) -> dict[str, Any] | None:
 
 def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     job = rubric_job.open_job(cfg, rubric_job.check(cfg))
+    cfg = with_condition(cfg, job.sources.items)
     items = job.sources.items
     excluded = exclusions.read_exclusions(cfg.exclusions)
     note = f"asks {cfg.model.name} for {job.ratings.total:,} {cfg.method} answers about {items.rows:,} {items.name}"

@@ -4,8 +4,9 @@
         'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
-relevant. Every pair of `lambdas` and `thresholds` is stored as a `condition`. With `reference=` (for example, people's
-ratings) the job prints the Pearson correlation of each pair with the reference and stores it in `_run/sweep.json`.
+relevant. Every pair of `lambdas` and `thresholds` is stored as a `condition`, after `condition=` if that is set. With
+`reference=` (for example, people's ratings) the job prints the Pearson correlation of each pair with the reference and
+stores it in `_run/sweep.json`.
 """
 
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
-from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings
+from actors.loglik_rater import QUESTION, LoglikRater, LoglikSettings, condition_of
 from actors.prompt_preparer import PromptPreparer
 from actors.vlm.instructions import QUESTIONS_WORD, Instruction
 from actors.vlm.instructions import identity as instruction_identity
@@ -21,6 +22,7 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
+from jobs.judging.condition import with_condition
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
 from jobs.judging.reference import read_reference, show_sweep
@@ -48,6 +50,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     instruction, targets = _checked(cfg)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)
+    cfg = with_condition(cfg, sources.items)
     reference = read_reference(cfg.reference)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     plan = _plan(cfg, instruction, targets, sources, excluded)
@@ -73,7 +76,7 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
     show_prompts(manifest["counts"]["tallies"])
     kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     if reference:
-        show_sweep(run, reference, cfg.pairs)
+        show_sweep(run, reference, [condition_of(pair, cfg.condition) for pair in cfg.pairs])
     return manifest
 
 
@@ -89,6 +92,7 @@ def _plan(
             "prompt": {"name": instruction.name, "hash": instruction_identity(instruction)},
             "targets": content_id(*targets),
             "settings": [pair.name for pair in cfg.pairs],
+            "condition": cfg.condition,
             "max_context_tokens": cfg.max_context_tokens,
             "empty_context": cfg.empty_context,
             **sources.identity,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.answer_reader import AnswerReader
+from actors.conditions import ConditionSettings
 from actors.vlm.rubric import Rubric, identity
 from jobs.errors import InputError
 from jobs.judging import kept_raters, kept_rubric
@@ -24,11 +25,11 @@ from jobs.store.reading import open_table, read_unit
 from jobs.store.run import TablePlan
 from jobs.store.writer import UnitTask
 
-COLUMNS = ["item_id", "model", "prompt", "sample", "text", "truncated", "status", "error_kind", "error_message"]
+COLUMNS = AnswerReader.INPUTS.names
 
 
 @dataclass
-class ParseConfig(Common):
+class ParseConfig(ConditionSettings, Common):
     """Keys of `parse`."""
 
     input: str = MISSING  # a table of responses
@@ -51,6 +52,7 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         identity={
             "rubric": {"name": rubric.name, "hash": identity(rubric)},
             "input": responses.identity,
+            "condition": cfg.condition,
             **exclusions.identity(excluded),
         },
         units=responses.units(),
@@ -72,7 +74,11 @@ def execute(cfg: ParseConfig) -> dict[str, Any] | None:
         read=stages.Read(
             read_responses, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)
         ),
-        stages=[stages.Stage("decode", AnswerReader, {"rubric": cfg.rubric}, rows_out=per_response)],
+        stages=[
+            stages.Stage(
+                "decode", AnswerReader, {"rubric": cfg.rubric, "condition": cfg.condition}, rows_out=per_response
+            )
+        ],
         resources=cfg.resources,
     )
     manifest = lifecycle.end("parse", run, excluded)

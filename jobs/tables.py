@@ -88,7 +88,7 @@ _ALL = [
         "topic": (STR, "topic given by the source"),
     }),
     Table("records", ("record_id",), {
-        "record_id": (STR, "hash of the source columns, the file's name and the number among equal rows in it"),
+        "record_id": (STR, "hash of the source columns, file and number among equal rows, or of item and picture"),
         "image_id": (STR, "hash of image_url"),
         **{name: (STR, f"WIT column {name}, as in the source") for name in WIT_COLUMNS},
         "split": (STR, "train, val or test, from the file's name; empty if unknown"),
@@ -114,7 +114,7 @@ _ALL = [
     })),
     Table("texts", ("text_id",), {
         "text_id": (STR, "hash of role, language, text and anything else that distinguishes it"),
-        "role": (STR, "article, window, titles, lemma, gloss, caption, reference, generated or prompt"),
+        "role": (STR, "article, window, titles, lemma, gloss, caption, reference, generated, prompt, or another name"),
         "language": (STR, "BCP 47 tag, empty if unknown"),
         "date": (STR, "ISO date of the events in the text"),
         "source": (STR, "its source; for a text of a knowledge base the node"),
@@ -133,7 +133,7 @@ _ALL = [
         "image_id": (STR, "one of its pictures"),
     }),
     Table("items", ("item_id",), {
-        "item_id": (STR, "hash of the content that is judged"),
+        "item_id": (STR, "hash of the content that is judged, or the id that its source gives it"),
         "kind": (STR, "image, response, pair, description or caption"),
         "image_ids": (STRS, "its pictures, in order"),
         "text_ids": (STRS, "its texts, in order"),
@@ -164,10 +164,11 @@ _ALL = [
         "score": _SCORE,
     }),
     Table("responses", ("response_id",), _described(schemas.RESPONSES, {
-        "response_id": "hash of item, model, prompt, sampling settings and sample number; the same on a retry",
+        "response_id": "hash of item, model, prompt, settings, condition and sample number; the same on a retry",
         "item_id": "the item that the model was asked about",
         "model": "model and revision",
         "prompt": "name of the prompt",
+        "condition": "experimental condition, empty if none",
         "sample": "number of the sample, from 0",
         "seed": "seed of the sample",
         "text": "the answer",
@@ -175,7 +176,7 @@ _ALL = [
         "refusal_kind": "full, hedge, blocked or drop_event; null if none",
         "truncated": "context fields that were cut so that the prompt fits, null if none",
         **_END,
-    }), version=3),
+    }), version=4),
     Table("questions", ("set_id", "question_id"), {
         "set_id": (STR, "the prompt or caption the set belongs to"),
         "question_id": (STR, "the question inside the set"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import MISSING
 
+from actors.conditions import ConditionSettings
 from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora.vector_space import VectorSpace, check_same_space, space_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class ZeroShotConfig(Common):
+class ZeroShotConfig(ConditionSettings, Common):
     """Keys of `zero_shot`."""
 
     input: str = MISSING  # a table of embeddings, or of images
@@ -115,6 +116,7 @@ def _plan(
             "dtype": cfg.embedder.dtype,
             "template": {"name": template.name, "hash": content_id(repr(template))},
             "targets": content_id(*sentences.targets),
+            "condition": cfg.condition,
             "input": source.identity,
             **excluded,
         },
@@ -137,7 +139,7 @@ def _rate(
 
     pool = cfg.resources.embed
     encoder = {"settings": cfg.embedder, "batch_size": pool.batch_size, "threads": pool.threads}
-    labels = {"template": sentences.data, "targets": sentences.targets}
+    labels = {"template": sentences.data, "targets": sentences.targets, "condition": cfg.condition}
     chain = [stages.Stage("embed", ZeroShotRater, encoder | labels, rows_out=len(sentences.targets))]
     read = stages.Read(read_vectors, item="item_id", output_item="item_id", excluded=excluded)
     if source.name == "images":

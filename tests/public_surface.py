@@ -203,6 +203,7 @@ KEYS = {
     "judge": """
         common
         input: str
+        condition: str
         records: str | None
         images: str | None
         texts: str | None
@@ -235,6 +236,7 @@ KEYS = {
     "loglik": """
         common
         input: str
+        condition: str
         images: str | None
         texts: str | None
         records: str | None
@@ -258,6 +260,7 @@ KEYS = {
     "zero_shot": """
         common
         input: str
+        condition: str
         embedder.name: str
         embedder.checkpoint: str
         embedder.pretrained: str | None
@@ -269,6 +272,7 @@ KEYS = {
     "generate": """
         common
         input: str
+        condition: str
         images: str | None
         texts: str | None
         records: str | None
@@ -301,11 +305,13 @@ KEYS = {
     "parse": """
         common
         input: str
+        condition: str
         rubric: dict[str, typing.Any]
     """,
     "import_ratings": """
         writing
         input: str
+        condition: str
         format: str | None
         table: str
         rubric: dict[str, typing.Any]
@@ -356,8 +362,10 @@ KEYS = {
         columns.id: str | None
         columns.pictures: Any
         columns.texts: dict[str, typing.Any]
+        columns.language: str | None
         columns.targets: Any
         columns.gold: Any
+        columns.attributes: Any
         separators.pictures: str | None
         separators.texts: str | None
         separators.targets: str | None
@@ -730,11 +738,12 @@ COLUMNS = {
         score: double
     """,
     "responses": """
-        key response_id; version 3
+        key response_id; version 4
         response_id: string
         item_id: string
         model: string
         prompt: string
+        condition: string
         sample: int32
         seed: int64
         text: string

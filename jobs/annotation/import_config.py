@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
+from actors.conditions import ConditionSettings
 from jobs.annotation.columns import RatingColumns
 from jobs.annotation.input_files import FORMATS
 from jobs.annotation.repeats import RULES
@@ -17,7 +18,7 @@ RATER_KINDS = ("human", "gold", "model")
 
 
 @dataclass
-class ImportRatingsConfig(Writing):
+class ImportRatingsConfig(ConditionSettings, Writing):
     """Keys of `import_ratings`."""
 
     input: str = MISSING  # file, folder or glob; local or s3://

@@ -34,6 +34,7 @@ class ImportSettings:
     table: str  # ratings, spans or raters
     questionnaire: Questionnaire | None = None  # required for ratings
     method: str = "human"  # column `method` of ratings
+    condition: str = ""  # of ratings for which the file names none
     rater_kind: str = "human"  # column `kind` of raters
     urls: bool = False  # item_ids are URLs of pictures and become image_ids
     duplicates: str = "last"  # one of `repeats.RULES`
@@ -60,7 +61,8 @@ class Importer:
         pseudonym: Callable[[str], str] | None,
     ) -> None:
         self.table, self.files, self.questionnaire = settings.table, files, settings.questionnaire
-        self._read, self._method, self._urls = read, settings.method, settings.urls
+        self._read, self._urls = read, settings.urls
+        self._method, self._condition = settings.method, settings.condition
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
         self._barred, self._pseudonym = barred, pseudonym
         self._welfare, self._people = rows.Welfare(), rows.RaterRows(rater_kind)
@@ -127,7 +129,7 @@ class Importer:
             self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         else:
             assert self.questionnaire is not None
-            batch = rows.ratings(raw, self.questionnaire, method=self._method)
+            batch = rows.ratings(raw, self.questionnaire, method=self._method, condition=self._condition)
         self._row_repeats.add(batch, raw["time"])
         batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
         images = raw["images"] if "images" in raw.column_names else pa.nulls(raw.num_rows, pa.list_(pa.string()))

@@ -42,6 +42,7 @@ def importer(
         table=cfg.table,
         questionnaire=questionnaire,
         method=cfg.method,
+        condition=cfg.condition,
         rater_kind=cfg.rater_kind,
         urls=cfg.items == "url",
         duplicates=cfg.duplicates,

@@ -30,8 +30,12 @@ def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) 
     return raw
 
 
-def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str) -> pa.Table:
-    """Return rows of `ratings`: cells become answers, except for tasks that the person skipped or reported."""
+def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, condition: str) -> pa.Table:
+    """Return rows of `ratings`: cells become answers, except for tasks that the person skipped or reported.
+
+    Args:
+        condition: of the rows for which the file names none.
+    """
     empty = pa.scalar("")
     key = pc.binary_join_element_wise(
         raw["question"], raw["answer"], _SEPARATOR, null_handling="replace", null_replacement=""
@@ -53,7 +57,8 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str) -> pa.T
     message = mapped(raw["status"], lambda word: _MESSAGES.get(word, f"the person's answer is {word}"), pa.string())
     columns = {
         **{name: raw[name] for name in ("item_id", "question", "rater", "comment", "seconds")},
-        **{name: pc.fill_null(raw[name], empty) for name in ("target", "condition", "order")},
+        **{name: pc.fill_null(raw[name], empty) for name in ("target", "order")},
+        "condition": pc.fill_null(raw["condition"], pa.scalar(condition)),
         "sample": pc.fill_null(raw["sample"], pa.scalar(0, pa.int32())),
         "value": pc.if_else(ended, pa.scalar(None, pa.string()), value),
         "score": pc.if_else(ended, pa.scalar(None, pa.float64()), score),

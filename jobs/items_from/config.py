@@ -14,15 +14,17 @@ KINDS = ("image", "pair", "description", "caption")  # of items from a file
 
 @dataclass
 class ItemColumns:
-    """Which columns of the file are what; all others become attributes of the items."""
+    """Which columns of the file are what."""
 
     id: str | None = None  # item_ids; null: a hash of the pictures and texts
     pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
     texts: dict[str, Any] = field(
         default_factory=dict
     )  # role -> its column or list of columns, as in {prompt: caption}
+    language: str | None = None  # BCP 47 tags of the texts; null: language= for all
     targets: Any = None  # a column or a list of columns: the labels that an item is rated against
     gold: Any = None  # a column or a list of columns: the correct labels or answers
+    attributes: Any = None  # a column or a list of columns; null: all columns without another role
 
 
 @dataclass
@@ -53,7 +55,7 @@ class FileKeys:
     images: str | None = None  # a table of images, for pictures that are given by image_id
     kind: str | None = None  # column `kind`: image, pair, description or caption; null: by the number of pictures
     item_per: str | None = None  # the role of columns.texts whose texts become an item each
-    language: str = ""  # BCP 47 tag of the texts
+    language: str = ""  # BCP 47 tag of the texts, for a file without columns.language
     encoding: str | None = None  # of CSV; null: by its byte-order mark, else UTF-8
     delimiter: str | None = None  # of CSV; null: comma, semicolon, tab or bar, whichever fits
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.ids import content_id
 from jobs.items_from.config import ItemsConfig
 from jobs.runtime import exclusions, summary
 from jobs.runtime.config import plain
@@ -128,7 +127,7 @@ def _table_plan(cfg: ItemsConfig, plan: ItemsPlan, name: str, excluded: Exclusio
 
 
 def _name(plan: ItemsPlan, table: str, unit: Unit) -> str:
-    return content_id(table, unit.name) if table in plan.own_units else unit.name
+    return f"{table}-{unit.name}" if table in plan.own_units else unit.name
 
 
 def _fill(writer: UnitWriter, name: str, rows: UnitRows) -> None:

@@ -82,9 +82,11 @@ class Paths:
             parts = [posixpath.normpath(part.strip()) for part in name.split(mark)]
             if any(part in self._names for part in parts):
                 return f"; it is a list, set separators.pictures={mark!r}"
-        last = path.replace("\\", "/").rsplit("/", 1)[-1]
+        last = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
         near = sorted(
-            known for known in self._names if known.rsplit("/", 1)[-1] == last or known.rsplit(".", 1)[0] == path
+            known
+            for known in self._names
+            if known.rsplit("/", 1)[-1].lower() == last or known.rsplit(".", 1)[0] == path
         )
         return f"; there is {near[0]!r}" if near else ""
 
@@ -138,13 +140,15 @@ class Ids:
         """Raise InputError unless the table of images has every id."""
         if self._held:
             self._hash()
-        hashes = np.frombuffer(self._hashes, np.uint64)
-        absent = np.ones(len(hashes), bool)
-        for batch in self._images.batches(["image_id"]):
-            absent &= ~np.isin(hashes, hash_texts(batch["image_id"]))
-        if absent.any():
-            line = self._lines[int(np.flatnonzero(absent)[0])]
+        ids, first = np.unique(np.frombuffer(self._hashes, np.uint64), return_index=True)
+        exists = np.zeros(len(ids), bool)
+        for batch in self._images.batches(["image_id"]) if len(ids) else ():
+            hashes = hash_texts(batch["image_id"])
+            place = np.minimum(np.searchsorted(ids, hashes), len(ids) - 1)
+            exists[place[ids[place] == hashes]] = True
+        if not exists.all():
+            line = self._lines[int(first[~exists].min())]
             raise InputError(
                 f"{self._file.at(line)}: an image_id that images={self._images.uri} does not have "
-                f"({int(absent.sum()):,} such names); fetch these pictures, or name the table that has them"
+                f"({int((~exists).sum()):,} such ids); fetch these pictures, or name the table that has them"
             )

@@ -17,20 +17,22 @@ SET, TEXT_COLUMN = "set", "text_column"  # attributes that item_per= adds
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns of a file are what, each a list of names; `id` is one or none."""
+    """Which columns of a file are what; `id` and `language` are one or none."""
 
     id: str | None
+    language: str | None
     pictures: tuple[str, ...]
     texts: Mapping[str, tuple[str, ...]]
     targets: tuple[str, ...]
     gold: tuple[str, ...]
+    attributes: tuple[str, ...] | None  # None: all columns without another role
 
     @property
     def named(self) -> dict[str, str]:
         """Return column -> the key that names it."""
-        keys = {self.id: "columns.id"} if self.id else {}
-        for role in ("pictures", "targets", "gold"):
-            keys |= dict.fromkeys(getattr(self, role), f"columns.{role}")
+        keys = {name: f"columns.{role}" for role in ("id", "language") if (name := getattr(self, role))}
+        for role in ("pictures", "targets", "gold", "attributes"):
+            keys |= dict.fromkeys(getattr(self, role) or (), f"columns.{role}")
         for role, columns in self.texts.items():
             keys |= dict.fromkeys(columns, f"columns.texts.{role}")
         return keys
@@ -47,20 +49,28 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
     if file.columns == (PICTURE,) and not pictures:
         pictures = (PICTURE,)
     texts = {str(role): _names(f"texts.{role}", value) for role, value in columns.texts.items()}
-    roles = Roles(columns.id, pictures, texts, _names("targets", columns.targets), _names("gold", columns.gold))
+    attributes = None if columns.attributes is None else _names("attributes", columns.attributes)
+    targets, gold = _names("targets", columns.targets), _names("gold", columns.gold)
+    roles = Roles(columns.id, columns.language, pictures, texts, targets, gold, attributes)
     if missing := [f"{name} ({key}=)" for name, key in roles.named.items() if name not in file.columns]:
         there = ", ".join(file.columns) or "none"
         raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
     if not pictures and not any(texts.values()):
         there = ", ".join(file.columns) or "none"
         raise InputError(f"items: give columns.pictures= or columns.texts.ROLE=; the columns of the file are {there}")
+    if empty := [f"separators.{key}" for key, value in vars(cfg.separators).items() if value == ""]:
+        raise InputError(f"{empty[0]}=: empty; give the text between entries, or null if a cell is one value")
     if cfg.kind is not None and cfg.kind not in KINDS:
         raise InputError(f"kind={cfg.kind}: must be one of {', '.join(KINDS)}")
     if cfg.item_per is not None and cfg.item_per not in texts:
         allowed = ", ".join(texts) or "none; set columns.texts.ROLE="
         raise InputError(f"item_per={cfg.item_per}: no role of columns.texts; allowed: {allowed}")
-    if cfg.item_per and (taken := [name for name in (SET, TEXT_COLUMN) if name in file.columns]):
-        raise InputError(f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is a column; rename it")
+    taken = [name for name in (SET, TEXT_COLUMN) if name in (file.columns if attributes is None else attributes)]
+    if cfg.item_per and taken:
+        raise InputError(
+            f"item_per={cfg.item_per}: writes the attribute {taken[0]}, which is also a column; rename the column, or "
+            "leave it out of columns.attributes="
+        )
     return roles
 
 
@@ -99,7 +109,7 @@ class RowReader:
 
     def __init__(self, cfg: ItemsConfig, file: UserFile, roles: Roles, pictures: Pictures) -> None:
         self._cfg, self._file, self._roles, self._pictures = cfg, file, roles, pictures
-        self._attributes = [name for name in file.columns if name not in roles.named]
+        self._named = roles.named
         self._lists = {
             key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
         }
@@ -125,10 +135,11 @@ class RowReader:
         if (per or not pictures) and not any(per in (None, text.role) for text in texts):
             return self._reject(line, "no_text", f"no text{f' of role {per}' if per else ''}", row)
         given = row.get(roles.id) if roles.id else None
-        row_id = str(given) if given else _content(pictures, texts)
+        language = str(row.get(roles.language) or "") if roles.language else self._cfg.language
+        row_id = str(given) if given else _content(pictures, texts, language)
         shared = self._shared(line, row, pictures)
         if per is None:
-            return [self._item(row_id, shared, pictures, texts)]
+            return [self._item(row_id, shared, pictures, texts, language)]
         others = [text for text in texts if text.role != per]
         return [
             self._item(
@@ -136,6 +147,7 @@ class RowReader:
                 shared | {"attributes": [*shared["attributes"], (SET, row_id), (TEXT_COLUMN, text.column)]},
                 pictures,
                 [*others, text],
+                language,
             )
             for text in texts
             if text.role == per
@@ -163,7 +175,10 @@ class RowReader:
                 f"{self._file.at(line)}: gold {outside[0]!r} is not among the targets {', '.join(targets)}; "
                 "correct it, or set separators.gold= and separators.targets= to the file's separators"
             )
-        attributes = [(name, _joined(value)) for name in self._attributes if (value := row.get(name))]
+        names = roles.attributes
+        if names is None:
+            names = tuple(name for name in row if name not in self._named)
+        attributes = [(name, _joined(value)) for name in names if (value := row.get(name))]
         by_count = {0: "description", 1: "image"}.get(len(pictures), "pair")
         return {
             "kind": self._cfg.kind or by_count,
@@ -174,14 +189,14 @@ class RowReader:
         }
 
     def _item(
-        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text]
+        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text], language: str
     ) -> PreparedItem:
         # A text's id contains its item: units must share no rows, so that joins stay local to a unit.
         rows = [
             {
                 "text_id": content_id("item", item_id, text.role, text.column, text.text),
                 "role": text.role,
-                "language": self._cfg.language,
+                "language": language,
                 "source": item_id,
                 "text": text.text,
             }
@@ -239,12 +254,13 @@ def record_of(picture: Picture, item_id: str, attributes: Mapping[str, str]) -> 
     }
 
 
-def _content(pictures: Sequence[Picture], texts: Sequence[_Text]) -> str:
+def _content(pictures: Sequence[Picture], texts: Sequence[_Text], language: str) -> str:
     """Return the id of what is judged: a single picture's own id, so that its ratings as an image have the same id."""
     if len(pictures) == 1 and not texts:
         return pictures[0].image_id
     ids = [picture.image_id for picture in pictures]
-    return content_id("item", str(len(ids)), *ids, *(part for text in texts for part in (text.role, text.text)))
+    parts = (part for text in texts for part in (text.role, text.text))
+    return content_id("item", str(len(ids)), *ids, language, *parts)
 
 
 def _joined(value: Any) -> str:

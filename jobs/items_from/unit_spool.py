@@ -149,12 +149,17 @@ class UnitSpool:
         self.shares_pictures = bool((unit != unit[first][group]).any())
 
     def units(self, file: UserFile) -> list[Unit]:
-        """Return the units."""
+        """Return the units, whose names sort in the order of the file."""
+        whole = unit_of_file(file.object)
         return [
-            Unit(unit.name, unit.inputs, unit.piece, rows, {"number": number})
+            Unit(
+                f"{whole.name}-{number:09}",
+                whole.inputs,
+                piece=f"unit {number}",
+                rows=items + excluded + len(self._rejects(number)),
+                extra={"number": number},
+            )
             for number, (items, excluded, _) in enumerate(self._counts)
-            if (unit := unit_of_file(file.object, piece=f"unit {number}"))
-            for rows in (items + excluded + len(self._rejects(number)),)
         ]
 
     def rows(self, number: int) -> UnitRows:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from actors.vlm.debiasing import DebiasSetting, Moments
+from actors.vlm.debiasing import Moments
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime.console import say
@@ -38,9 +38,9 @@ def read_reference(pattern: str | None) -> Reference:
     return {key: total / n for key, (total, n) in sums.items()}
 
 
-def show_sweep(run: TableRun, reference: Reference, settings: Sequence[DebiasSetting]) -> None:
-    """Print Pearson's correlation of each setting's scores with the reference, the best first; keep it with the run."""
-    moments = {setting.name: Moments() for setting in settings}
+def show_sweep(run: TableRun, reference: Reference, conditions: Sequence[str]) -> None:
+    """Print Pearson's r of each condition's scores with the reference, the best first; keep it with the run."""
+    moments = {condition: Moments() for condition in conditions}
     items = pa.array(sorted({item for item, _ in reference}), pa.string())
     for footer in open_table(run.target.out, "ratings").footers:
         rows = read_unit(footer.object.uri, columns=["item_id", "target", "condition", "score", "status"])

@@ -96,6 +96,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
             "model": cfg.model.identity,
             "rubric": {"name": rubric.name, "hash": rubric_identity(rubric, layout=layout), "layout": layout},
             "max_context_tokens": cfg.max_context_tokens,
+            "condition": cfg.condition,
             **methods.identity(cfg),
             **job.sources.identity,
             **({"targets": list(job.targets)} if job.targets else {}),

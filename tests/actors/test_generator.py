@@ -118,6 +118,17 @@ def test_an_id_does_not_depend_on_the_outcome(preparer: PromptPreparer, generato
     assert len(set(answered)) == 2
 
 
+def test_responses_under_a_condition_have_other_ids(
+    preparer: PromptPreparer, generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = preparer(batch([[None]]))
+    plain = generator(prepared)
+    monkeypatch.setattr(generator, "condition", "article")
+    conditional = generator(prepared)
+    assert (set(plain["condition"].to_pylist()), set(conditional["condition"].to_pylist())) == ({""}, {"article"})
+    assert not set(plain["response_id"].to_pylist()) & set(conditional["response_id"].to_pylist())
+
+
 def test_context_is_used_cut_and_may_be_required() -> None:
     prompt = conf("relevant_to")
     items = batch([[png(1)]] * 3, page_title=["A town", None, " "], context_page_description=["word " * 40, "", None])
@@ -205,7 +216,7 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
             + [("truncated", pa.list_(pa.string()))]
         ),
     )
-    for name in ("item_id", "model", "prompt"):
+    for name in ("item_id", "model", "prompt", "condition"):
         responses = responses.append_column(name, pa.array([f"{name}{i}" for i in range(5)]))
     responses = responses.append_column("sample", pa.array([0] * 5, pa.int32()))
     rows = conform(AnswerReader(rubric=century)(responses), table("ratings")).to_pylist()
@@ -225,6 +236,9 @@ def test_the_rubrics_questions_are_asked_and_read() -> None:
     assert sensitive[0]["raw"] is None
     assert sensitive[3]["raw"] == responses["text"][3].as_py()
     assert (sensitive[0]["rater"], sensitive[0]["method"], sensitive[0]["order"]) == ("model0", "json", "prompt0")
+    assert [row["condition"] for row in sensitive] == [f"condition{i}" for i in range(5)]
+    other = AnswerReader(rubric=century, condition="article")(responses)
+    assert set(other["condition"].to_pylist()) == {"article"}
 
 
 def test_invalid_prompts_are_refused() -> None:

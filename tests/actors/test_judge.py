@@ -18,7 +18,7 @@ NULL_UNLESS_OK = ("value", "score", "expected")
 
 @pytest.fixture(scope="module")
 def judge(one_thread: None, century: dict[str, Any]) -> RubricStages:
-    return closed(century)
+    return closed(century, condition="article")
 
 
 def batch(
@@ -49,7 +49,7 @@ def test_rows_are_those_of_table_ratings(judge: RubricStages, century: dict[str,
     for row in ratings.to_pylist():
         assert row["status"] == "ok"
         key = (row["target"], row["rubric"], row["rater"], row["condition"], row["method"], row["order"], row["sample"])
-        assert key == ("", "century_labels", MODEL, "", "closed", "fast", 0)
+        assert key == ("", "century_labels", MODEL, "article", "closed", "fast", 0)
         assert row["value"] == row["answers"][max(range(len(row["answers"])), key=row["probabilities"].__getitem__)]
         assert sum(row["probabilities"]) == pytest.approx(1, abs=1e-12)
         assert row["seconds"] is row["raw"] is row["error_kind"] is None

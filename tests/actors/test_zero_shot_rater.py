@@ -24,7 +24,7 @@ def template() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def rater(template: dict[str, Any]) -> ZeroShotRater:
-    return ZeroShotRater(MODEL, template=template, targets=TARGETS, threads=1)
+    return ZeroShotRater(MODEL, template=template, targets=TARGETS, condition="photo", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any
 
     ratings = conform(rater(decoded), table("ratings"))
     assert ratings.num_rows == 9
+    assert set(ratings["condition"].to_pylist()) == {"photo"}
     embedder = Embedder(MODEL, threads=1)
     vectors = embedder(decoded)
     texts = embedder.embed_texts(ZeroShotTemplate.from_dict(template).sentences(TARGETS)).reshape(3, 5, -1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from actors.loglik_rater import LoglikRater, LoglikSettings
+from actors.loglik_rater import LoglikRater, LoglikSettings, condition_of
 from actors.prompt_preparer import PromptPreparer
 from actors.vlm import families, forward, loglik, memory, shared_prefix
 from actors.vlm.debiasing import DebiasSetting, Moments, check_settings, debias
@@ -260,6 +260,7 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     assert [row["truncated"] for row in rows[::8]] == [None, None, ["page_title"]]
     assert all(row["status"] == "ok" and row["score"] < 0 for row in rows[16:18])
     assert len(calls) == 3  # two items, and the base rates
+    assert [condition_of(pair, "article") for pair in settings.pairs[:1]] == ["article; lambda=0,T=-inf"]
     rater(preparer(batch.slice(0, 1)))
     assert len(calls) == 4  # the base rates are there
 

@@ -116,7 +116,9 @@ def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     questionnaire = of_rubric(RUBRIC)
     reading = ToolReading(table="ratings", questionnaire=questionnaire, span_labels=SPAN_LABELS)
     batches = reader.read(str(uri), reading, rejects.append)
-    ratings = [row for raw in batches for row in rows.ratings(raw, questionnaire, method="human").to_pylist()]
+    ratings = [
+        row for raw in batches for row in rows.ratings(raw, questionnaire, method="human", condition="").to_pylist()
+    ]
     assert rejects == []
     return ratings
 

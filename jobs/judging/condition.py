@@ -1,0 +1,24 @@
+"""The condition of a run: its key, else that of the items it reads."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from actors.conditions import ConditionSettings
+from jobs.runtime.console import say
+from jobs.store.reading import TableSource
+
+METADATA = "remine.condition"  # in the footers of a table of items
+Config = TypeVar("Config", bound=ConditionSettings)
+
+
+def with_condition(cfg: Config, items: TableSource) -> Config:
+    """Return `cfg` with the condition of the table `items` if it has none, and print that one.
+
+    Use it in each job that writes ratings or responses about items, before the plan is made: the condition is part of
+    the run's identity.
+    """
+    condition = items.metadata.get(METADATA, "")
+    if cfg.condition or not condition:
+        return cfg
+    say(f"condition={condition}: taken from {items.uri}")
+    return replace(cfg, condition=condition)
