@@ -66,7 +66,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         if taken := sorted(TAKEN & set(labels)):
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
     reader = UnitReader(tables, labels, cfg.labels_by, excluded.marks)
-    units, lines = response_units(tables, cfg.unit_rows), []
+    units, lines = response_units(tables, cfg.unit_rows), list[str]()
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)
