@@ -378,8 +378,6 @@ KEYS = {
         encoding: str | None
         delimiter: str | None
         responses: list[str]
-        items: str | None
-        texts: str | None
         labels: list[str]
         label_questions: list[str]
         labels_by: str
@@ -387,6 +385,14 @@ KEYS = {
         draw.seed: int
         draw.by: str
         draw.complete: list[str]
+        links: str | None
+        kb.path: str | None
+        kb.language: str
+        context: str
+        k: int
+        gold_node: str
+        input_items: str | None
+        texts: str | None
         unit_rows: int
         condition: str
     """,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
+from jobs.runtime import conditions
 from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
 
@@ -61,24 +62,47 @@ class FileKeys:
 
 
 @dataclass
-class ResponseKeys:
+class InputKeys:
+    """The items that responses or links are about."""
+
+    input_items: str | None = (
+        None  # items that models were asked about, or items or images that were linked; null: images
+    )
+    texts: str | None = None  # the texts of input_items, which are kept
+
+
+@dataclass
+class ResponseKeys(InputKeys):
     """Keys of items out of responses (`responses=`)."""
 
     responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
-    items: str | None = (
-        None  # the table of items that the models were asked about; null: they were asked about pictures
-    )
-    texts: str | None = None  # the texts of those items
-    labels: list[str] = field(
-        default_factory=list
-    )  # tables of ratings of the pictures, or globs; their majority labels
+    labels: list[str] = field(default_factory=list)  # tables of the pictures' ratings, or globs: their majority labels
     label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
     labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take
 
 
 @dataclass
-class ItemsConfig(ResponseKeys, FileKeys, Writing):
+class ItemsKb:
+    """The knowledge base of the links."""
+
+    path: str | None = None  # the folder that jobs.kb wrote
+    language: str = "en"  # of titles and articles, if the entity has them in it
+
+
+@dataclass
+class LinksKeys(InputKeys):
+    """Keys of items from links (`links=`)."""
+
+    links: str | None = None  # a table of links (jobs.link), of one method
+    kb: ItemsKb = field(default_factory=ItemsKb)
+    context: str = "article"  # article of the best entity, titles of the k best, article of the gold entity, or none
+    k: int = 20  # titles, with context=titles (CAIRE: 20)
+    gold_node: str = "gold_node"  # attribute with node_id or title of the right entity, for context=gold
+
+
+@dataclass
+class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
@@ -99,4 +123,5 @@ def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    conditions.check(cfg.condition)
     return given[0]

@@ -106,6 +106,9 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
         summary.show_result(ITEMS, manifests[name], run)
     for line in plan.lines:
         say(f"  {line}")
+    for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
+        if title != exclusions.TALLY:
+            summary.show_tally(title, tally)
     summary.show_exclusions(excluded, manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {}))
     return manifests
 

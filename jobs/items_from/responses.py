@@ -14,7 +14,7 @@ from jobs.items_from.config import ItemsConfig
 from jobs.items_from.labels import NO_RATING, Labels, read_labels
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.response_rows import GENERATED, LABELS_BY, TAKEN, AskedItem, picture_item, response_item
-from jobs.judging.items import lookup, whole_table
+from jobs.judging.items import lookup
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable
@@ -92,12 +92,12 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     Raises:
         InputError: a table does not exist, is incomplete or of another kind, or two hold the same response.
     """
-    for key, value, needed in (("texts", cfg.texts, "items"), ("label_questions", cfg.label_questions, "labels")):
+    for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
         if value and not getattr(cfg, needed):
             raise InputError(f"{key}={value}: only read with {needed}=")
     responses = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
     refuse_shared_keys(responses, groups=("model", "prompt"), row="response")
-    asked = open_table(cfg.items, "items") if cfg.items else None
+    asked = open_table(cfg.input_items, "items") if cfg.input_items else None
     texts = open_table(cfg.texts, "texts") if cfg.texts else None
     return ResponseTables(responses, asked, texts, sorted(open_ratings(cfg.labels), key=lambda table: table.uri))
 
@@ -112,8 +112,8 @@ def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
     for table in tables.responses:
         for footer in table.footers:
             objects.setdefault(footer.unit.name, []).append((footer.object, footer.rows))
-    joined = [(table.by_unit(), whole_table(table)) for table in (tables.asked, tables.texts) if table]
-    labels = [whole_table(table) for table in tables.labels]
+    joined = [(table.by_unit(), table.whole()) for table in (tables.asked, tables.texts) if table]
+    labels = [table.whole() for table in tables.labels]
     units = []
     for parent, sources in sorted(objects.items()):
         others = [of_unit.get(parent) or whole for of_unit, whole in joined]
@@ -176,7 +176,7 @@ class UnitReader:
         for number, response in enumerate(responses, start=unit.extra["from"]):
             item = asked.get(response["item_id"])
             if item is None:
-                message = f"items= has no item {response['item_id']}, which the response is about"
+                message = f"input_items= has no item {response['item_id']}, which the response is about"
                 rejects.append(Reject(unit.inputs[0].uri, number, MISSING_ITEM, message, response["response_id"]))
                 continue
             if barred.hit(response["item_id"], response["response_id"], *(item.item.get("image_ids") or ())):

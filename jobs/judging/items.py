@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from actors.ids import content_id
 from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
 from jobs.errors import InputError
@@ -79,7 +78,7 @@ class ItemTables:
             if all(matches):
                 inputs_by_table.append([source for source in matches if source is not None])
             else:
-                inputs_by_table.append([whole_table(table)] * len(units))
+                inputs_by_table.append([table.whole()] * len(units))
         return [
             Unit(unit.name, (*unit.inputs, *(inputs[index] for inputs in inputs_by_table)), rows=unit.rows)
             for index, unit in enumerate(units)
@@ -279,12 +278,6 @@ def _texts_by_role(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _single_picture_lists(pictures: pa.Array) -> pa.Array:
     """Return one list per picture, without copying the bytes."""
     return pa.ListArray.from_arrays(pa.array(range(len(pictures) + 1), pa.int32()), pictures)
-
-
-def whole_table(table: TableSource) -> Object:
-    """Return a table as one input; its etag changes when any of the table's objects changes."""
-    objects = [footer.object for footer in table.footers]
-    return Object(table.uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
 
 
 def _objects(source: Object) -> list[str]:

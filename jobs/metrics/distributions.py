@@ -126,6 +126,11 @@ class Distributions:
         self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
 
     @property
+    def extra(self) -> tuple[str, ...]:
+        """The further columns that are distinguished."""
+        return self._by[len(BY) :]
+
+    @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
         return [*self._by, "status", "value", "score", "answers", "outside_mass"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
+from actors.ids import content_id
 from jobs import tables
 from jobs.errors import InputError, RunError
 from jobs.store import faults, locations
@@ -58,6 +59,11 @@ class TableSource:
     def by_unit(self) -> dict[str, Object]:
         """Unit name -> object."""
         return {footer.unit.name: footer.object for footer in self.footers}
+
+    def whole(self) -> Object:
+        """The table as one input; its etag changes when any of its objects changes."""
+        objects = [footer.object for footer in self.footers]
+        return Object(self.uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
 
     def counts(self) -> Counts:
         """The sum of the counts of its units."""

@@ -157,7 +157,7 @@ def test_items_that_models_were_asked_about_keep_their_texts_and_attributes(tabl
     write_table(str(tables / "asked_texts"), "texts", texts)
     rows = [response(item, model="a") for item in ("i0", "i1", "i2")]
     write_table(str(tables / "about_items"), "responses", rows)
-    keys = [f"items={tables}/asked", f"texts={tables}/asked_texts"]
+    keys = [f"input_items={tables}/asked", f"texts={tables}/asked_texts"]
     first, second = items(tables, *keys, responses="about_items")
     assert (first["image_ids"], first["targets"]) == (IDS[:2], ["Japan"])
     assert (first["attributes"]["scenario"], first["attributes"]["model"]) == ("war", "a")
@@ -199,7 +199,7 @@ def test_a_killed_run_resumes_to_the_same_tables(tables: Path) -> None:
         (["draw.n=0"], "draw.n=0"),
         (["draw.n=2", "draw.by=nothing"], "draw.by=nothing"),
         (["draw.complete=[nothing]"], "draw.complete=nothing"),
-        (["items=T/images"], "is a table 'images'"),
+        (["input_items=T/images"], "is a table 'images'"),
         (["responses=[T/responses/a,T/copy]"], "same key"),
         (["responses=[T/none/*]"], "none/*"),
         (["unit_rows=0"], "unit_rows=0"),

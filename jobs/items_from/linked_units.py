@@ -1,0 +1,59 @@
+"""The pictures or items that were linked, cut into units that keep the names of their table's units."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.store.compact_list import CompactList
+from jobs.store.objects import Object
+from jobs.store.reading import TableSource, read_unit
+from jobs.store.units import Unit
+
+
+def linked_units(base: TableSource, others: tuple[Object, ...], unit_rows: int) -> CompactList[Unit]:
+    """Return units of at most `unit_rows` items or distinct pictures; a whole unit of `base` keeps its name.
+
+    Args:
+        base: a table of items, images or links.
+        others: further inputs of each unit: if one changes, the unit is written again.
+    """
+    return CompactList(_cut(base, others, unit_rows))
+
+
+def linked_items(base: TableSource, unit: Unit) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the rows of a unit as rows of `items`, and the URLs of the pictures by image_id, where known."""
+    first, last = unit.extra["from"], unit.extra["to"]
+    if base.name == "items":
+        return read_unit(unit.inputs[0].uri).slice(first, last - first).to_pylist(), {}
+    columns = ["image_id", *(["source_url"] if base.name == "images" else [])]
+    rows = read_unit(unit.inputs[0].uri, columns=columns).to_pylist()
+    ids = list(dict.fromkeys(row["image_id"] for row in rows))[first:last]
+    urls = {row["image_id"]: row["source_url"] for row in rows if row.get("source_url")}
+    return [{"item_id": i, "kind": "image", "image_ids": [i], "text_ids": [], "attributes": []} for i in ids], urls
+
+
+def _cut(base: TableSource, others: tuple[Object, ...], unit_rows: int) -> Iterator[Unit]:
+    for parent in base.units():
+        rows = _size(base, parent)
+        for first in range(0, max(rows, 1), unit_rows):
+            last = min(first + unit_rows, rows)
+            whole = (first, last) == (0, rows)
+            yield replace(
+                parent,
+                name=parent.name if whole else f"{parent.name}-{first:09}",
+                inputs=(*parent.inputs, *others),
+                piece=parent.piece if whole else f"rows {first}-{last}",
+                rows=last - first,
+                extra={"parent": parent.name, "from": first, "to": last},
+            )
+
+
+def _size(base: TableSource, unit: Unit) -> int:
+    """Return the number of items, or of distinct pictures: an image has several renditions, and several links."""
+    if base.name == "items":
+        return unit.rows or 0
+    ids: pa.ChunkedArray = read_unit(unit.inputs[0].uri, columns=["image_id"])["image_id"]
+    return int(pc.count_distinct(ids).as_py())

@@ -1,0 +1,277 @@
+"""items links=LINKS: linked pictures with an article, the titles of the best entities, the right article, or nothing.
+
+Rows of the links and of the knowledge base that the run needs are copied to a spool once; each unit then reads only
+the rows of its pictures from there.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import InputError
+from jobs.items_from import link_contexts
+from jobs.items_from.config import ItemsConfig
+from jobs.items_from.kept_rows import KeptRows, column_keys, value_keys
+from jobs.items_from.link_contexts import CONTEXTS, NO_GOLD, NO_LINK, TALLY, Context
+from jobs.items_from.linked_units import linked_items, linked_units
+from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
+from jobs.runtime import exclusions
+from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store import locations
+from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.reading import TableSource, open_table
+from jobs.store.spool import Spool
+from jobs.store.units import Unit
+from jobs.tables import TABLES
+
+
+@contextmanager
+def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+    """Check the keys and tables, and copy what the units need; yield what to write, as long as the copy exists.
+
+    Raises:
+        InputError: a value is not allowed, a table is missing or does not fit, or no linked entity is in the
+            knowledge base.
+    """
+    _check(cfg)
+    tables = _open(cfg)
+    base = tables.get("items") or tables["links"]
+    _check_texts(cfg, base)
+    inputs = tuple(table.whole() for name, table in tables.items() if table is not base)
+    identity: dict[str, Any] = {"context": cfg.context, "unit_rows": cfg.unit_rows}
+    if cfg.context != "none":
+        identity["language"] = cfg.kb.language
+    if cfg.context == "titles":
+        identity["k"] = cfg.k
+    if cfg.context == "gold":
+        identity["gold_node"] = cfg.gold_node
+    with Spool("items") as folder:
+        reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, Barred(excluded.marks))
+        yield ItemsPlan(
+            units=linked_units(base, inputs, cfg.unit_rows),
+            identity={**identity, **{name: table.identity for name, table in tables.items()}},
+            read=lambda unit: reader.read(unit) if reader else UnitRows({}, 0),
+            derived=True,
+            condition=cfg.condition or cfg.context,
+        )
+
+
+class _UnitReader:
+    """Reads units; copies the rows of links and knowledge base that all of them need at first.
+
+    Raises:
+        InputError: no entity of the links, or of the items, is in the knowledge base.
+    """
+
+    def __init__(
+        self, cfg: ItemsConfig, tables: Mapping[str, TableSource], base: TableSource, folder: Path, barred: Barred
+    ) -> None:
+        self._cfg, self._base, self._barred = cfg, base, barred
+        self._links = self._nodes = self._articles = self._texts = None
+        if "texts" in tables:
+            all_columns = list(TABLES["texts"].columns)
+            self._texts = KeptRows(
+                folder / "texts.arrow", tables["texts"], all_columns, keys_of=[column_keys("text_id")]
+            )
+        if cfg.context == "none":
+            return
+        links, best = tables["links"], cfg.k if cfg.context == "titles" else 1
+        keys_of = [column_keys("node_id")]
+        if cfg.context == "gold":
+            wanted = _gold_names(base, cfg.gold_node)
+            keys_of.append(value_keys("titles"))
+        else:
+
+            def is_best(rows: pa.Table) -> pa.Table:
+                return rows.filter(pc.less_equal(rows["rank"], best))
+
+            self._links = KeptRows(
+                folder / "links.arrow",
+                links,
+                ["image_id", "rank", "node_id", "lemma"],
+                keys_of=[column_keys("image_id")],
+                choose=is_best,
+            )
+            wanted = _distinct(hash_texts(batch["node_id"]) for batch in self._links.batches())
+        columns = ["node_id", "lemmas", "titles", "article_text_ids"]
+        self._nodes = KeptRows(folder / "nodes.arrow", tables["nodes"], columns, keys_of=keys_of, wanted=wanted)
+        if len(wanted) and next(self._nodes.batches(), None) is None:
+            names = f"input_items={cfg.input_items}: gold_node={cfg.gold_node}" if cfg.context == "gold" else "links="
+            raise InputError(f"{names}: no entity is in kb.path={cfg.kb.path}; give the knowledge base of the links")
+        if "articles" in tables:
+            text_ids = _distinct(hash_texts(self._article_ids(batch)) for batch in self._nodes.batches())
+            self._articles = KeptRows(
+                folder / "articles.arrow",
+                tables["articles"],
+                ["text_id", "text"],
+                keys_of=[column_keys("text_id")],
+                wanted=text_ids,
+            )
+
+    def _article_ids(self, nodes: pa.RecordBatch) -> list[str]:
+        language = self._cfg.kb.language
+        ids = (link_contexts.in_language(values, language) for values in nodes["article_text_ids"].to_pylist())
+        return [text_id for text_id in ids if text_id]
+
+    def read(self, unit: Unit) -> UnitRows:
+        """Return the rows of a unit."""
+        items, urls = linked_items(self._base, unit)
+        rows_in = len(items)
+        items = [
+            item
+            for item in items
+            if not self._barred.hit(*(name for i in item["image_ids"] or () for name in (i, urls.get(i))))
+        ]
+        matched = self._barred.take_matched()
+        texts = dict(self._texts.rows(t for item in items for t in item["text_ids"] or ())) if self._texts else {}
+        contexts = self._contexts(items)
+        language = self._cfg.kb.language
+        pairs = [
+            link_contexts.with_context(
+                item, [texts[t] for t in item["text_ids"] or () if t in texts], context, language=language
+            )
+            for item, context in zip(items, contexts, strict=True)
+        ]
+        return UnitRows(
+            {
+                "texts": rows_of("texts", list({text["text_id"]: text for _, own in pairs for text in own}.values())),
+                ITEMS: rows_of(ITEMS, [item for item, _ in pairs]),
+            },
+            rows_in=rows_in,
+            filtered=Counter({"excluded": rows_in - len(items)} if rows_in > len(items) else {}),
+            tallies={
+                TALLY: dict(Counter(context.outcome for context in contexts)),
+                **({exclusions.TALLY: matched} if matched else {}),
+            },
+        )
+
+    def _contexts(self, items: Sequence[Mapping[str, Any]]) -> list[Context]:
+        if self._nodes is None:
+            return [Context("none")] * len(items)
+        language = self._cfg.kb.language
+        if self._cfg.context == "gold":
+            names = [dict(item["attributes"] or ()).get(self._cfg.gold_node) for item in items]
+            nodes = _first_rows(self._nodes.rows(name for name in names if name))
+            articles = self._texts_of(nodes)
+            return [
+                link_contexts.article_context(nodes.get(name), articles, language=language)
+                if name
+                else Context(NO_GOLD)
+                for name in names
+            ]
+        links = self._links_of(items)
+        nodes = _first_rows(self._nodes.rows(link["node_id"] for of_item in links for link in of_item))
+        if self._cfg.context == "titles":
+            return [link_contexts.titles_context(of_item, nodes, language=language) for of_item in links]
+        articles = self._texts_of(nodes)
+        return [
+            link_contexts.article_context(
+                nodes.get(of_item[0]["node_id"]), articles, language=language, lemma=of_item[0]["lemma"]
+            )
+            if of_item
+            else Context(NO_LINK)
+            for of_item in links
+        ]
+
+    def _links_of(self, items: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Return the links of each item, best first: those of the first of its pictures that has any."""
+        assert self._links is not None
+        by_picture: dict[str, list[dict[str, Any]]] = {}
+        for image, link in self._links.rows(i for item in items for i in item["image_ids"] or ()):
+            by_picture.setdefault(image, []).append(link)
+        for links in by_picture.values():
+            links.sort(key=lambda link: link["rank"])
+        return [next((by_picture[i] for i in item["image_ids"] or () if i in by_picture), []) for item in items]
+
+    def _texts_of(self, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Return text_id -> article of the nodes."""
+        assert self._articles is not None
+        ids = [
+            link_contexts.in_language(node["article_text_ids"], self._cfg.kb.language) or "" for node in nodes.values()
+        ]
+        return {text_id: row["text"] for text_id, row in self._articles.rows(ids)}
+
+
+def _check(cfg: ItemsConfig) -> None:
+    if cfg.context not in CONTEXTS:
+        raise InputError(f"context={cfg.context}: must be one of {', '.join(CONTEXTS)}")
+    if cfg.k < 1:
+        raise InputError(f"k={cfg.k}: must be at least 1")
+    if cfg.context != "none" and cfg.kb.path is None:
+        raise InputError(f"context={cfg.context}: kb.path= is required: the folder that jobs.kb wrote")
+    if cfg.texts and not cfg.input_items:
+        raise InputError(f"texts={cfg.texts}: allowed only with input_items=, whose texts it has; leave it out")
+    if cfg.context == "gold" and not cfg.input_items:
+        raise InputError("context=gold: input_items= is required: items with an attribute that names the right entity")
+
+
+def _open(cfg: ItemsConfig) -> dict[str, TableSource]:
+    """Open the tables that the context needs; `items` is the table of `input_items=`, which may be one of images."""
+    assert cfg.links is not None
+    tables = {"links": open_table(cfg.links, "links")}
+    if cfg.input_items:
+        kinds = ("items",) if cfg.context == "gold" else ("items", "images")
+        tables["items"] = open_table(cfg.input_items, *kinds)
+    if cfg.texts:
+        tables["texts"] = open_table(cfg.texts, "texts")
+    if cfg.kb.path is not None and cfg.context != "none":
+        tables["nodes"] = open_table(locations.join(cfg.kb.path, "nodes"), "nodes")
+        if cfg.context != "titles":
+            tables["articles"] = open_table(locations.join(cfg.kb.path, "articles"), "texts")
+            if not tables["articles"].rows:
+                raise InputError(
+                    f"kb.path={cfg.kb.path}: has no articles, which context={cfg.context} needs; "
+                    "run jobs.kb with knowledge_base.columns.article="
+                )
+    return tables
+
+
+def _check_texts(cfg: ItemsConfig, base: TableSource) -> None:
+    """Raise InputError if the items have texts whose table is not given: they would be lost."""
+    if base.name != "items" or cfg.texts:
+        return
+    if any(
+        pc.any(pc.greater(pc.list_value_length(rows["text_ids"]), 0)).as_py() for rows in base.batches(["text_ids"])
+    ):
+        raise InputError(f"input_items={cfg.input_items}: its items have texts; set texts= to their table")
+
+
+def _gold_names(base: TableSource, attribute: str) -> Hashes:
+    """Return hashes of the values of an attribute of the items.
+
+    Raises:
+        InputError: no item has the attribute.
+    """
+    names = (
+        dict(row or ()).get(attribute)
+        for rows in base.batches(["attributes"])
+        for row in rows["attributes"].to_pylist()
+    )
+    distinct = sorted({name for name in names if name})
+    if not distinct:
+        raise InputError(
+            f"gold_node={attribute}: no item of {base.uri} has this attribute; "
+            "name the one that has the node or the title of the right article"
+        )
+    return hash_texts(distinct)
+
+
+def _distinct(parts: Iterator[Hashes]) -> Hashes:
+    distinct = np.empty(0, np.uint64)
+    for hashes in parts:
+        distinct = np.union1d(distinct, hashes)
+    return distinct
+
+
+def _first_rows(pairs: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return key -> row; of several rows with one key, such as a title, the first."""
+    rows: dict[str, dict[str, Any]] = {}
+    for key, row in pairs:
+        rows.setdefault(key, row)
+    return rows
