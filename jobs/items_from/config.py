@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.conditions import check_condition
 from jobs.errors import InputError
-from jobs.runtime import conditions
 from jobs.runtime.config import Writing
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
@@ -88,6 +88,9 @@ class ItemsConfig(FileKeys, LinksKeys, Writing):
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
     condition: str = ""  # the default condition of the ratings that jobs make of these items
 
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
+
 
 def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
     """Return the one key of `modes` that has a value.
@@ -103,5 +106,4 @@ def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
-    conditions.check(cfg.condition)
     return given[0]
