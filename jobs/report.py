@@ -25,7 +25,8 @@ from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import metrics_of
 from jobs.metrics.question import MetricSettings
-from jobs.page.build import report_page, sample
+from jobs.page import gallery
+from jobs.page.build import report_page
 from jobs.page.render import render
 from jobs.runtime import cli, config, exclusions, summary
 from jobs.runtime.console import say
@@ -56,7 +57,7 @@ class ReportConfig:
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)
     title: str = "Report"  # of the page
-    gallery: int = 48  # number of pictures on the page, a sample that depends only on ids
+    gallery: int = 48  # number of pictures and items on the page, a sample that depends only on ids
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -72,9 +73,9 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     barred = exclusions.Barred(excluded.marks)
-    gallery = sample(tables.corpus["images"], cfg.gallery, barred) if "images" in tables.corpus else set()
+    chosen = gallery.choose(tables, cfg.gallery, barred)
     with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
-        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, gallery=gallery, barred=barred)
+        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, barred=barred)
         metrics = list(
             report_metrics(
                 tables,
@@ -102,7 +103,8 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         rubrics=rubrics,
         models=models,
         methods=reduction.methods,
-        gallery=gallery,
+        gallery=chosen,
+        barred=barred,
         versions=manifest["versions"],
     )
     uri = locations.join(locations.absolute(cfg.out), "index.html")

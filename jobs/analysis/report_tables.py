@@ -54,7 +54,7 @@ class RatingSummary:
     Attributes:
         distributions: of each rater's answers; `pooled`: of the answers of all people together. They distinguish
             conditions if a question was answered under several.
-        rows_of: image_id -> its rows of `ratings`, for the pictures of the gallery.
+        rows_of: id of a picture or an item -> its rows of `ratings`, for those of the gallery.
         raters: the attributes of the raters.
     """
 
@@ -88,7 +88,7 @@ def summarize_ratings(
 
     Args:
         models: rows of table `raters` that are kept with tables of ratings and responses.
-        gallery: image_ids whose rows to keep.
+        gallery: ids of pictures and items whose rows to keep.
 
     Raises:
         InputError: the table of raters does not fit the settings or itself.

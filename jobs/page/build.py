@@ -4,20 +4,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from actors.local_models import is_local
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
-from jobs.page.model import FunnelStep, ModelFacts, Page, Picture, PictureRating, TableSummary, Wording
-from jobs.page.thumbnails import thumbnail
+from jobs.page.gallery import Gallery, cards
+from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
 from jobs.runtime.exclusions import Barred
-from jobs.store.reading import TableSource, read_unit
+from jobs.store.reading import TableSource
 
-Words = Mapping[tuple[str, str], Wording]
 TABLES_NAMED = 3  # in a notice
 RULE_LABELS = {  # rule of curate, in order of application -> label on the page
     "is_main_image": "main image of its page",
@@ -36,15 +32,6 @@ RULE_LABELS = {  # rule of curate, in order of application -> label on the page
 }
 
 
-def sample(images: TableSource, size: int, barred: Barred) -> set[str]:
-    """Return the `size` smallest image_ids that are not excluded: a sample, because ids are hashes."""
-    smallest: list[str] = []
-    for batch in images.batches(["image_id", "source_url"]):
-        excluded = barred.mask(batch["image_id"]) | barred.mask(batch["source_url"])
-        smallest = sorted({*smallest, *batch["image_id"].filter(pa.array(~excluded)).to_pylist()})[:size]
-    return set(smallest)
-
-
 def report_page(
     title: str,
     tables: ReportTables,
@@ -54,7 +41,8 @@ def report_page(
     rubrics: Rubrics,
     models: Sequence[Mapping[str, Any]],
     methods: Mapping[str, set[str]],
-    gallery: set[str],
+    gallery: Gallery,
+    barred: Barred,
     versions: Mapping[str, str],
 ) -> Page:
     """Return the page of a report.
@@ -62,7 +50,7 @@ def report_page(
     Args:
         models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
-        gallery: image_ids of the pictures to show.
+        gallery: the pictures and items to show; barred: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
@@ -78,7 +66,7 @@ def report_page(
         distributions=summary.shown(methods),
         metrics=metrics,
         wording=words,
-        pictures=list(_pictures(tables.corpus, gallery, summary.rows_of, words)) if images else [],
+        pictures=cards(tables, gallery, summary.rows_of, words, extra=summary.distributions.extra, barred=barred),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
     )
@@ -167,56 +155,3 @@ def _without_rubric(rubrics: Rubrics) -> Iterator[str]:
             f"{tables}{more} {keep}: unless another table keeps a rubric of the same name, the scale is unknown, "
             "and metrics that depend on it are undefined."
         )
-
-
-def _pictures(
-    corpus: Mapping[str, TableSource],
-    gallery: set[str],
-    rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
-    words: Words,
-) -> Iterator[Picture]:
-    if not gallery:
-        return
-    records = corpus["records"].by_unit() if "records" in corpus else {}
-    wanted = pa.array(sorted(gallery), pa.string())
-    for footer in corpus["images"].footers:
-        uri, unit = footer.object.uri, footer.unit
-        if not pc.any(pc.is_in(read_unit(uri, columns=["image_id"])["image_id"], wanted)).as_py():
-            continue
-        images = read_unit(uri)
-        parent = records.get(unit.name) or records.get(unit.parent)
-        record_of = _records(parent.uri) if parent else {}
-        for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
-            yield _picture(image, record_of.get(image["image_id"], {}), rows_of.get(image["image_id"], ()), words)
-
-
-def _records(uri: str) -> dict[str, dict[str, Any]]:
-    columns = ["image_id", "page_title", "page_url", "caption_reference_description", "terms"]
-    return {row["image_id"]: row for row in read_unit(uri, columns=columns).to_pylist()}
-
-
-def _picture(
-    image: Mapping[str, Any], record: Mapping[str, Any], ratings: Sequence[Mapping[str, Any]], words: Words
-) -> Picture:
-    small, error_kind = thumbnail(image["bytes"]) if image["bytes"] is not None else (None, image["error_kind"])
-    position = {question: number for number, question in enumerate(words)}  # the order in which the rubric asks
-    facts = [("size", f"{image['width']} x {image['height']} {image['format']}")] if image["width"] else []
-    facts += [("terms", ", ".join(record["terms"]))] if record.get("terms") else []
-    facts += [("licence", image["licence"])] if image["licence"] else []
-    ordered = sorted(ratings, key=lambda r: (r["rater"], position.get((r["rubric"], r["question"]), 0), r["target"]))
-    return Picture(
-        title=record.get("page_title") or (image["source_url"] or "").rsplit("/", 1)[-1],
-        caption=record.get("caption_reference_description") or "",
-        thumbnail=small,
-        status=image["status"],
-        error_kind=error_kind,
-        facts=facts,
-        ratings=[PictureRating(r["rater"], r["question"], _label(r, words), r["status"]) for r in ordered],
-        source_url=record.get("page_url") or image["source_url"],
-    )
-
-
-def _label(rating: Mapping[str, Any], words: Words) -> str | None:
-    value: str | None = rating["value"]
-    question = words.get((rating["rubric"], rating["question"]))
-    return question.labels.get(value, value) if question and value is not None else value

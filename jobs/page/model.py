@@ -1,6 +1,6 @@
 """The contents of a page. `render` escapes all texts: none is interpreted as markup."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actors.status import Status
@@ -38,19 +38,31 @@ class Wording:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+def rater_label(rater: str, extra: Iterable[tuple[str, str]]) -> str:
+    """Return a rater with the values of the columns that distinguish its ratings, such as `m · condition article`."""
+    return " · ".join([rater, *(f"{column} {value}" for column, value in extra if value)])
+
+
 @dataclass(frozen=True)
 class PictureRating:
-    """One rater's answer about one picture. The page shows `answer` (a label or a code) only if status is ok."""
+    """One rater's answer about one picture or item.
+
+    Attributes:
+        rater: the rater as its distributions are labelled (`rater_label`).
+        answer: a label or a code; shown only if status is ok.
+        target: the label that the item was rated against, empty if none.
+    """
 
     rater: str
     question: str
     answer: str | None
     status: str = Status.OK
+    target: str = ""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A card of the gallery; without a thumbnail, it shows status and error_kind.
+    """A card of the gallery: a picture, or an item with its pictures; without a thumbnail, status and error_kind.
 
     Attributes:
         source_url: linked if it is an http or https address without credentials, else omitted.
@@ -61,7 +73,7 @@ class Picture:
     title: str
     caption: str = ""
     alt: str = ""
-    thumbnail: Thumbnail | None = None
+    thumbnails: Sequence[Thumbnail] = ()
     status: str = Status.OK
     error_kind: str | None = None
     facts: Sequence[tuple[str, str]] = ()
@@ -93,7 +105,7 @@ class Page:
         distributions: of any number of rubrics, questions and raters, in any order.
         metrics: other metrics, in any order; the page omits those of single units.
         wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
-        pictures: those on the page; `pictures_total`: number of all pictures, None if the page has them all.
+        pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
     """

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, blocks, definitions
-from jobs.page.model import FunnelStep, Page, Picture, PictureRating, Wording
+from jobs.page.model import FunnelStep, Page, Picture, PictureRating, Wording, rater_label
 from jobs.page.thumbnails import Thumbnail
 
 _HERE = Path(__file__).parent
@@ -172,7 +172,7 @@ def kept(steps: Sequence[FunnelStep]) -> list[float | None]:
 
 
 def _name(distribution: Distribution) -> str:
-    return " · ".join([distribution.rater, *(f"{column} {value}" for column, value in distribution.extra if value)])
+    return rater_label(distribution.rater, distribution.extra)
 
 
 def _letters(page: Page) -> dict[str, str]:
@@ -235,12 +235,14 @@ def _totals(page: Page) -> dict[str, int]:
     }
 
 
-def _grid(picture: Picture, letters: dict[str, str]) -> tuple[list[str], list[tuple[str, list[PictureRating | None]]]]:
-    """Return the raters of a card in the order of their letters, and for each question their ratings."""
+def _grid(
+    picture: Picture, letters: dict[str, str]
+) -> tuple[list[str], list[tuple[str, str, list[PictureRating | None]]]]:
+    """Return the raters of a card in the order of their letters, and for each question and target their ratings."""
     raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)
-    rating_of = {(r.question, r.rater): r for r in picture.ratings}
-    questions = dict.fromkeys(r.question for r in picture.ratings)
-    return raters, [(question, [rating_of.get((question, rater)) for rater in raters]) for question in questions]
+    rating_of = {(r.question, r.target, r.rater): r for r in picture.ratings}
+    lines = dict.fromkeys((r.question, r.target) for r in picture.ratings)
+    return raters, [(*line, [rating_of.get((*line, rater)) for rater in raters]) for line in lines]
 
 
 def _data_uri(picture: Thumbnail) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -272,6 +273,9 @@ def test_excluded_pictures_are_left_out(folder: Path) -> None:
         pytest.param({}, ["images=T"], ["pictures.path=", "images="], id="two kinds of names"),
         pytest.param({"file": "A.PNG"}, [], ["line 2", "there is 'a.png'"], id="case"),
         pytest.param({}, ["separators.gold=''"], ["separators.gold=", "null"], id="empty separator"),
+        pytest.param({}, ["columns.gold={a: b}"], ["columns.gold="], id="no name of a column"),
+        pytest.param({}, ["columns.gold=3"], ["no column 3"], id="a column named by a number"),
+        pytest.param({}, ["condition=' x'"], ["condition=", "100"], id="condition"),
         pytest.param({}, ["unit_rows=0"], ["unit_rows=0"], id="unit_rows"),
     ],
 )
@@ -320,7 +324,13 @@ def test_unusable_files_are_refused(
 
 
 def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "input=" in refused(folder, capsys)
+    assert "exactly one of input=, responses=, links=" in refused(folder, capsys)
+    assert "input= and links=" in refused(folder, capsys, "input=f.csv", "links=L")
+
+
+@pytest.mark.parametrize("key", ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"])
+def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
 
 
 def test_a_killed_run_is_completed_and_a_changed_file_refused(folder: Path) -> None:

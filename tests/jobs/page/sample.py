@@ -123,7 +123,7 @@ def pictures(data: Sequence[bytes]) -> list[Picture]:
             Picture(
                 title=f"Siege of Leningrad, plate {i + 1}",
                 caption="Citizens leave their houses after a night of bombardment, December 1942." * (1 + i % 3 // 2),
-                thumbnail=small,
+                thumbnails=[small] if small else [],
                 status="error" if error_kind else "ok",
                 error_kind=error_kind,
                 facts=[("image_id", f"{i:032x}"), ("size", "480 × 320"), ("licence", "CC BY-SA 3.0 de")],

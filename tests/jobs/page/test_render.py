@@ -82,7 +82,7 @@ def hostile_page():
                 title=HOSTILE,
                 caption=HOSTILE,
                 alt=HOSTILE,
-                thumbnail=shown,
+                thumbnails=[shown] if shown else [],
                 status=HOSTILE,
                 error_kind=HOSTILE,
                 facts=facts,
@@ -174,7 +174,7 @@ def test_nothing_is_loaded(html, elements):
 
 def test_the_numbers_are_there(html, elements):
     text = " ".join(elements.text.split())
-    for expected in ("37,800,000", "1,214,530", "3.2%", "1,488 ok", "9 missing", "24 of 1,488 pictures"):
+    for expected in ("37,800,000", "1,214,530", "3.2%", "1,488 ok", "9 missing", "24 cards, drawn from 1,488 pictures"):
         assert expected in text
     for distribution in sample.page().distributions:
         assert f"n {distribution.ok} coverage {distribution.coverage:.1%}" in text
@@ -254,7 +254,7 @@ def test_the_same_page_renders_the_same(html):
 
 
 def test_thumbnails_of_other_types_are_refused():
-    picture = Picture("x", thumbnail=Thumbnail(b"<svg/>", "image/svg+xml", 1, 1))
+    picture = Picture("x", thumbnails=[Thumbnail(b"<svg/>", "image/svg+xml", 1, 1)])
     with pytest.raises(ValueError, match="image/svg"):
         render(Page(title="t", pictures=[picture]))
 

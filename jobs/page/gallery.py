@@ -1,0 +1,220 @@
+"""The gallery of a report: a sample of pictures and of the items that show them, as cards with their ratings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.analysis.report_tables import ReportTables
+from jobs.page.model import Picture, PictureRating, Wording, rater_label
+from jobs.page.thumbnails import Thumbnail, thumbnail
+from jobs.runtime.exclusions import Barred
+from jobs.store.reading import TableSource, read_unit
+
+Words = Mapping[tuple[str, str], Wording]
+ITEMS_PER_PICTURE = 4  # cards of items of one picture, so that pictures with many responses leave room for others
+ANSWERS_PER_CARD = 40  # lines of question and target
+FACTS_PER_CARD = 12
+TEXT_LENGTH = 600  # characters of an item's texts on its card
+WRITER = ("model", "prompt", "sample")  # attributes of an item in its card's title
+ITEM_COLUMNS = ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes"]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """What the gallery shows.
+
+    Attributes:
+        size: number of cards.
+        pictures: image_ids, ascending.
+        items_of: image_id -> rows of table `items` that show this picture, each under one picture only.
+    """
+
+    size: int = 0
+    pictures: tuple[str, ...] = ()
+    items_of: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def items(self) -> list[Mapping[str, Any]]:
+        """The rows of all items."""
+        return [item for items in self.items_of.values() for item in items]
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids whose ratings the cards need."""
+        return {*self.pictures, *(item["item_id"] for item in self.items)}
+
+
+def choose(tables: ReportTables, size: int, barred: Barred) -> Gallery:
+    """Return a sample that depends only on ids: the `size` smallest image_ids that are not excluded, and their items.
+
+    Ids are hashes, so that the smallest are a sample.
+    """
+    images = tables.corpus.get("images")
+    if images is None or not size:
+        return Gallery()
+    smallest: list[str] = []
+    for batch in images.batches(["image_id", "source_url"]):
+        excluded = barred.mask(batch["image_id"]) | barred.mask(batch["source_url"])
+        smallest = sorted({*smallest, *batch["image_id"].filter(pa.array(~excluded)).to_pylist()})[:size]
+    return Gallery(size, tuple(smallest), _items(tables.items, smallest))
+
+
+def _items(sources: Sequence[TableSource], pictures: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return image_id -> the rows of its items with the smallest ids."""
+    wanted, sampled = pa.array(pictures, pa.string()), set(pictures)
+    items_of: dict[str, dict[str, dict[str, Any]]] = {}
+    for source in sources:
+        for batch in source.batches(ITEM_COLUMNS):
+            column = batch["image_ids"].combine_chunks()
+            shows = pc.is_in(pc.list_flatten(column), wanted)
+            rows = np.unique(pc.list_parent_indices(column).filter(shows).to_numpy(zero_copy_only=False))
+            for row in batch.take(pa.array(rows, pa.int64())).to_pylist():
+                picture = next(image_id for image_id in row["image_ids"] if image_id in sampled)
+                of_picture = items_of.setdefault(picture, {})
+                of_picture.setdefault(row["item_id"], row)
+                for surplus in sorted(of_picture)[ITEMS_PER_PICTURE:]:
+                    del of_picture[surplus]
+    return {picture: [items[name] for name in sorted(items)] for picture, items in items_of.items()}
+
+
+def cards(
+    tables: ReportTables,
+    gallery: Gallery,
+    rows_of: Mapping[str, Sequence[Mapping[str, Any]]],
+    words: Words,
+    *,
+    extra: Sequence[str],
+    barred: Barred,
+) -> list[Picture]:
+    """Return at most `gallery.size` cards: of a picture that was rated itself or is in no item, and of its items.
+
+    Args:
+        rows_of: id of a picture or an item -> its rows of `ratings`.
+        extra: columns that distinguish the ratings of one rater, such as `condition`.
+        barred: the exclusions; no card shows an excluded picture.
+    """
+    if not gallery.pictures:
+        return []
+    several = {image_id for item in gallery.items for image_id in item["image_ids"]}
+    shown = _shown(tables, {*gallery.pictures, *several}, barred)
+    texts = _texts(tables, gallery.items)
+    made = []
+    for image_id in gallery.pictures:
+        items = [item for item in gallery.items_of.get(image_id, ()) if all(i in shown for i in item["image_ids"])]
+        own = [item for item in items if item["item_id"] == image_id]
+        if image_id in shown and not own and (rows_of.get(image_id) or not items):
+            made.append(_card([shown[image_id]], _ratings(rows_of.get(image_id, ()), words, extra)))
+        for item in items:
+            ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
+            made.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
+    return made[: gallery.size]
+
+
+class _Shown(NamedTuple):
+    """A picture: its row of `images` without bytes, its row of `records`, and its thumbnail or the kind of error."""
+
+    image: Mapping[str, Any]
+    record: Mapping[str, Any]
+    small: Thumbnail | None
+    error_kind: str | None
+
+
+def _shown(tables: ReportTables, image_ids: set[str], barred: Barred) -> dict[str, _Shown]:
+    """Return image_id -> its picture, for those that are in the table and not excluded."""
+    records = tables.corpus["records"].by_unit() if "records" in tables.corpus else {}
+    wanted = pa.array(sorted(image_ids), pa.string())
+    shown = {}
+    for footer in tables.corpus["images"].footers:
+        uri, unit = footer.object.uri, footer.unit
+        if not pc.any(pc.is_in(read_unit(uri, columns=["image_id"])["image_id"], wanted)).as_py():
+            continue
+        images = read_unit(uri)
+        parent = records.get(unit.name) or records.get(unit.parent)
+        record_of = _records(parent.uri) if parent else {}
+        for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
+            image_id, data = image["image_id"], image.pop("bytes")
+            if not barred.hit(image_id, image["source_url"]):
+                small, error_kind = thumbnail(data) if data is not None else (None, image["error_kind"])
+                shown[image_id] = _Shown(image, record_of.get(image_id, {}), small, error_kind)
+    return shown
+
+
+def _records(uri: str) -> dict[str, dict[str, Any]]:
+    columns = ["image_id", "page_title", "page_url", "caption_reference_description", "terms"]
+    return {row["image_id"]: row for row in read_unit(uri, columns=columns).to_pylist()}
+
+
+def _texts(tables: ReportTables, items: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return item_id -> the response that the item is, or its texts, shortened."""
+    responses = _lookup(tables.responses, "response_id", {item["response_id"] or item["item_id"] for item in items})
+    texts = _lookup(tables.texts, "text_id", {name for item in items for name in item["text_ids"] or ()})
+    text_of = {}
+    for item in items:
+        own = [responses.get(item["response_id"] or item["item_id"])]
+        parts = own if own[0] else [texts.get(name) for name in item["text_ids"] or ()]
+        text = "\n\n".join(part for part in parts if part)
+        text_of[item["item_id"]] = text if len(text) <= TEXT_LENGTH else text[:TEXT_LENGTH] + "…"
+    return text_of
+
+
+def _lookup(sources: Sequence[TableSource], key: str, ids: set[str]) -> dict[str, str]:
+    """Return id -> column `text` of the rows with one of `ids`."""
+    text_of: dict[str, str] = {}
+    wanted = pa.array(sorted(ids), pa.string())
+    for source in sources if ids else ():
+        for batch in source.batches([key, "text"]):
+            rows = batch.filter(pc.is_in(batch[key], wanted))
+            text_of.update(zip(rows[key].to_pylist(), rows["text"].to_pylist(), strict=True))
+    return text_of
+
+
+def _card(
+    pictures: Sequence[_Shown], ratings: list[PictureRating], *, item: Mapping[str, Any] | None = None, text: str = ""
+) -> Picture:
+    first = pictures[0]
+    image, record = first.image, first.record
+    title = record.get("page_title") or (image["source_url"] or "").rsplit("/", 1)[-1]
+    facts = [("size", f"{image['width']} x {image['height']} {image['format']}")] if image["width"] else []
+    facts += [("terms", ", ".join(record["terms"]))] if record.get("terms") else []
+    facts += [("licence", image["licence"])] if image["licence"] else []
+    if item:
+        attributes = dict(item["attributes"] or ())
+        writer = " · ".join(attributes[name] for name in WRITER if attributes.get(name))
+        title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
+        facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts
+    failed = next((picture for picture in pictures if picture.small is None), first)
+    return Picture(
+        title=title,
+        caption=text or record.get("caption_reference_description") or "",
+        thumbnails=[picture.small for picture in pictures if picture.small],
+        status=failed.image["status"],
+        error_kind=failed.error_kind,
+        facts=facts,
+        ratings=ratings,
+        source_url=record.get("page_url") or image["source_url"],
+    )
+
+
+def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[str]) -> list[PictureRating]:
+    """Return a card's ratings in the rubric's order, by target; of several samples the first is shown."""
+    position = {question: number for number, question in enumerate(words)}
+    ordered = sorted(rows, key=lambda r: (position.get((r["rubric"], r["question"]), 0), r["target"], r["sample"]))
+    ratings: dict[tuple[str, ...], PictureRating] = {}
+    for row in ordered:
+        rater = rater_label(row["rater"], [(name, row[name]) for name in extra])
+        key = (row["rubric"], row["question"], row["target"], rater)
+        ratings.setdefault(
+            key, PictureRating(rater, row["question"], _label(row, words), row["status"], target=row["target"])
+        )
+    lines = list(dict.fromkeys(key[:3] for key in ratings))[:ANSWERS_PER_CARD]
+    return [rating for key, rating in ratings.items() if key[:3] in lines]
+
+
+def _label(rating: Mapping[str, Any], words: Words) -> str | None:
+    value: str | None = rating["value"]
+    question = words.get((rating["rubric"], rating["question"]))
+    return question.labels.get(value, value) if question and value is not None else value

@@ -1,0 +1,99 @@
+"""The report's gallery: cards of pictures and items, with their pictures, targets and conditions."""
+
+import html
+import re
+
+import pytest
+
+from jobs.analysis.report_tables import ReportTables
+from jobs.page import gallery
+from jobs.runtime import cli
+from jobs.runtime.exclusions import Barred
+from jobs.store.reading import open_table
+from tests.factories import picture, rating, write_file
+from tests.jobs.page.sample import drawn
+
+
+def image(number):
+    return picture(number) | {"bytes": drawn(number), "width": 480, "height": 320}
+
+
+IMAGES = sorted((image(n) for n in range(4)), key=lambda row: row["image_id"])
+IDS = [row["image_id"] for row in IMAGES]
+
+
+def item(name, *images, kind="response", response=None, **attributes):
+    return {"item_id": name, "kind": kind, "image_ids": list(images), "text_ids": [], "response_id": response,
+            "attributes": list(attributes.items())}  # fmt: skip
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Picture 0 in two items, one of them with picture 1; picture 2 rated itself; picture 3 an item of its own id."""
+    items = [item("a", IDS[0], response="s", model="m@1", prompt="short"), item("b", IDS[1], IDS[0], kind="pair"),
+             item(IDS[3], IDS[3], kind="image", scenario="market")]  # fmt: skip
+    return ReportTables(
+        corpus={"images": open_table(write_file(tmp_path / "images", "images", IMAGES))},
+        items=[open_table(write_file(tmp_path / "items", "items", items))],
+        responses=[open_table(write_file(tmp_path / "r", "responses", [{"response_id": "s", "text": "A cat."}]))],
+    )
+
+
+def cards(tables, rows, *, size=48, extra=(), barred=frozenset()):
+    excluded = Barred(barred)
+    chosen = gallery.choose(tables, size, excluded)
+    rows_of = {name: [row for row in rows if row["item_id"] == name] for name in chosen.ids}
+    return gallery.cards(tables, chosen, rows_of, {}, extra=extra, barred=excluded)
+
+
+def test_cards_of_items_have_their_pictures_and_ratings(tables):
+    rows = [rating(name, "m", "q", value) for name, value in (("a", "1"), ("b", "2"), (IDS[2], "3"), (IDS[3], "4"))]
+    made = cards(tables, rows)
+    assert [(len(card.thumbnails), [r.answer for r in card.ratings]) for card in made] == [
+        (1, ["1"]), (2, ["2"]), (1, ["3"]), (1, ["4"]),
+    ]  # fmt: skip
+    assert [card.title.partition(" — ")[2] for card in made] == ["m@1 · short", "pair", "", ""]
+    assert (made[0].caption, dict(made[3].facts)["scenario"]) == ("A cat.", "market")
+    # a picture that items show has a card of its own if it was rated itself
+    assert len(cards(tables, [*rows, rating(IDS[0], "m", "q", "5")])) == 5
+    assert len(cards(tables, rows, size=2)) == 2
+    assert cards(tables, rows, size=0) == []
+
+
+def test_excluded_pictures_are_on_no_card(tables):
+    made = cards(tables, [], barred=frozenset([IDS[1], "https://upload.example/9.jpg"]))
+    assert [len(card.thumbnails) for card in made] == [1, 1, 1]
+    assert not [card for card in made if card.title.endswith("pair")]
+
+
+def test_one_picture_does_not_take_all_cards(tmp_path, tables):
+    items = [item(f"r{n:02}", IDS[0], model=f"m{n}") for n in range(20)] + [item("z", IDS[1])]
+    tables = ReportTables(
+        corpus=tables.corpus, items=[open_table(write_file(tmp_path / "many", "items", items))], responses=[]
+    )
+    made = cards(tables, [])
+    assert [card.title.partition(" — ")[2] for card in made[:5]] == ["m0", "m1", "m2", "m3", "response"]
+    assert len(made) == 7
+
+
+def test_each_target_and_condition_is_labelled(tables):
+    asked = [("1", "Mali", "x"), ("2", "Peru", "x"), ("3", "Mali", "y")]
+    rows = [rating("a", "m", "q", value, target=target, condition=condition) for value, target, condition in asked]
+    rows.append(rating("a", "m", "q", "5", target="Mali", condition="x", sample=1))
+    (card,) = (card for card in cards(tables, rows, extra=["condition"]) if card.ratings)
+    assert [(r.rater, r.target, r.answer) for r in card.ratings] == [
+        ("m · condition x", "Mali", "1"), ("m · condition y", "Mali", "3"), ("m · condition x", "Peru", "2"),
+    ]  # fmt: skip
+
+
+def test_the_page_of_a_report_with_items(tmp_path):
+    """CAIRE: one picture, rated for several countries; every country is on the card."""
+    rows = [rating("a", "m@1", "relevance", str(n), target=country) for n, country in ((1, "Mali"), (5, "Peru"))]
+    keys = [f"ratings=[{write_file(tmp_path / 'ratings', 'ratings', rows)}]",
+            f"items=[{write_file(tmp_path / 'items', 'items', [item('a', IDS[0], kind='image')])}]",
+            f"images={write_file(tmp_path / 'images', 'images', IMAGES[:1])}"]  # fmt: skip
+    assert cli.main("report", [*keys, f"out={tmp_path}/out"]) == 0
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    section = page[page.index('id="pictures"') :]
+    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", section)))
+    assert "relevance Mali 1 relevance Peru 5" in text
