@@ -122,7 +122,7 @@ def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
         for first in range(0, max(total, 1), unit_rows):
             last = min(first + unit_rows, total)
             piece = f"rows {first}-{last}"
-            extra = {"parent": parent, "from": first, "to": last, "responses": len(sources)}
+            extra = {"parent": parent, "from": first, "to": last, "sizes": [rows for _, rows in sources]}
             units.append(Unit(content_id("responses", parent, piece), inputs, piece, last - first, extra))
     return units
 
@@ -191,7 +191,7 @@ class UnitReader:
         """Return the items that the models were asked about, by id."""
         if self.tables.asked is None:
             return {name: picture_item(name) for name in ids}
-        others = list(unit.inputs[unit.extra["responses"] :])
+        others = list(unit.inputs[len(unit.extra["sizes"]) :])
         rows = lookup(others[0], "item_id", ids, _ITEM_COLUMNS)
         text_ids = {text for row in rows.values() for text in row["text_ids"] or ()}
         texts = lookup(others[1], "text_id", text_ids, _TEXT_COLUMNS) if self.tables.texts else {}
@@ -222,17 +222,14 @@ class UnitReader:
 
 
 def _responses(unit: Unit) -> list[dict[str, Any]]:
-    """Return the responses of a unit, in the order of the tables."""
+    """Return the responses of a unit, in the order of the tables; reads only objects with one of them."""
     first, last = unit.extra["from"], unit.extra["to"]
     rows: list[dict[str, Any]] = []
-    offset = 0
-    for source in unit.inputs[: unit.extra["responses"]]:
-        if offset >= last:
-            break
-        table = read_unit(source.uri)
-        begin = max(first - offset, 0)
-        rows += table.slice(begin, max(last - offset - begin, 0)).to_pylist() if begin < table.num_rows else []
-        offset += table.num_rows
+    for source, count in zip(unit.inputs, unit.extra["sizes"], strict=False):
+        if first < count and last > 0:
+            begin = max(first, 0)
+            rows += read_unit(source.uri).slice(begin, last - begin).to_pylist()
+        first, last = first - count, last - count
     return rows
 
 
