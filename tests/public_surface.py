@@ -106,6 +106,7 @@ KEYS = {
     """,
     "kb": """
         common
+        unit_rows: int
         knowledge_base.name: str
         knowledge_base.path: str
         knowledge_base.language: str
