@@ -25,12 +25,13 @@ from jobs.annotation import annotate_config, shown_items, study_form, study_plan
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.participants import read_raters
 from jobs.annotation.shown_items import ShownTables
+from jobs.annotation.shown_tables import open_shown
 from jobs.annotation.task_files import write_task_files
+from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -78,9 +79,10 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
 
 
 def _sources(cfg: AnnotateConfig) -> ShownTables:
-    main = open_table(cfg.input, "images", "items")
-    uris = {"images": cfg.images, "records": cfg.records, "texts": cfg.texts, "responses": cfg.responses}
-    tables: dict[str, TableSource | None] = {key: open_table(uri, key) if uri else None for key, uri in uris.items()}
+    main = open_shown("input", cfg.input, "images", "items")
+    if main is None:
+        raise InputError(f"input={cfg.input}: names no table; a table of images or of items is needed")
+    tables = {key: open_shown(key, getattr(cfg, key), key) for key in ("images", "records", "texts", "responses")}
     if main.name == "images":
         tables["images"] = main
     return ShownTables(main, **tables)
@@ -100,7 +102,7 @@ def _plan(
         for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "questions")
     }
     tables = [t for t in (sources.main, sources.images, sources.records, sources.texts, sources.responses) if t]
-    inputs = tuple(dict.fromkeys(footer.object for table in tables for footer in table.footers))
+    inputs = tuple(dict.fromkeys(stored for table in tables for stored in table.objects))
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), "assignments"),
         table="assignments",

@@ -409,11 +409,11 @@ KEYS = {
     """,
     "annotate": """
         writing
-        input: str
-        images: str | None
-        records: str | None
-        texts: str | None
-        responses: str | None
+        input: Any
+        images: Any
+        records: Any
+        texts: Any
+        responses: Any
         rubric: dict[str, typing.Any]
         questions: list[str]
         span_labels: dict[str, typing.Any]

@@ -17,11 +17,12 @@ TOOLS, FILES, PICTURES, TARGETS = ("label_studio", "prodigy"), ("rater", "group"
 class AnnotateConfig(Writing):
     """Keys of `annotate`."""
 
-    input: str = MISSING  # a table of images or of items
-    images: str | None = None  # the pictures of items
-    records: str | None = None  # facts shown with the pictures, and values for the fields of links
-    texts: str | None = None  # the texts of items
-    responses: str | None = None  # the responses of items
+    # Each of these is a table, a glob of tables, or a list of them
+    input: Any = MISSING  # images or items
+    images: Any = None  # the pictures of items
+    records: Any = None  # facts shown with the pictures, and values for the fields of links
+    texts: Any = None  # the texts of items
+    responses: Any = None  # the responses of items
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
     questions: list[str] = field(default_factory=list)  # of the rubric; empty: all
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)

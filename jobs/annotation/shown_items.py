@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
+from jobs.annotation.shown_tables import Tables
 from jobs.errors import InputError
 from jobs.runtime.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
-from jobs.store.reading import TableSource
 from jobs.tables import TABLES
 
 EXTENSIONS = {"JPEG": "jpg", "PNG": "png", "GIF": "gif", "WEBP": "webp", "TIFF": "tif", "BMP": "bmp", "SVG": "svg"}
@@ -24,11 +24,11 @@ _ITEM = ("item_id", "image_ids", "text_ids", "response_id", "attributes")
 class ShownTables:
     """The tables that items are shown from; `main` is images or items, the others may be absent."""
 
-    main: TableSource
-    images: TableSource | None
-    records: TableSource | None
-    texts: TableSource | None
-    responses: TableSource | None
+    main: Tables
+    images: Tables | None
+    records: Tables | None
+    texts: Tables | None
+    responses: Tables | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ def choose(
     and those not ok, are left out before the draw.
 
     Raises:
-        InputError: no item is left, the draw is not possible, or no item has the column or attribute `together`.
+        InputError: two tables hold one item with different content, no item is left, the draw is not possible, or no
+            item has the column or attribute `together`.
     """
     sets = Draw(DrawConfig(by=together), sources.main.name, by="together") if together else None
     drawn, columns = None, []
@@ -70,7 +71,7 @@ def choose(
             if sources.main.name == "images":
                 item |= {"item_id": row["image_id"], "image_ids": [row["image_id"]]}
             item["set"] = item["item_id"] if keys is None else f"{keys[number]:016x}"
-            items.setdefault(item["item_id"], item)
+            _add(items, item["item_id"], item, sources.main, "item_id")
     if sets:
         sets.drawn()  # raises if no item has the column or attribute
     if not items:
@@ -78,7 +79,7 @@ def choose(
     return [items[item_id] for item_id in sorted(items)], str(drawn or "")
 
 
-def _usable(main: TableSource, columns: Sequence[str], barred: Barred) -> Iterator[pa.Table]:
+def _usable(main: Tables, columns: Sequence[str], barred: Barred) -> Iterator[pa.Table]:
     """Yield the rows that can be shown, with `columns` and those of an item."""
     always = draw_columns(main.name) if main.name == "images" else _ITEM
     for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
@@ -131,7 +132,7 @@ def _check_alike(items: Sequence[ShownItem]) -> None:
 
 
 def _facts(
-    records: TableSource | None, pictures: set[str], showing: Showing, *, attributes: set[str]
+    records: Tables | None, pictures: set[str], showing: Showing, *, attributes: set[str]
 ) -> dict[str, dict[str, Any]]:
     fields = sorted({*showing.columns, "page_title", "page_url"})
     if unknown := [name for name in fields if name not in TABLES["records"].columns]:
@@ -144,9 +145,9 @@ def _facts(
 
 
 def _by_key(
-    source: TableSource | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
+    source: Tables | None, name: str, columns: Sequence[str], wanted: Iterable[str], *, need: bool, key: str
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows whose column `name` is wanted, the first of each."""
+    """Return the rows whose column `name` is wanted; of several records or renditions of a picture, the first."""
     if source is None:
         if need:
             raise InputError(f"{key}= is required: the table of the items' {key}")
@@ -155,10 +156,27 @@ def _by_key(
     rows: dict[str, dict[str, Any]] = {}
     for batch in source.batches(list(columns)):
         for row in batch.filter(pc.is_in(batch[name], ids)).to_pylist():
-            rows.setdefault(row[name], row)
+            if TABLES[source.name].key == (name,):
+                _add(rows, row[name], row, source, name)
+            else:
+                rows.setdefault(row[name], row)
     if need and (missing := next((key for key in ids.to_pylist() if key not in rows), None)):
         raise InputError(f"{source.uri}: no {name} {missing!r}, which an item names")
     return rows
+
+
+def _add(rows: dict[str, dict[str, Any]], key: str, row: dict[str, Any], source: Tables, name: str) -> None:
+    """Add a row under its key, unless an equal one is there.
+
+    Raises:
+        InputError: another table holds a different row under this key.
+    """
+    if (other := rows.setdefault(key, row)) != row:
+        column = next(column for column in row if row[column] != other[column])
+        raise InputError(
+            f"{source.uri}: two tables hold {name} {key!r} with different {column}; name one of them, or run annotate "
+            "once for each"
+        )
 
 
 def _shown_item(
@@ -199,14 +217,14 @@ def file_name(image_id: str, format_: str | None) -> str:
     return f"{image_id}.{EXTENSIONS.get(format_ or '', 'bin')}"
 
 
-def write_pictures(images: TableSource, wanted: Iterable[str], folder: str) -> int:
+def write_pictures(images: Tables, wanted: Iterable[str], folder: str) -> int:
     """Write the wanted pictures' bytes to `folder`, one at a time; return how many were written."""
     ids = pa.array(sorted(wanted), pa.string())
-    written = 0
+    written: set[str] = set()
     for batch in images.batches(["image_id", "format", "bytes", "status"]):
         for index in pc.indices_nonzero(pc.is_in(batch["image_id"], ids)).to_pylist():
             (row,) = batch.slice(index, 1).to_pylist()
-            if row["bytes"] is not None:
+            if row["bytes"] is not None and row["image_id"] not in written:
                 locations.replace(locations.join(folder, file_name(row["image_id"], row["format"])), row["bytes"])
-                written += 1
-    return written
+                written.add(row["image_id"])
+    return len(written)

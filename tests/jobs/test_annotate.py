@@ -118,6 +118,31 @@ def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert drawn[0] != drawn[1]
 
 
+def test_several_tables_are_one_study(study: Path, tmp_path: Path) -> None:
+    def part(name: str, numbers: range, model: str) -> None:
+        images = [PICTURES[number] for number in numbers]
+        rows = [
+            {"item_id": name, "kind": "image", "image_ids": [name], "attributes": [("m", model)]}
+            for name in (image["image_id"] for image in images)
+        ]
+        write_table(str(tmp_path / name / "items"), "items", rows)
+        write_table(str(tmp_path / name / "images"), "images", images)
+
+    part("a", range(3), "x")
+    part("b", range(2, 6), "x")
+    part("c", range(1), "y")
+    keys = ["rubric=century_labels", "per_item=1"]
+    two = [f"{table}=[{tmp_path / 'a' / table},{tmp_path / 'b' / table}]" for table in ("items", "images")]
+    annotate(study, *keys, two[0].replace("items=", "input="), two[1], f"out={tmp_path / 'T'}")
+    plan = rows(tmp_path / "T" / "assignments")
+    assert sorted(row["item_id"] for row in plan) == sorted(image["image_id"] for image in PICTURES[:6])
+    with pytest.raises(InputError, match=f"{PICTURES[0]['image_id']}.* different attributes"):
+        annotate(study, *keys, f"input={tmp_path}/*/items", f"images={tmp_path}/*/images", f"out={tmp_path / 'U'}")
+    with pytest.raises(InputError, match="input=5: "):
+        annotate(study, *keys, "input=5", f"out={tmp_path / 'U'}")
+    assert not (tmp_path / "U").exists()
+
+
 def test_items_of_a_set_stay_together_for_raters_and_auditor(study: Path, tmp_path: Path) -> None:
     items = [
         {"item_id": content_id("item", str(n), model), "kind": "image", "image_ids": [image["image_id"]],

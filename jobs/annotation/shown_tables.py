@@ -1,0 +1,61 @@
+"""Several tables of one kind read as one: the items, texts, responses or pictures of all parts of a study."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.store.objects import Object
+from jobs.store.reading import TableSource, open_tables
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of one name, ordered by address."""
+
+    sources: tuple[TableSource, ...]
+
+    @property
+    def name(self) -> str:
+        """Their name in `jobs.tables`."""
+        return self.sources[0].name
+
+    @property
+    def uri(self) -> str:
+        """Their addresses, as a message shows them."""
+        return ", ".join(source.uri for source in self.sources)
+
+    @property
+    def identity(self) -> str:
+        """Hash of everything that their rows depend on."""
+        return content_id(*(source.identity for source in self.sources))
+
+    @property
+    def objects(self) -> Iterator[Object]:
+        """Their objects."""
+        return (footer.object for source in self.sources for footer in source.footers)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of all tables."""
+        for source in self.sources:
+            yield from source.batches(columns)
+
+
+def open_shown(key: str, value: Any, *expected: str) -> Tables | None:
+    """Return the tables that `key=value` names: a table, a glob of tables, or a list of both; None if it is null.
+
+    Raises:
+        InputError: neither of these, no such table, or tables of different names.
+    """
+    patterns = [value] if isinstance(value, str) else value
+    if value is None or patterns == []:
+        return None
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        raise InputError(f"{key}={value}: must be a table, a glob of tables, or a list of them: {key}=[A,B]")
+    sources = sorted(open_tables(patterns, *expected), key=lambda source: source.uri)
+    if len(names := sorted({source.name for source in sources})) > 1:
+        raise InputError(f"{key}={value}: holds tables of {' and '.join(names)}; run annotate once for each")
+    return Tables(tuple(sources))
