@@ -11,6 +11,14 @@ from actors.vlm.errors import ScoringError
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: that of the pictures
 RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
 JUDGED = (Status.OK, Status.TRUNCATED)  # response statuses with a text that can be judged
+NO_RESPONSE = "no_response"  # status of an item whose response cannot be judged
+_WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> why no model is asked about it
+    Status.REPORTED: (Status.REPORTED, ScoringError("excluded", "the picture may not be used")),
+    NO_RESPONSE: (
+        Status.SKIPPED,
+        ScoringError(NO_RESPONSE, f"the response was refused or has no text (the item's attribute {RESPONSE_STATUS})"),
+    ),
+}
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 
 
@@ -24,8 +32,8 @@ def skip_reason(
         pictures: the number of pictures that the prompt shows; 0: none, None: all, at least one.
         required_fields: context fields of which at least one must not be empty; empty if context is optional.
     """
-    if item["status"] == Status.REPORTED:
-        return Status.REPORTED, ScoringError("excluded", "the picture may not be used")
+    if reason := _WITHHELD.get(item["status"]):
+        return reason
     shown = item["pictures"] or ()
     if pictures and shown and len(shown) != pictures:
         message = f"the item has {len(shown)} pictures, the prompt shows {pictures}; use another order of its parts"

@@ -1,8 +1,9 @@
-"""Turn a user's file or links into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
+"""Turn a user's file, responses or links into things to be judged -> tables `items`, `texts` and, for URLs, `records`.
 
     python -m jobs.items input=set.csv columns.pictures=file pictures.path=photos columns.texts.prompt=prompt out=R/set
     python -m jobs.items input=set.csv columns.pictures=url columns.targets=labels columns.gold=gold out=R/set
     python -m jobs.items input=urls.txt out=R/set
+    python -m jobs.items responses='[R/responses/*]' labels='[R/ratings/*]' out=R/judged
     python -m jobs.items links=R/links/lemma_vision kb.path=R/kb context=article out=R/article
 
 Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
@@ -19,14 +20,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jobs.items_from import file, links, output
+from jobs.items_from import file, links, output, responses
 from jobs.items_from.config import ItemsConfig, mode_of
 from jobs.items_from.output import ItemsPlan
 from jobs.runtime import cli, exclusions
 from jobs.runtime.exclusions import Exclusions
 
 Builder = Callable[[ItemsConfig, Exclusions], AbstractContextManager[ItemsPlan]]
-BUILDERS: dict[str, Builder] = {"input": file.read_plan, "links": links.read_plan}  # key of the mode -> what it writes
+BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
+    "input": file.read_plan,
+    "responses": responses.read_plan,
+    "links": links.read_plan,
+}
 
 
 def execute(cfg: ItemsConfig) -> dict[str, Any] | None:

@@ -377,6 +377,14 @@ KEYS = {
         language: str
         encoding: str | None
         delimiter: str | None
+        responses: list[str]
+        labels: list[str]
+        label_questions: list[str]
+        labels_by: str
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
         links: str | None
         kb.path: str | None
         kb.language: str

@@ -84,10 +84,14 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
     """
     pictures = {image for row in chosen for image in row["image_ids"] or []}
     texts = {text for row in chosen for text in row["text_ids"] or []}
-    responses = {row["response_id"] for row in chosen if row["response_id"]}
     columns = ["image_id", "source_url", "final_url", "format", "status"]
     images = _by_key(sources.images, "image_id", columns, pictures, need=bool(pictures), key="images")
     by_text = _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
+    responses = {
+        row["response_id"]
+        for row in chosen
+        if row["response_id"] and all(by_text[text]["role"] != RESPONSE for text in row["text_ids"] or [])
+    }
     by_response = _by_key(
         sources.responses, "response_id", ["response_id", "text"], responses, need=bool(responses), key="responses"
     )
@@ -96,7 +100,7 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
     items = []
     for row in chosen:
         roles = {by_text[text]["role"]: (text, by_text[text]["text"] or "") for text in row["text_ids"] or []}
-        if row["response_id"]:
+        if row["response_id"] in by_response:
             roles[RESPONSE] = (row["response_id"], by_response[row["response_id"]]["text"] or "")
         shown = [(image, images[image]) for image in row["image_ids"] or []]
         record = facts.get(shown[0][0], {}) if shown else {}

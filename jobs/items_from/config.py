@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import InputError
+from jobs.runtime import conditions
 from jobs.runtime.config import Writing
+from jobs.runtime.draws import CompleteDrawConfig
 
 UNIT_ROWS = 256  # as many as `fetch` and `curate` write
 KINDS = ("image", "pair", "description", "caption")  # of items from a file
@@ -60,6 +62,27 @@ class FileKeys:
 
 
 @dataclass
+class InputKeys:
+    """The items that responses or links are about."""
+
+    input_items: str | None = (
+        None  # items that models were asked about, or items or images that were linked; null: images
+    )
+    texts: str | None = None  # the texts of input_items, which are kept
+
+
+@dataclass
+class ResponseKeys(InputKeys):
+    """Keys of items out of responses (`responses=`)."""
+
+    responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
+    labels: list[str] = field(default_factory=list)  # tables of the pictures' ratings, or globs: their majority labels
+    label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
+    labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take
+
+
+@dataclass
 class ItemsKb:
     """The knowledge base of the links."""
 
@@ -68,7 +91,7 @@ class ItemsKb:
 
 
 @dataclass
-class LinksKeys:
+class LinksKeys(InputKeys):
     """Keys of items from links (`links=`)."""
 
     links: str | None = None  # a table of links (jobs.link), of one method
@@ -76,12 +99,10 @@ class LinksKeys:
     context: str = "article"  # article of the best entity, titles of the k best, article of the gold entity, or none
     k: int = 20  # titles, with context=titles (CAIRE: 20)
     gold_node: str = "gold_node"  # attribute with node_id or title of the right entity, for context=gold
-    input_items: str | None = None  # the items or images that were linked; null: the pictures that have links
-    texts: str | None = None  # the texts of input_items, which are kept
 
 
 @dataclass
-class ItemsConfig(FileKeys, LinksKeys, Writing):
+class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
@@ -102,4 +123,5 @@ def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    conditions.check(cfg.condition)
     return given[0]

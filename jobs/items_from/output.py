@@ -14,6 +14,7 @@ import pyarrow as pa
 from jobs.items_from.config import ItemsConfig
 from jobs.runtime import exclusions, summary
 from jobs.runtime.config import plain
+from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
 from jobs.store.run import TablePlan, check_place, open_run
@@ -55,6 +56,8 @@ class ItemsPlan:
         derived: the units are those of a parent table (`jobs.store.run.TablePlan`).
         condition: the default condition of the items, kept in the footers.
         own_units: tables whose units have other names, so that jobs look rows up in the whole table.
+        metadata: further strings for the footers of the items.
+        lines: lines to print.
     """
 
     units: Sequence[Unit]
@@ -64,6 +67,8 @@ class ItemsPlan:
     derived: bool = False
     condition: str = ""
     own_units: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    lines: Sequence[str] = ()
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -80,7 +85,7 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
     plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
     if cfg.plan:
         for table in plans.values():
-            summary.show_plan(ITEMS, table)
+            summary.show_plan(ITEMS, table, lines=plan.lines if table.table == ITEMS else ())
         return None
     for table in plans.values():
         check_place(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -99,6 +104,8 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
     manifests = {name: run.finish() for name, run in runs.items()}
     for name, run in runs.items():
         summary.show_result(ITEMS, manifests[name], run)
+    for line in plan.lines:
+        say(f"  {line}")
     for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
         if title != exclusions.TALLY:
             summary.show_tally(title, tally)
@@ -110,14 +117,14 @@ def _table_plan(cfg: ItemsConfig, plan: ItemsPlan, name: str, excluded: Exclusio
     units: Sequence[Unit] = plan.units
     if name in plan.own_units:
         units = [replace(unit, name=_name(plan, name, unit)) for unit in plan.units]
-    condition = {"condition": plan.condition} if plan.condition and name == ITEMS else {}
+    metadata = {**plan.metadata, **({"condition": plan.condition} if plan.condition else {})}
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), name),
         table=name,
         identity={**plan.identity, "condition": plan.condition, **exclusions.identity(excluded)},
         units=units,
         config=plain(cfg),
-        metadata=condition,
+        metadata=metadata if name == ITEMS else {},
         derived=plan.derived,
     )
 

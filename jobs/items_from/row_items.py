@@ -75,10 +75,11 @@ def roles_of(cfg: ItemsConfig, file: UserFile) -> Roles:
 
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
-    names = () if value is None else (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(name, str) and name for name in names):
+    names = () if value is None else value if isinstance(value, list) else [value]
+    # The command line reads the name 3 as a number.
+    if not all(isinstance(name, str | int | float) and name != "" and not isinstance(name, bool) for name in names):
         raise InputError(f"columns.{key}={value}: must be the name of a column, or a list of names")
-    return names
+    return tuple(map(str, names))
 
 
 @dataclass(frozen=True)

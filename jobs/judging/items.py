@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from actors.items import TARGETS
+from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.judging.settings import AskingConfig
@@ -180,11 +180,14 @@ class Reader:
             rows = [images.get(i) for i in ids] if self.pictures else []
             row_statuses = [row["status"] if row else Status.MISSING_INPUT.value for row in rows]
             pictures.append([row["bytes"] if row else None for row in rows])
+            attributes = dict(item["attributes"] or ())
+            if attributes.get(RESPONSE_STATUS, Status.OK) not in JUDGED:
+                row_statuses = [NO_RESPONSE]
             statuses.append(next((status for status in row_statuses if status != Status.OK), Status.OK.value))
             shown.append([*ids, *(images[i]["source_url"] for i in ids if i in images)])
             record = next((records[i] for i in ids if i in records), {})
             texts_by_role = _texts_by_role([texts[t] for t in item["text_ids"] or [] if t in texts])
-            contexts.append({**record, **texts_by_role, **{k: v for k, v in item["attributes"] or () if v}})
+            contexts.append({**record, **texts_by_role, **{k: v for k, v in attributes.items() if v}})
         return self._table(
             [item["item_id"] for item in items],
             pa.array(pictures, PICTURES),

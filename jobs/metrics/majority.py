@@ -35,6 +35,15 @@ def pooled(values: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     return names, np.array([names.index(NONE if n else v) for v, n in zip(values, none, strict=True)], np.int64)
 
 
+def pooled_counts(answers: RatingTable) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the `pooled` answers, and int64[items, answers], how many raters gave each of them to each item."""
+    names, position = pooled(answers.values)
+    counts = np.zeros((answers.items, len(names)), np.int64)
+    rows = answers.value >= 0
+    np.add.at(counts, (answers.item[rows], position[answers.value[rows]]), 1)
+    return names, counts
+
+
 def majority(counts: NDArray[Any]) -> NDArray[np.int64]:
     """Return int64[items], the position of the answer that more than half of an item's ratings give; -1 without one.
 
@@ -60,10 +69,7 @@ def majority_shares(answers: RatingTable, *, group: str, at_least: int = 1) -> I
 
     Undefined: no item has that many ratings.
     """
-    names, position = pooled(answers.values)
-    counts = np.zeros((answers.items, len(names)), np.int64)
-    rows = answers.value >= 0
-    np.add.at(counts, (answers.item[rows], position[answers.value[rows]]), 1)
+    names, counts = pooled_counts(answers)
     enough = counts.sum(1) >= max(at_least, 1)
     n, coverage = int(enough.sum()), int(enough.sum()) / answers.items if answers.items else None
     if not n:

@@ -78,8 +78,9 @@ def shared_key(sources: Sequence[TableSource], key: Sequence[str], *, groups: Se
     """A key that several of the tables have; None if there is none.
 
     Args:
-        groups: columns of the key with few different values, such as names of raters. One pass reads them, and only
-            rows whose values occur in several tables are hashed; in tables of one rater each there are none.
+        groups: columns with few different values that rows of one key share, such as names of raters. One pass reads
+            them, and only rows whose values occur in several tables are hashed; in tables of one rater each there are
+            none.
     """
     shared, rows = _shared_groups(sources, groups)
     hashed = (
@@ -157,8 +158,8 @@ def _group(batch: pa.Table, groups: Sequence[str]) -> tuple[list[Values], NDArra
 def _rows_in_shared(
     source: TableSource, key: Sequence[str], groups: Sequence[str], shared: set[Values]
 ) -> Iterator[pa.Table]:
-    """The key columns of the rows whose values of `groups` are shared."""
-    for batch in source.batches(key, dictionaries=groups):
+    """The columns of the key and of `groups`, of the rows whose values of `groups` are shared."""
+    for batch in source.batches(list(dict.fromkeys([*key, *groups])), dictionaries=groups):
         values, code = _group(batch, groups)
         chosen = np.array([value in shared for value in values], bool)
         if chosen.any():

@@ -272,6 +272,9 @@ def test_excluded_pictures_are_left_out(folder: Path) -> None:
         pytest.param({}, ["images=T"], ["pictures.path=", "images="], id="two kinds of names"),
         pytest.param({"file": "A.PNG"}, [], ["line 2", "there is 'a.png'"], id="case"),
         pytest.param({}, ["separators.gold=''"], ["separators.gold=", "null"], id="empty separator"),
+        pytest.param({}, ["columns.gold={a: b}"], ["columns.gold="], id="no name of a column"),
+        pytest.param({}, ["columns.gold=3"], ["no column 3"], id="a column named by a number"),
+        pytest.param({}, ["condition=' x'"], ["condition=", "100"], id="condition"),
         pytest.param({}, ["unit_rows=0"], ["unit_rows=0"], id="unit_rows"),
     ],
 )

@@ -1,0 +1,76 @@
+"""Rows of `responses` -> rows of `items` and `texts`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.ids import content_id
+from actors.items import RESPONSE_STATUS
+
+GENERATED = "generated"  # role of a response's text
+KIND = "response"
+OF_RESPONSE = (
+    "model",
+    "prompt",
+    "sample",
+    "condition",
+    "finish_reason",
+    "refusal_kind",
+)  # columns that become attributes
+LABELS_BY = "labels_by"  # attribute: whose majority the labels are
+TAKEN = frozenset({*OF_RESPONSE, "picture", RESPONSE_STATUS, LABELS_BY})
+
+
+@dataclass(frozen=True)
+class AskedItem:
+    """What a model was asked about.
+
+    Attributes:
+        item: its row of `items`.
+        texts: its rows of `texts`, except those with the role of a response.
+    """
+
+    item: Mapping[str, Any]
+    texts: Sequence[Mapping[str, Any]] = ()
+
+
+def picture_item(image_id: str) -> AskedItem:
+    """Return the item of a response about a picture of a table of images."""
+    return AskedItem({"item_id": image_id, "image_ids": [image_id]})
+
+
+def response_item(
+    response: Mapping[str, Any], asked: AskedItem, *, unit: str, labels: Mapping[str, str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the row of `items` of a response, and its rows of `texts`.
+
+    Args:
+        response: a row of `responses`.
+        asked: the item that the model was asked about.
+        unit: name of the unit. It is part of the ids of the item's own texts: responses about one item share them
+            inside a unit and never across units, so that joins read one unit.
+        labels: attributes that come from ratings.
+
+    The response's attributes take precedence over those of the item, its labels over both.
+    """
+    response_id = response["response_id"]
+    texts = [{**text, "text_id": content_id("items", unit, text["text_id"])} for text in asked.texts]
+    if response["text"]:
+        text_id = content_id("items", response_id)
+        texts.append({"text_id": text_id, "role": GENERATED, "source": response_id, "text": response["text"]})
+    image_ids = list(asked.item.get("image_ids") or ())
+    attributes = dict(asked.item.get("attributes") or ())
+    attributes |= {"picture": " ".join(image_ids)} if image_ids else {}
+    attributes |= {name: str(value) for name in OF_RESPONSE if (value := response.get(name)) not in (None, "")}
+    attributes |= {RESPONSE_STATUS: response["status"], **labels}
+    item = {
+        "item_id": response_id,
+        "kind": KIND,
+        "image_ids": image_ids,
+        "text_ids": [text["text_id"] for text in texts],
+        "response_id": response_id,
+        "targets": asked.item.get("targets"),
+        "gold": asked.item.get("gold"),
+        "attributes": list(attributes.items()),
+    }
+    return item, texts

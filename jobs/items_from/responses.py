@@ -1,0 +1,249 @@
+"""Mode `responses=` of `items`: responses of several models, prompts and samples become items."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.items_from.config import ItemsConfig
+from jobs.items_from.labels import NO_RATING, Labels, read_labels
+from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
+from jobs.items_from.response_rows import GENERATED, LABELS_BY, TAKEN, AskedItem, picture_item, response_item
+from jobs.judging.items import lookup
+from jobs.judging.rating_tables import open_ratings
+from jobs.runtime import exclusions
+from jobs.runtime.draws import Draw, usable
+from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.keys import refuse_shared_keys
+from jobs.store.objects import Object
+from jobs.store.reading import TableSource, open_table, open_tables, read_unit
+from jobs.store.units import Unit
+from jobs.store.writer import Reject
+
+MISSING_ITEM = "missing_item"  # reason of rejects
+_ITEM_COLUMNS = ("kind", "image_ids", "text_ids", "targets", "gold", "attributes")
+_TEXT_COLUMNS = ("role", "language", "date", "source", "revision", "text")
+
+
+@dataclass(frozen=True)
+class ResponseTables:
+    """The input tables; `asked` and `texts` are the items that the models were asked about, and their texts."""
+
+    responses: Sequence[TableSource]
+    asked: TableSource | None
+    texts: TableSource | None
+    labels: Sequence[TableSource]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The inputs' part of a run's identity."""
+        single = {"items": self.asked, "texts": self.texts}
+        return {
+            "responses": sorted(table.identity for table in self.responses),
+            **{name: table.identity for name, table in single.items() if table},
+            **({"labels": sorted(table.identity for table in self.labels)} if self.labels else {}),
+        }
+
+
+@contextmanager
+def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
+    """Yield the plan of items out of responses.
+
+    Raises:
+        InputError: a table cannot be used, two tables hold the same response, or the labels or the draw are not
+            possible.
+    """
+    cfg.draw.check()
+    tables = open_response_tables(cfg)
+    labels: Labels = {}
+    if tables.labels:
+        labels = read_labels(tables.labels, questions=cfg.label_questions, by=cfg.labels_by)
+        if taken := sorted(TAKEN & set(labels)):
+            raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
+    reader = UnitReader(tables, labels, cfg.labels_by, excluded.marks)
+    units, lines = response_units(tables, cfg.unit_rows), list[str]()
+    if cfg.draw.is_set:
+        reader.draw = Draw(cfg.draw, ITEMS)
+        units, lines = _drawn(units, reader, reader.draw)
+    yield ItemsPlan(
+        units=units,
+        identity={
+            **tables.identity,
+            **({"label_questions": sorted(labels), "labels_by": cfg.labels_by} if labels else {}),
+            **cfg.draw.identity,
+            "unit_rows": cfg.unit_rows,
+        },
+        read=reader.read,
+        derived=True,
+        condition=cfg.condition,
+        metadata={"labels_by": cfg.labels_by} if labels else {},
+        lines=lines,
+    )
+
+
+def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
+    """Open the input tables.
+
+    Raises:
+        InputError: a table does not exist, is incomplete or of another kind, or two hold the same response.
+    """
+    for key, value, needed in (("texts", cfg.texts, "input_items"), ("label_questions", cfg.label_questions, "labels")):
+        if value and not getattr(cfg, needed):
+            raise InputError(f"{key}={value}: only read with {needed}=")
+    responses = sorted(open_tables(cfg.responses, "responses"), key=lambda table: table.uri)
+    refuse_shared_keys(responses, groups=("model", "prompt"), row="response")
+    asked = open_table(cfg.input_items, "items") if cfg.input_items else None
+    texts = open_table(cfg.texts, "texts") if cfg.texts else None
+    return ResponseTables(responses, asked, texts, sorted(open_ratings(cfg.labels), key=lambda table: table.uri))
+
+
+def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
+    """Return units of at most `unit_rows` responses of one unit of the pictures.
+
+    Tables that were made from the same pictures have the same names of units. Their objects are put together, so that
+    all responses about a picture are in units with that parent, and joins with the pictures stay local.
+    """
+    objects: dict[str, list[tuple[Object, int]]] = {}
+    for table in tables.responses:
+        for footer in table.footers:
+            objects.setdefault(footer.unit.name, []).append((footer.object, footer.rows))
+    joined = [(table.by_unit(), table.whole()) for table in (tables.asked, tables.texts) if table]
+    labels = [table.whole() for table in tables.labels]
+    units = []
+    for parent, sources in sorted(objects.items()):
+        others = [of_unit.get(parent) or whole for of_unit, whole in joined]
+        inputs = (*(source for source, _ in sources), *others, *labels)
+        total = sum(rows for _, rows in sources)
+        for first in range(0, max(total, 1), unit_rows):
+            last = min(first + unit_rows, total)
+            piece = f"rows {first}-{last}"
+            extra = {"parent": parent, "from": first, "to": last, "responses": len(sources)}
+            units.append(Unit(content_id("responses", parent, piece), inputs, piece, last - first, extra))
+    return units
+
+
+@dataclass
+class UnitReader:
+    """Reads the items of a unit.
+
+    Attributes:
+        draw: the draw, if there is one; `drawn`: unit -> bool[items], which of the unit's items are drawn.
+    """
+
+    tables: ResponseTables
+    labels: Labels
+    labels_by: str
+    marks: frozenset[str]
+    draw: Draw | None = None
+    drawn: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def read(self, unit: Unit) -> UnitRows:
+        """Return the rows of a unit."""
+        barred = Barred(self.marks)
+        responses = _responses(unit)
+        rows, texts, filtered, rejects = self.rows(unit, responses, barred)
+        if self.draw is not None:
+            is_drawn = self.drawn[unit.name]
+            filtered["draw"] += int((~is_drawn).sum())
+            rows = [row for row, keep in zip(rows, is_drawn.tolist(), strict=True) if keep]
+        wanted = {text for row in rows for text in row["text_ids"]}
+        matched = barred.take_matched()
+        return UnitRows(
+            {ITEMS: rows_of(ITEMS, rows), "texts": rows_of("texts", [texts[name] for name in texts if name in wanted])},
+            rows_in=len(responses),
+            filtered=+filtered,
+            rejects=rejects,
+            tallies={
+                "response_status": Counter(dict(row["attributes"])["response_status"] for row in rows),
+                **({exclusions.TALLY: matched} if matched else {}),
+            },
+        )
+
+    def rows(
+        self, unit: Unit, responses: Sequence[Mapping[str, Any]], barred: Barred
+    ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], Counter[str], list[Reject]]:
+        """Return the rows of `items` before the draw, those of `texts` by id, and the responses that were left out."""
+        asked = self._asked(unit, {response["item_id"] for response in responses})
+        items: list[dict[str, Any]] = []
+        texts: dict[str, dict[str, Any]] = {}
+        filtered, rejects = Counter[str](), list[Reject]()
+        labels = self._labels(asked)
+        for number, response in enumerate(responses, start=unit.extra["from"]):
+            item = asked.get(response["item_id"])
+            if item is None:
+                message = f"input_items= has no item {response['item_id']}, which the response is about"
+                rejects.append(Reject(unit.inputs[0].uri, number, MISSING_ITEM, message, response["response_id"]))
+                continue
+            if barred.hit(response["item_id"], response["response_id"], *(item.item.get("image_ids") or ())):
+                filtered["excluded"] += 1
+                continue
+            row, rows = response_item(response, item, unit=unit.name, labels=labels[response["item_id"]])
+            items.append(row)
+            texts.update((text["text_id"], text) for text in rows)
+        return items, texts, filtered, rejects
+
+    def _asked(self, unit: Unit, ids: set[str]) -> dict[str, AskedItem]:
+        """Return the items that the models were asked about, by id."""
+        if self.tables.asked is None:
+            return {name: picture_item(name) for name in ids}
+        others = list(unit.inputs[unit.extra["responses"] :])
+        rows = lookup(others[0], "item_id", ids, _ITEM_COLUMNS)
+        text_ids = {text for row in rows.values() for text in row["text_ids"] or ()}
+        texts = lookup(others[1], "text_id", text_ids, _TEXT_COLUMNS) if self.tables.texts else {}
+        return {
+            name: AskedItem(
+                row,
+                [
+                    {"text_id": text, **texts[text]}
+                    for text in row["text_ids"] or ()
+                    if text in texts and texts[text]["role"] != GENERATED
+                ],
+            )
+            for name, row in rows.items()
+        }
+
+    def _labels(self, asked: Mapping[str, AskedItem]) -> dict[str, dict[str, str]]:
+        """Return the labels of each item: those of the item itself, else those of its picture if it has just one."""
+        labels: dict[str, dict[str, str]] = {name: {} for name in asked}
+        if not self.labels:
+            return labels
+        pictures = [list(item.item.get("image_ids") or ()) for item in asked.values()]
+        single = [ids[0] if len(ids) == 1 else name for name, ids in zip(asked, pictures, strict=True)]
+        for question, of_question in self.labels.items():
+            own, of_picture = of_question.of(list(asked)), of_question.of(single)
+            for name, label, other in zip(asked, own, of_picture, strict=True):
+                labels[name][question] = other if label == NO_RATING else label
+        return {name: {**of_item, LABELS_BY: self.labels_by} for name, of_item in labels.items()}
+
+
+def _responses(unit: Unit) -> list[dict[str, Any]]:
+    """Return the responses of a unit, in the order of the tables."""
+    first, last = unit.extra["from"], unit.extra["to"]
+    rows: list[dict[str, Any]] = []
+    offset = 0
+    for source in unit.inputs[: unit.extra["responses"]]:
+        if offset >= last:
+            break
+        table = read_unit(source.uri)
+        begin = max(first - offset, 0)
+        rows += table.slice(begin, max(last - offset - begin, 0)).to_pylist() if begin < table.num_rows else []
+        offset += table.num_rows
+    return rows
+
+
+def _drawn(units: Sequence[Unit], reader: UnitReader, draw: Draw) -> tuple[list[Unit], list[str]]:
+    """Return the units, whose versions cover their drawn items, and what was drawn; holds 9 B per item."""
+    keys: dict[str, np.ndarray] = {}
+    for unit in units:
+        barred = Barred(reader.marks)
+        rows = rows_of(ITEMS, reader.rows(unit, _responses(unit), barred)[0])
+        keys[unit.name] = draw.add(rows, usable(rows, ITEMS, barred))
+    drawn = draw.drawn()
+    reader.drawn = {name: drawn.mask(of_unit) for name, of_unit in keys.items()}
+    versions = {name: content_id(mask.tobytes().hex()) for name, mask in reader.drawn.items()}
+    return [replace(unit, piece=f"{unit.piece}, draw {versions[unit.name]}") for unit in units], [str(drawn)]

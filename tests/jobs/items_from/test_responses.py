@@ -1,0 +1,216 @@
+"""Items out of responses: rows, labels, draws, units."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.items import NO_RESPONSE
+from jobs.errors import InputError
+from jobs.judging.items import open_sources, reading
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from jobs.store.writer import UnitTask
+from tests.factories import century_rating, picture, rows_of, write_table, write_units
+
+PICTURES = [picture(number) for number in range(6)]
+IDS = [row["image_id"] for row in PICTURES]
+
+
+def response(item: str, *, model: str, prompt: str = "explicit", sample: int = 0, **columns: Any) -> dict[str, Any]:
+    return {
+        "response_id": f"{item[:6]}-{model}-{prompt}-{sample}",
+        "item_id": item,
+        "model": model,
+        "prompt": prompt,
+        "sample": sample,
+        "text": f"{model} on {item[:4]}",
+        "finish_reason": "stop",
+        "status": "ok",
+        **columns,
+    }
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Six pictures in units of 4 and 2, three responses by each of two models, and labels by three raters."""
+    write_units(tmp_path / "images", "images", [PICTURES[:4], PICTURES[4:]])
+    for model in ("a", "b"):
+        rows = [[response(i, model=model, sample=n) for i in ids for n in range(3)] for ids in (IDS[:4], IDS[4:])]
+        if model == "b":
+            rows[0][0] |= {"text": "I cannot help.", "status": "refused", "refusal_kind": "full"}
+            rows[1][5] |= {"text": None, "status": "error"}
+        write_units(tmp_path / "responses" / model, "responses", rows)
+    labels = {IDS[0]: "Asia Asia Africa", IDS[1]: "Asia Africa", IDS[2]: "unsure unsure Asia"}
+    ratings = [
+        century_rating(item, "sub_region", answer, rater=rater, method=method)
+        for item, answers in labels.items()
+        for (rater, method), answer in zip(
+            (("p1", "human"), ("p2", "human"), ("m", "closed")), answers.split(), strict=False
+        )
+    ]
+    write_table(str(tmp_path / "labels"), "ratings", ratings)
+    return tmp_path
+
+
+def items(tables: Path, *keys: str, out: str = "judged", responses: str = "responses/*") -> list[dict[str, Any]]:
+    """Run the job; return the rows of its items, attributes as dicts."""
+    cli.execute("items", [f"responses=[{tables}/{responses}]", f"out={tables}/{out}", *keys])
+    rows = rows_of(f"{tables}/{out}/items")
+    return [{**row, "attributes": dict(row["attributes"] or ())} for row in rows]
+
+
+def judged(tables: Path, out: str = "judged") -> tuple[list[dict[str, Any]], Sequence[Any]]:
+    """Return the items as judge reads them, and the units."""
+    place = tables / out
+    images, texts = str(tables / "images"), str(place / "texts")
+    sources = open_sources(
+        str(place / "items"), images=images, texts=texts, records=None, fields=("generated",), pictures=True
+    )
+    reader, units = reading(sources, fields=("generated",), pictures=True), sources.units()
+    return [row for unit in units for row in reader(UnitTask(unit)).to_pylist()], units
+
+
+def test_responses_of_two_models_become_items_of_their_pictures(tables: Path) -> None:
+    rows = {row["item_id"]: row for row in items(tables)}
+    assert len(rows) == 36
+    row = rows[f"{IDS[0][:6]}-a-explicit-2"]
+    assert (row["kind"], row["image_ids"], row["response_id"]) == ("response", [IDS[0]], row["item_id"])
+    assert row["attributes"] == {
+        "picture": IDS[0],
+        "model": "a",
+        "prompt": "explicit",
+        "sample": "2",
+        "finish_reason": "stop",
+        "response_status": "ok",
+    }
+    texts = {text["text_id"]: text for text in rows_of(f"{tables}/judged/texts")}
+    assert [(texts[t]["role"], texts[t]["text"]) for t in row["text_ids"]] == [("generated", f"a on {IDS[0][:4]}")]
+    assert len(texts) == 35, "one response has no text"
+
+
+def test_refused_and_empty_responses_stay_and_are_not_judged(tables: Path) -> None:
+    rows = {row["item_id"]: row for row in items(tables)}
+    refused, empty = f"{IDS[0][:6]}-b-explicit-0", f"{IDS[5][:6]}-b-explicit-2"
+    assert rows[refused]["attributes"]["response_status"] == "refused"
+    assert rows[refused]["attributes"]["refusal_kind"] == "full"
+    assert (rows[empty]["attributes"]["response_status"], rows[empty]["text_ids"]) == ("error", [])
+    counts = open_table(f"{tables}/judged/items").counts()
+    assert counts.tallies["response_status"] == {"ok": 34, "refused": 1, "error": 1}
+    read = {row["item_id"]: row for row in judged(tables)[0]}
+    assert {name for name, row in read.items() if row["status"] != "ok"} == {refused, empty}
+    assert read[refused]["status"] == NO_RESPONSE
+
+
+def test_joins_read_the_pictures_unit_only(tables: Path) -> None:
+    items(tables, "unit_rows=5")
+    rows, units = judged(tables)
+    assert [unit.rows for unit in units].count(5) == 6
+    assert all(row["pictures"][0] for row in rows)
+    for unit in units:
+        assert [source.uri.endswith(".parquet") for source in unit.inputs] == [True] * 3, "no whole table"
+    assert [row["generated"] for row in rows].count(None) == 1
+
+
+def test_majority_labels_become_attributes(tables: Path) -> None:
+    def labels(by: str, *keys: str) -> list[str]:
+        rows = items(tables, f"labels=[{tables}/labels]", f"labels_by={by}", *keys, out=f"by_{by}")
+        assert {row["attributes"]["labels_by"] for row in rows} == {by}
+        of_picture = {row["attributes"]["picture"]: row["attributes"]["sub_region"] for row in rows}
+        return [of_picture[image_id] for image_id in IDS[:4]]
+
+    assert labels("everyone") == ["Asia", "(no majority)", "none of the above", "(no rating)"]
+    assert labels("people") == ["Asia", "(no majority)", "none of the above", "(no rating)"]
+    assert labels("m", "label_questions=[sub_region]") == ["Africa", "(no rating)", "Asia", "(no rating)"]
+    assert open_table(f"{tables}/by_m/items").metadata["remine.labels_by"] == "m"
+
+
+def test_a_draw_keeps_all_responses_of_a_picture(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = items(tables, "draw.n=2")
+    assert "drew 2 of 6 pictures" in capsys.readouterr().out
+    assert len(rows) == 12
+    assert len({row["attributes"]["picture"] for row in rows}) == 2
+    again = items(tables, "draw.n=2", "unit_rows=4", out="again")
+    assert {row["item_id"] for row in again} == {row["item_id"] for row in rows}
+    complete = items(tables, "draw.complete=[model,sample]", out="complete")
+    assert {row["attributes"]["picture"] for row in complete} == set(IDS[1:5])
+    counts = open_table(f"{tables}/complete/items").counts()
+    assert (counts.filtered, counts.rows_in) == ({"draw": 12}, 36)
+
+
+def test_items_that_models_were_asked_about_keep_their_texts_and_attributes(tables: Path) -> None:
+    asked = [
+        {
+            "item_id": f"i{n}",
+            "kind": "pair",
+            "image_ids": IDS[n : n + 2],
+            "text_ids": ["shared", f"old{n}"],
+            "targets": ["Japan"],
+            "attributes": [("scenario", "war"), ("model", "x")],
+        }
+        for n in range(2)
+    ]
+    write_table(str(tables / "asked"), "items", asked)
+    texts = [{"text_id": "shared", "role": "prompt", "text": "Say."}]
+    texts += [{"text_id": f"old{n}", "role": "generated", "text": "before"} for n in range(2)]
+    write_table(str(tables / "asked_texts"), "texts", texts)
+    rows = [response(item, model="a") for item in ("i0", "i1", "i2")]
+    write_table(str(tables / "about_items"), "responses", rows)
+    keys = [f"input_items={tables}/asked", f"texts={tables}/asked_texts"]
+    first, second = items(tables, *keys, responses="about_items")
+    assert (first["image_ids"], first["targets"]) == (IDS[:2], ["Japan"])
+    assert (first["attributes"]["scenario"], first["attributes"]["model"]) == ("war", "a")
+    assert first["attributes"]["picture"] == " ".join(IDS[:2])
+    assert first["text_ids"][0] == second["text_ids"][0], "responses of a unit share the item's texts"
+    roles = {text["text_id"]: text["role"] for text in rows_of(f"{tables}/judged/texts")}
+    assert [roles[name] for name in first["text_ids"]] == ["prompt", "generated"]
+    (reject,) = open_table(f"{tables}/judged/items").rejects()
+    assert (reject.reason, reject.position) == ("missing_item", 2)
+
+
+def test_excluded_pictures_are_left_out(tables: Path) -> None:
+    (tables / "excluded.txt").write_text(f"{PICTURES[1]['source_url']}\n")
+    rows = items(tables, f"exclusions={tables}/excluded.txt")
+    assert {row["attributes"]["picture"] for row in rows} == {*IDS} - {IDS[1]}
+    assert open_table(f"{tables}/judged/items").counts().filtered == {"excluded": 6}
+
+
+def test_a_killed_run_resumes_to_the_same_tables(tables: Path) -> None:
+    expected = items(tables, "unit_rows=5", "draw.n=3", f"labels=[{tables}/labels]")
+    texts = rows_of(f"{tables}/judged/texts")
+    (tables / "judged" / "items" / "_run" / "manifest.json").unlink()
+    for name in ("items", "texts"):
+        for file in sorted((tables / "judged" / name).glob("*.parquet"))[2:]:
+            file.unlink()
+    assert items(tables, "unit_rows=5", "draw.n=3", f"labels=[{tables}/labels]") == expected
+    assert rows_of(f"{tables}/judged/texts") == texts
+    with pytest.raises(InputError, match=r"another configuration: draw\.n"):
+        items(tables, "unit_rows=5", "draw.n=4", f"labels=[{tables}/labels]")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["texts=T/texts"], "texts="),
+        (["label_questions=[where]"], "label_questions="),
+        (["labels=[T/labels]", "label_questions=[where]"], "where"),
+        (["labels=[T/labels]", "labels_by=nobody"], "labels_by=nobody"),
+        (["draw.n=0"], "draw.n=0"),
+        (["draw.n=2", "draw.by=nothing"], "draw.by=nothing"),
+        (["draw.complete=[nothing]"], "draw.complete=nothing"),
+        (["input_items=T/images"], "is a table 'images'"),
+        (["responses=[T/responses/a,T/copy]"], "same key"),
+        (["responses=[T/none/*]"], "none/*"),
+        (["unit_rows=0"], "unit_rows=0"),
+    ],
+)
+def test_wrong_keys_are_refused_and_nothing_is_written(tables: Path, keys: list[str], message: str) -> None:
+    write_table(str(tables / "copy"), "responses", [response(IDS[0], model="a")])
+    arguments = [key.replace("T/", f"{tables}/") for key in keys]
+    if not any(key.startswith("responses") for key in keys):
+        arguments.append(f"responses=[{tables}/responses/*]")
+    with pytest.raises(InputError) as error:
+        cli.execute("items", [*arguments, f"out={tables}/out"])
+    assert message in str(error.value)
+    assert not (tables / "out").exists()
