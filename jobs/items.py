@@ -36,7 +36,7 @@ BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
 
 def execute(cfg: ItemsConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true."""
-    mode = mode_of(cfg, BUILDERS)
+    mode = mode_of(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     with BUILDERS[mode](cfg, excluded) as plan:
         return output.write(cfg, plan, excluded)

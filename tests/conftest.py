@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.in_process import stages_in_process
+
 # No deadline: how long an example takes depends on what else the machine does. The same examples in each run: a test
 # must not fail by chance. `make torture` draws new ones (--hypothesis-profile=random).
 settings.register_profile("remine", deadline=None, derandomize=True)
@@ -46,9 +48,10 @@ def uses_ray(item: pytest.Item) -> bool:
 
 
 def is_slow(item: pytest.Item) -> bool:
-    """Whether `item` uses Ray, builds a model, or starts servers, browsers or commands of its own."""
+    """Whether `item` runs jobs' stages, builds a model, or starts servers, browsers or commands of its own."""
     name = item.path.relative_to(ROOT / "tests").as_posix()
-    return uses_ray(item) or name.startswith(SLOW)
+    runs_stages = uses_ray(item) or "in_process" in getattr(item, "fixturenames", ())
+    return runs_stages or name.startswith(SLOW)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -114,3 +117,10 @@ def ray_session(s3: str) -> Iterator[None]:
     ray_session.start(RayConfig(num_cpus=2), Resources())
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def in_process() -> Iterator[None]:
+    """Jobs run their stages in the process of the test, without Ray, while the tests of this module run."""
+    with stages_in_process():
+        yield

@@ -182,6 +182,16 @@ KEYS = {
         language: str
         exclusions: str | None
     """,
+    "candidates": """
+        out: str
+        neighbors: str
+        corpus.path: str
+        corpus.id: str
+        corpus.url: str
+        corpus.caption: str | None
+        k: int | None
+        exclusions: str | None
+    """,
     "choose": """
         out: str
         neighbors: str | None

@@ -1,11 +1,10 @@
 """The keys of `items`, and the mode that they choose."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from actors.conditions import check_condition
 from jobs.errors import InputError
-from jobs.runtime import conditions
 from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
 
@@ -19,9 +18,7 @@ class ItemColumns:
 
     id: str | None = None  # item_ids; null: a hash of the pictures and texts
     pictures: Any = None  # a column or a list of columns: paths, URLs or image_ids
-    texts: dict[str, Any] = field(
-        default_factory=dict
-    )  # role -> its column or list of columns, as in {prompt: caption}
+    texts: dict[str, Any] = field(default_factory=dict)  # role -> its column or columns, as in {prompt: caption}
     language: str | None = None  # BCP 47 tags of the texts; null: language= for all
     targets: Any = None  # a column or a list of columns: the labels that an item is rated against
     gold: Any = None  # a column or a list of columns: the correct labels or answers
@@ -65,9 +62,7 @@ class FileKeys:
 class InputKeys:
     """The items that responses or links are about."""
 
-    input_items: str | None = (
-        None  # items that models were asked about, or items or images that were linked; null: images
-    )
+    input_items: str | None = None  # items models were asked about, or items or images that were linked; null: images
     texts: str | None = None  # the texts of input_items, which are kept
 
 
@@ -108,20 +103,33 @@ class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, Writing):
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
     condition: str = ""  # the default condition of the ratings that jobs make of these items
 
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
 
-def mode_of(cfg: ItemsConfig, modes: Iterable[str]) -> str:
-    """Return the one key of `modes` that has a value.
+
+KEYS: dict[str, type] = {
+    "input": FileKeys,
+    "responses": ResponseKeys,
+    "links": LinksKeys,
+}  # key of the mode -> its keys
+
+
+def mode_of(cfg: ItemsConfig) -> str:
+    """Return the one of `input`, `responses` and `links` that has a value.
 
     Raises:
-        InputError: none or several have one, or a value is not allowed.
+        InputError: none or several have one, a key of another mode is set, or a value is not allowed.
     """
-    modes = list(modes)
-    given = [mode for mode in modes if getattr(cfg, mode)]
+    given = [mode for mode in KEYS if getattr(cfg, mode)]
     if len(given) != 1:
-        allowed = f"exactly one of {', '.join(f'{mode}=' for mode in modes)}" if len(modes) > 1 else f"{modes[0]}="
+        allowed = f"exactly one of {', '.join(f'{mode}=' for mode in KEYS)}"
         problem = f"{' and '.join(f'{mode}=' for mode in given)} do not go together" if given else "no input"
         raise InputError(f"items: {problem}; give {allowed}")
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
-    conditions.check(cfg.condition)
-    return given[0]
+    mode, defaults = given[0], ItemsConfig()
+    names = {key.name for keys in KEYS.values() for key in fields(keys)} - {key.name for key in fields(KEYS[mode])}
+    for name in sorted(name for name in names if getattr(cfg, name) != getattr(defaults, name)):
+        modes = " or ".join(f"{other}=" for other, keys in KEYS.items() if name in {key.name for key in fields(keys)})
+        raise InputError(f"{name}=: a key of items from {modes}, and {mode}= is given; leave it out")
+    return mode

@@ -61,7 +61,7 @@ def response_item(
     image_ids = list(asked.item.get("image_ids") or ())
     attributes = dict(asked.item.get("attributes") or ())
     attributes |= {"picture": " ".join(image_ids)} if image_ids else {}
-    attributes |= {name: str(value) for name in OF_RESPONSE if (value := response.get(name)) not in (None, "")}
+    attributes |= {name: str(value) for name in OF_RESPONSE if (value := response[name]) not in (None, "")}
     attributes |= {RESPONSE_STATUS: response["status"], **labels}
     item = {
         "item_id": response_id,

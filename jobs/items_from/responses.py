@@ -19,6 +19,7 @@ from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable
 from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.compact_list import CompactList
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.objects import Object
 from jobs.store.reading import TableSource, open_table, open_tables, read_unit
@@ -66,7 +67,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         if taken := sorted(TAKEN & set(labels)):
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
     reader = UnitReader(tables, labels, cfg.labels_by, excluded.marks)
-    units, lines = response_units(tables, cfg.unit_rows), list[str]()
+    units, lines = CompactList(response_units(tables, cfg.unit_rows)), list[str]()
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
         units, lines = _drawn(units, reader, reader.draw)
@@ -102,8 +103,8 @@ def open_response_tables(cfg: ItemsConfig) -> ResponseTables:
     return ResponseTables(responses, asked, texts, sorted(open_ratings(cfg.labels), key=lambda table: table.uri))
 
 
-def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
-    """Return units of at most `unit_rows` responses of one unit of the pictures.
+def response_units(tables: ResponseTables, unit_rows: int) -> Iterator[Unit]:
+    """Yield units of at most `unit_rows` responses of one unit of the pictures.
 
     Tables that were made from the same pictures have the same names of units. Their objects are put together, so that
     all responses about a picture are in units with that parent, and joins with the pictures stay local.
@@ -114,7 +115,6 @@ def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
             objects.setdefault(footer.unit.name, []).append((footer.object, footer.rows))
     joined = [(table.by_unit(), table.whole()) for table in (tables.asked, tables.texts) if table]
     labels = [table.whole() for table in tables.labels]
-    units = []
     for parent, sources in sorted(objects.items()):
         others = [of_unit.get(parent) or whole for of_unit, whole in joined]
         inputs = (*(source for source, _ in sources), *others, *labels)
@@ -122,9 +122,8 @@ def response_units(tables: ResponseTables, unit_rows: int) -> list[Unit]:
         for first in range(0, max(total, 1), unit_rows):
             last = min(first + unit_rows, total)
             piece = f"rows {first}-{last}"
-            extra = {"parent": parent, "from": first, "to": last, "responses": len(sources)}
-            units.append(Unit(content_id("responses", parent, piece), inputs, piece, last - first, extra))
-    return units
+            extra = {"parent": parent, "from": first, "to": last, "sizes": [rows for _, rows in sources]}
+            yield Unit(content_id("responses", parent, piece), inputs, piece, last - first, extra)
 
 
 @dataclass
@@ -191,7 +190,7 @@ class UnitReader:
         """Return the items that the models were asked about, by id."""
         if self.tables.asked is None:
             return {name: picture_item(name) for name in ids}
-        others = list(unit.inputs[unit.extra["responses"] :])
+        others = list(unit.inputs[len(unit.extra["sizes"]) :])
         rows = lookup(others[0], "item_id", ids, _ITEM_COLUMNS)
         text_ids = {text for row in rows.values() for text in row["text_ids"] or ()}
         texts = lookup(others[1], "text_id", text_ids, _TEXT_COLUMNS) if self.tables.texts else {}
@@ -222,21 +221,18 @@ class UnitReader:
 
 
 def _responses(unit: Unit) -> list[dict[str, Any]]:
-    """Return the responses of a unit, in the order of the tables."""
+    """Return the responses of a unit, in the order of the tables; reads only objects with one of them."""
     first, last = unit.extra["from"], unit.extra["to"]
     rows: list[dict[str, Any]] = []
-    offset = 0
-    for source in unit.inputs[: unit.extra["responses"]]:
-        if offset >= last:
-            break
-        table = read_unit(source.uri)
-        begin = max(first - offset, 0)
-        rows += table.slice(begin, max(last - offset - begin, 0)).to_pylist() if begin < table.num_rows else []
-        offset += table.num_rows
+    for source, count in zip(unit.inputs, unit.extra["sizes"], strict=False):
+        if first < count and last > 0:
+            begin = max(first, 0)
+            rows += read_unit(source.uri).slice(begin, last - begin).to_pylist()
+        first, last = first - count, last - count
     return rows
 
 
-def _drawn(units: Sequence[Unit], reader: UnitReader, draw: Draw) -> tuple[list[Unit], list[str]]:
+def _drawn(units: Sequence[Unit], reader: UnitReader, draw: Draw) -> tuple[CompactList[Unit], list[str]]:
     """Return the units, whose versions cover their drawn items, and what was drawn; holds 9 B per item."""
     keys: dict[str, np.ndarray] = {}
     for unit in units:
@@ -246,4 +242,4 @@ def _drawn(units: Sequence[Unit], reader: UnitReader, draw: Draw) -> tuple[list[
     drawn = draw.drawn()
     reader.drawn = {name: drawn.mask(of_unit) for name, of_unit in keys.items()}
     versions = {name: content_id(mask.tobytes().hex()) for name, mask in reader.drawn.items()}
-    return [replace(unit, piece=f"{unit.piece}, draw {versions[unit.name]}") for unit in units], [str(drawn)]
+    return CompactList(replace(unit, piece=f"{unit.piece}, draw {versions[unit.name]}") for unit in units), [str(drawn)]

@@ -1,15 +1,17 @@
 """A draw from the items of a run: which rows of each unit are read (`draw.*`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actors.ids import content_id
 from jobs.judging.items import DRAWN, ItemTables
 from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
 from jobs.runtime.exclusions import Barred
+from jobs.store.compact_list import CompactList
 from jobs.store.units import Unit
 
 
@@ -47,12 +49,16 @@ def item_units(sources: ItemTables, config: CompleteDrawConfig, marks: frozenset
     batches = sources.items.batches(list(dict.fromkeys([*draw_columns(table), *draw.columns])))
     keys = np.concatenate([np.zeros(0, np.uint64), *(draw.add(rows, usable(rows, table, barred)) for rows in batches)])
     drawn = draw.drawn()
-    is_drawn, first, drawn_units = drawn.mask(keys), 0, []
+    is_drawn = drawn.mask(keys)
+    return ItemUnits(CompactList(_drawn(units, is_drawn)), int(is_drawn.sum()), [str(drawn)])
+
+
+def _drawn(units: Iterable[Unit], is_drawn: NDArray[np.bool_]) -> Iterator[Unit]:
+    """Yield the units, each with its rows of bool[items] `is_drawn`."""
+    first = 0
     for unit in units:
         count = unit.rows or 0
         rows = np.flatnonzero(is_drawn[first : first + count]).tolist()
         first += count
         extra = {DRAWN: rows, "filtered": {"draw": count - len(rows)} if len(rows) < count else {}}
-        piece = f"draw {content_id(*map(str, rows))}"
-        drawn_units.append(replace(unit, rows=len(rows), piece=piece, extra=extra))
-    return ItemUnits(drawn_units, int(is_drawn.sum()), [str(drawn)])
+        yield replace(unit, rows=len(rows), piece=f"draw {content_id(*map(str, rows))}", extra=extra)

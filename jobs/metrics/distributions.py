@@ -35,6 +35,8 @@ _DEFINITIONS = {
     "outside_mass_mean": "Mean over ok ratings of the probability that the rater gave to anything but the allowed "
     "answers; interval as for mean_score; n counts ratings.",
     "coverage": "Ok ratings / requested ratings; n counts requested ratings.",
+    "truncated_share": "Ok ratings whose prompt had a context that was cut / ok ratings; interval of Wilson (1927), "
+    "ratings taken as independent; n counts ratings.",
 }
 
 
@@ -64,6 +66,7 @@ class Distribution:
         ordinal: whether the answers are on a scale: an answer of any rater has a score. None if no rating of any
             rater is ok.
         reason: why the shares are undefined; None if they are defined.
+        truncated: number of ok ratings whose context was cut (column `truncated`).
     """
 
     rater: str
@@ -78,6 +81,7 @@ class Distribution:
     mean_score: Metric
     outside_mass: Metric
     reason: str | None = None
+    truncated: int = 0
 
     @property
     def ok(self) -> int:
@@ -122,6 +126,7 @@ class Distributions:
         # None in the next two: more than MAX_ANSWERS answers or lists occurred, which are no longer distinguished.
         self._values: dict[tuple[str, ...], Counter[str] | None] = {}
         self._lists: dict[tuple[str, str], set[tuple[str, ...]] | None] = {}
+        self._truncated: Counter[tuple[str, ...]] = Counter()
         self._score: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
         self._outside: dict[tuple[str, ...], _Sums] = defaultdict(_Sums)
 
@@ -133,7 +138,7 @@ class Distributions:
     @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
-        return [*self._by, "status", "value", "score", "answers", "outside_mass"]
+        return [*self._by, "status", "value", "score", "answers", "outside_mass", "truncated"]
 
     def add(self, batch: pa.Table) -> None:
         """Count a batch of any number of rows; it may have further columns and dictionary-encoded strings.
@@ -153,6 +158,9 @@ class Distributions:
             self._statuses[self._key(by)][status] += count
         for *by, value, count in _grouped(ok, [*self._by, "value"], [([], "count_all")]):
             self._add_value(self._key(by), value, count)
+        cut = ok.filter(pc.is_valid(ok["truncated"])).select(list(self._by))
+        for *by, count in _grouped(cut, list(self._by), [([], "count_all")]):
+            self._truncated[self._key(by)] += count
         for name, into in (("score", self._score), ("outside_mass", self._outside)):
             numbers = ok[name].cast(pa.float64())
             squared = ok.select(list(self._by)).append_column("x", numbers)
@@ -176,6 +184,8 @@ class Distributions:
 
         for key, statuses in self._statuses.items():
             merged._statuses[shorter(key)].update(statuses)
+        for key, count in self._truncated.items():
+            merged._truncated[shorter(key)] += count
         for key, counts in self._values.items():
             if counts is None:
                 merged._values[shorter(key)] = None
@@ -220,6 +230,7 @@ class Distributions:
                 "outside_mass_mean", asked, empty=empty, reason="the rater gave no probabilities"
             ),
             reason=reason,
+            truncated=self._truncated[key],
         )
 
     def _shares(self, key: tuple[str, ...], ok: int) -> tuple[tuple[Share, ...], str | None]:
@@ -306,7 +317,8 @@ class _Sums:
 def metrics_of(distribution: Distribution) -> Iterator[Metric]:
     """Yield the metrics of a distribution: share (one per answer), mean_score, outside_mass_mean, coverage.
 
-    Dims are rater, rubric, question and the extra columns, for a share also the answer. The status of a metric that is
+    A distribution with truncated ratings has a truncated_share as well. Dims are rater, rubric, question and the extra
+    columns, for a share also the answer. The status of a metric that is
     undefined for lack of ok ratings is `missing_input`, that of one that does not apply (the mean of categories)
     `skipped`.
     """
@@ -329,6 +341,12 @@ def metrics_of(distribution: Distribution) -> Iterator[Metric]:
         yield metric.at(**dims, answer=share.answer)
     yield distribution.mean_score.at(**dims)
     yield distribution.outside_mass.at(**dims)
+    if cut := distribution.truncated:
+        ok, interval = distribution.ok, proportion(cut, distribution.ok)
+        definition = _DEFINITIONS["truncated_share"]
+        yield estimated(
+            "truncated_share", definition, cut / ok, ok, coverage=distribution.coverage, interval=interval, dims=dims
+        )
     interval = proportion(distribution.ok, distribution.asked)
     coverage, asked = distribution.coverage, distribution.asked
     yield estimated(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from actors.ids import content_id
 from jobs.corpora import delimited
@@ -18,6 +17,7 @@ from jobs.errors import InputError
 from jobs.page.thumbnails import thumbnail
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
+from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
 
 COLUMNS = ("query_id", "prompt", "values", "rank", "item_id", "score", "url", "chosen")
@@ -71,11 +71,16 @@ def sheet_rows(neighbors: TableSource, prompts: TableSource, barred: Barred) -> 
 
 
 def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return image_id -> source_url and thumbnail as a data URL (None without a picture), of the pictures `ids`."""
-    wanted = pa.array(sorted(ids), pa.string())
+    """Return image_id -> source_url and thumbnail as a data URL (None without a picture), of the pictures `ids`.
+
+    The bytes of row groups without any of them are not read, and one row group is in memory at a time.
+    """
+    objects = [footer.object for footer in images.footers]
+    columns = ["bytes", "source_url"]
+    lookup = RowLookup([o.uri for o in objects], key="image_id", columns=columns, size=1, memory_limit=0)
     pictures = {}
-    for batch in images.batches(["image_id", "bytes", "source_url"]):
-        for row in batch.filter(pc.is_in(batch["image_id"], wanted)).to_pylist():
+    for rows in lookup.matching(pa.array(sorted(ids), pa.string())):
+        for row in rows.to_pylist():
             small = thumbnail(row["bytes"], side=THUMBNAIL_SIDE)[0] if row["bytes"] is not None else None
             data = f"data:{small.mime};base64,{base64.b64encode(small.data).decode()}" if small else None
             pictures[row["image_id"]] = {"source_url": row["source_url"], "data": data}

@@ -43,7 +43,8 @@ def register_user_files(job: str, overrides: list[str]) -> list[str]:
     Raises:
         InputError: a file that cannot be read or is not a mapping in YAML.
     """
-    return [_register(override, groups(job)) for override in overrides]
+    job_groups = groups(job)
+    return [_register(override, job_groups) for override in overrides]
 
 
 def file_of(option: str) -> str:

@@ -31,12 +31,13 @@ class RowLookup:
         """The rows whose key is in `wanted`, without repetition, in the table's order."""
         wanted = pc.unique(wanted)
         if not self._fits_memory:
-            return pa.concat_tables(self._matches(wanted), promote_options="permissive")
+            return pa.concat_tables(self.matching(wanted), promote_options="permissive")
         if self._rows is None:
-            self._rows = pa.concat_tables(self._matches(None), promote_options="permissive")
+            self._rows = pa.concat_tables(self.matching(None), promote_options="permissive")
         return self._rows.filter(pc.is_in(self._rows[self._key], wanted))
 
-    def _matches(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
+    def matching(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
+        """Yield the rows whose key is in `wanted` (None: all), one row group of the objects at a time."""
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
             with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:

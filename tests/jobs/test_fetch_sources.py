@@ -95,7 +95,7 @@ def outcomes(out: Path, root: Path) -> list[tuple[str, str, str | None]]:
     return sorted((row["source_url"].removeprefix(f"{root}/"), row["status"], row["error_kind"]) for row in rows)
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 def test_shards_by_the_command(tmp_path: Path) -> None:
     tars, columns = tmp_path / "tars", tmp_path / "columns"
     tars.mkdir()

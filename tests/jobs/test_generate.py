@@ -284,7 +284,7 @@ def all_rows(path: str) -> list[dict[str, Any]]:
     return [row for batch in open_table(path).batches() for row in batch.to_pylist()]
 
 
-def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_items_to_ratings(tables: Path, in_process: None, capsys: pytest.CaptureFixture[str]) -> None:
     """`generate` about items whose pictures are in other units, then `parse`; the counts add up."""
     out, ratings = str(tables / "responses"), str(tables / "ratings")
     command = [f"input={tables / 'items'}", f"images={tables / 'images'}", f"out={out}", "model=local-tiny"]
@@ -310,7 +310,7 @@ def test_from_items_to_ratings(tables: Path, ray_session: None, capsys: pytest.C
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)  # six runs, each of which starts processes that load a model
-def test_the_other_ways_to_rate(tables: Path, ray_session: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_ways_to_rate(tables: Path, in_process: None, capsys: pytest.CaptureFixture[str]) -> None:
     """`generate` with a retry, `loglik` with a reference, `zero_shot` and `judge method=reasoned`."""
     common = [f"input={tables / 'images'}", "model=local-tiny"]
     command = [*common, f"out={tables / 'responses'}", "prompt=minimal", "samples=2", "max_tokens=3"]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -323,7 +324,13 @@ def test_unusable_files_are_refused(
 
 
 def test_a_mode_is_required(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "input=" in refused(folder, capsys)
+    assert "exactly one of input=, responses=, links=" in refused(folder, capsys)
+    assert "input= and links=" in refused(folder, capsys, "input=f.csv", "links=L")
+
+
+@pytest.mark.parametrize("key", ["context=gold", "input_items=T", "draw.n=3", "labels=[T]"])
+def test_keys_of_another_mode_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    assert f"{re.split('[.=]', key)[0]}=" in refused(folder, capsys, "input=f.csv", key)
 
 
 def test_a_killed_run_is_completed_and_a_changed_file_refused(folder: Path) -> None:

@@ -165,7 +165,7 @@ def test_tallies_of_a_unit_are_summed() -> None:
     assert Stage("judge", object, {}, rows_out=3).row_counts(rows) == [3, 3, 3]
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 def test_two_models_over_items_of_which_one_first_fails(
     inputs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -211,7 +211,7 @@ def test_two_models_over_items_of_which_one_first_fails(
     assert statuses["local-text-tiny"] == {**with_pictures, **text_only}
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 def test_reasoned_answers_about_items_with_targets_of_their_own(inputs: dict[str, str], tmp_path: Path) -> None:
     """`targets=` is not needed if every item has targets."""
     items = [

@@ -1,4 +1,4 @@
-"""Linking on tables written by hand: the nodes a loop would give, what is left out counted; once through Ray."""
+"""Linking on tables written by hand: the nodes a loop would give, what is left out counted."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ ARTICLE = [f"word{number}" for number in range(60)]  # of node a
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> dict[str, Any]:
+def world(tmp_path_factory: pytest.TempPathFactory, in_process: None) -> dict[str, Any]:
     """A knowledge base of nodes a to d read by jobs.kb, with two queries, their neighbours and random vectors."""
     folder = tmp_path_factory.mktemp("link")
     (folder / "kb.csv").write_text(

@@ -20,7 +20,7 @@ from jobs.runtime import cli
 from jobs.store import locations
 from jobs.store.reading import open_table
 
-pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.usefixtures("in_process"), pytest.mark.timeout(240)]
 STEPS = {"matched": 1331, "is_main_image": 1186, "one_image_a_page": 1064, "https": 948, "one_row_an_image": 904}
 BROKEN = {
     "a-text.png": b"This is no picture.",
@@ -48,7 +48,7 @@ def mined(corpus: str, terms: str, out: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def local_records(data: Path, ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def local_records(data: Path, in_process: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("century")
     mined(f"{data}/wit/*.tsv.gz", f"{data}/century/knowledge_graph_search_terms.csv", f"{out}/matches")
     cli.execute("curate", [f"input={out}/matches", f"out={out}/records"])
@@ -101,7 +101,7 @@ def test_object_storage_gives_the_same_rows(data: Path, local_records: Path, s3:
 
 
 @pytest.fixture(scope="module")
-def pictures(data: Path, ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pictures(data: Path, in_process: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some stamps of every mode and files that are no pictures, fetched and embedded: the folder of all that."""
     base = tmp_path_factory.mktemp("stamps")
     folder = base / "in"

@@ -93,7 +93,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return uris | {"expected": [(q, rank + 1, item) for q, hits in best.items() for rank, (_, item) in enumerate(hits)]}
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.timeout(200)
 def test_both_sides_and_after_a_kill(
     tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -135,7 +135,7 @@ def test_both_sides_and_after_a_kill(
     assert "k was 4, now 5" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("resident", ["queries", "corpus"])
 def test_a_corpus_without_a_row_to_search(
     tables: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], resident: str
@@ -241,7 +241,7 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(
         faiss_index.build(corpus, VectorLayout(table=True), factory="IVF298,Flat", **settings)
 
 
-@pytest.mark.usefixtures("ray_session")
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("side", ["queries", "corpus"])
 def test_exclusions_of_queries_and_of_the_corpus_are_counted(
     tables: dict[str, Any], tmp_path: Path, side: str, capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,6 @@
 """Items out of responses: rows, labels, draws, units."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def response(item: str, *, model: str, prompt: str = "explicit", sample: int = 0
         "sample": sample,
         "text": f"{model} on {item[:4]}",
         "finish_reason": "stop",
+        "condition": "",
         "status": "ok",
         **columns,
     }
@@ -174,6 +176,42 @@ def test_excluded_pictures_are_left_out(tables: Path) -> None:
     rows = items(tables, f"exclusions={tables}/excluded.txt")
     assert {row["attributes"]["picture"] for row in rows} == {*IDS} - {IDS[1]}
     assert open_table(f"{tables}/judged/items").counts().filtered == {"excluded": 6}
+
+
+def test_new_labels_are_a_new_generation(tables: Path) -> None:
+    keys = [f"labels=[{tables}/labels]"]
+    items(tables, *keys)
+    shutil.rmtree(tables / "labels")
+    write_table(tables / "labels", "ratings", [century_rating(IDS[3], "sub_region", "Europe")])
+    rows = items(tables, *keys)
+    assert {row["attributes"]["sub_region"] for row in rows} == {"Europe", "(no rating)"}
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [({"rubric": "other"}, True), ({"condition": "c"}, True), ({"target": "Japan", "condition": "c"}, False)],
+)
+def test_labels_of_two_rubrics_or_conditions_are_refused(tables: Path, more: dict[str, str], *, refused: bool) -> None:
+    write_table(tables / "more", "ratings", [century_rating(IDS[3], "sub_region", "Europe") | more])
+    keys = [f"labels=[{tables}/labels,{tables}/more]"]
+    if refused:
+        with pytest.raises(InputError, match="sub_region was asked in several ways"):
+            items(tables, *keys)
+    else:
+        assert "Europe" not in {row["attributes"]["sub_region"] for row in items(tables, *keys)}
+
+
+def test_people_are_shown_responses_with_a_text(tables: Path) -> None:
+    items(tables)
+    (tables / "raters.csv").write_text("rater\nr1\nr2\n")
+    place = [f"input={tables}/judged/items", f"images={tables}/images", f"texts={tables}/judged/texts"]
+    keys = ["rubric=century_labels", f"raters={tables}/raters.csv", "per_item=1", f"out={tables}/tasks"]
+    cli.execute("annotate", [*place, *keys, "draw.complete=[model,sample]"])
+    shown = {row["item_id"] for row in rows_of(f"{tables}/tasks/assignments")}
+    assert len(shown) == 24, "four pictures with all six responses"
+    tasks = "".join(file.read_text() for file in (tables / "tasks" / "label_studio").glob("*.json"))
+    assert "a on " in tasks
+    assert "I cannot help." not in tasks
 
 
 def test_a_killed_run_resumes_to_the_same_tables(tables: Path) -> None:

@@ -35,6 +35,7 @@ def row(**changes):
         "score": None,
         "answers": SCALE,
         "outside_mass": None,
+        "truncated": None,
         "status": "ok",
     }
     return base | changes
@@ -256,6 +257,17 @@ def test_rows_of_the_table_metrics():
     assert rows["coverage", dims]["n"] == 10
     with pytest.raises(TableError, match="duplicate keys"):
         table_of(only_list * 2)
+
+
+def test_ratings_with_a_truncated_context_are_counted():
+    cut = ["article"]
+    rows = [scored(3, truncated=cut), scored(4), scored(4, truncated=cut), row(status="error", truncated=cut)]
+    counted = Distributions(extra=["condition"])
+    counted.add(batch([*rows, *(r | {"condition": "x"} for r in rows), *[r | {"rater": "gemma"} for r in rows[1:2]]]))
+    assert [d.truncated for d in counted.result()] == [0, 2, 2]
+    assert [d.truncated for d in counted.without("condition").result()] == [0, 4]
+    shares = [r for r in table_of(counted.result()).to_pylist() if r["metric"] == "truncated_share"]
+    assert [(r["value"], r["n"], r["coverage"]) for r in shares] == [(2 / 3, 3, 0.75)] * 2
 
 
 def test_undefined_metrics_say_why():

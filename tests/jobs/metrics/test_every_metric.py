@@ -44,7 +44,8 @@ def rows(tmp_path_factory):
             ratings.append(rating(f"i{i}", person, "relevant", str(1 + (i * 3 + n) % 5), target=PEOPLE[person]))
             ratings.append(rating(f"i{i}", person, "kind", ("event", "place", "unsure")[(i + n * (n % 3)) % 3]))
         for model in ("qwen3@1", "gemma-3@1"):
-            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 2]))
+            cut = ["article"] if i % 5 == 0 else None
+            ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 2], truncated=cut))
             ratings.append(rating(f"i{i}", model, "kind", ("event", "place")[i % 3 > 0], condition="article"))
             ratings += [rating(f"i{i}", model, q, ("yes", "no")[i % 3 == 0], rubric="dsg", target="a") for q in "12"]
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))

@@ -37,6 +37,8 @@ GIVEN = {  # what each job requires
     "tric_captions": ["split=s", "out=o"],
     "link": ["neighbors=n", "kb.path=k", "out=o"],
     "review_links": ["links=[l]", "kb.path=k", "out=o"],
+    "items": ["out=o"],
+    "candidates": ["neighbors=n", "corpus.path=c", "out=o"],
     "choose": ["out=o"],
     "tric_rank": ["split=s", "pictures=p", "captions=c", "vectors=v", "out=o"],
     "evaluate": ["ranked=r", "gold=g", "out=o"],

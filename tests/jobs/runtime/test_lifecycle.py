@@ -18,6 +18,7 @@ from jobs.runtime.resources import Demand, Resources
 from jobs.store.locations import Object
 from jobs.store.run import TablePlan, check_place, open_run
 from jobs.store.units import Unit
+from tests.in_process import stages_in_process
 
 ROOT = Path(__file__).parents[3]
 REFUSED = """
@@ -102,7 +103,6 @@ def test_what_a_ray_started_here_has_is_known_before() -> None:
     assert own == {kind: ray.cluster_resources().get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
-@pytest.mark.usefixtures("ray_session")
 def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
     from jobs.runtime import cli
 
@@ -112,7 +112,8 @@ def test_a_refused_job_never_imports_ray(tmp_path: Path) -> None:
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
     keys = [f"corpus.path={tmp_path}/part.tsv", f"terms.path={tmp_path}/terms.txt"]
-    assert cli.main("mine", [*keys, f"out={out}"]) == 0
+    with stages_in_process():
+        assert cli.main("mine", [*keys, f"out={out}"]) == 0
     asked = [
         [*keys, f"out={out}", "corpus.language=de"],
         [*keys, f"out={out}", "resume=false"],

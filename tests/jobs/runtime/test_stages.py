@@ -1,4 +1,7 @@
-"""Work units through the real Ray Data, with plain actors of a few lines: every row once, whatever goes wrong."""
+"""Work units with plain actors of a few lines: every row once, whatever goes wrong.
+
+Through the real Ray Data where it matters; what the readers, runners and sinks do themselves is tested in one process.
+"""
 
 import dataclasses
 import os
@@ -29,6 +32,7 @@ from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
+from tests.in_process import stages_in_process
 
 pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
 NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
@@ -265,7 +269,10 @@ def test_of_the_units_each_is_sent_alone(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_actor_that_loses_a_row_is_named_and_its_unit_not_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = opened(str(out), [64, 64])
-    with pytest.raises(RunError, match=r"stage Finish: returned 63 rows for 64, expected 1 per row") as caught:
+    with (
+        stages_in_process(),
+        pytest.raises(RunError, match=r"stage Finish: returned 63 rows for 64, expected 1 per row") as caught,
+    ):
         go(run, tmp_path / "log", {"u001-005": "drop"})
     assert caught.value.exit_code == 1
     assert "u001" not in units_there(out)
@@ -298,13 +305,15 @@ def test_a_second_run_redoes_only_what_an_error_left(tmp_path: Path) -> None:
 def test_retry_redoes_rows_of_that_status_and_keeps_the_others(tmp_path: Path) -> None:
     out, sizes = tmp_path / "out", [70, 3, 3]
     run = opened(str(out), sizes)
-    go(run, tmp_path / "first", {"u000-001": "error", "u000-066": "error", "u001-002": "error"}, note="first")
+    with stages_in_process():
+        go(run, tmp_path / "first", {"u000-001": "error", "u000-066": "error", "u001-002": "error"}, note="first")
     assert run.finish()["counts"]["status"] == {"ok": 73, "error": 3}
     before = {name: pq.read_table(out / f"{name}.parquet") for name in units_there(out)}
     third = (out / "u002.parquet").read_bytes()
 
     run = opened(str(out), sizes, retry=["error"])
-    go(run, tmp_path / "second", {"u001-002": "error"}, note="second")
+    with stages_in_process():
+        go(run, tmp_path / "second", {"u001-002": "error"}, note="second")
     manifest = run.finish()
 
     assert given(tmp_path / "second") == Counter(["u000-001", "u000-066", "u001-002"])
@@ -376,7 +385,9 @@ def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
     assert run.finish()["complete"]
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["process", "stream"])
+@pytest.mark.parametrize(
+    "streamed", [pytest.param(False, id="process", marks=pytest.mark.torture), pytest.param(True, id="stream")]
+)
 def test_a_pool_with_one_unit_in_flight_grows_to_its_maximum(tmp_path: Path, *, streamed: bool) -> None:
     """As the pools of resources=cluster are set: Ray's own threshold of 1.75 units an actor would leave one actor."""
     log = tmp_path / "log"

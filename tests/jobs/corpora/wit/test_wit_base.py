@@ -233,8 +233,8 @@ def test_each_encoding_passes_the_check(tmp_path: Path, encoding: str) -> None:
         wit_base.check_header(str(whole))
 
 
-@pytest.mark.usefixtures("ray_session")
-def test_mined_and_fetched_through_ray(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_process")
+def test_mined_and_fetched(tmp_path: Path) -> None:
     rows = pictures(90)
     spoilt, lost = rows[40], rows[41]
     for row in (spoilt, lost):

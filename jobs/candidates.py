@@ -1,0 +1,92 @@
+"""Turn the pictures that a search found into records, to fetch and choose among -> tables `records`, `neighbors`.
+
+    python -m jobs.candidates neighbors=R/neighbors corpus.path='s3://b/datacomp/*.parquet' k=8 out=R/candidates
+    python -m jobs.fetch source=urls input=R/candidates/records source.contact=you@example.org out=R/images
+    python -m jobs.choose neighbors=R/candidates/neighbors prompts=R/prompts images=R/images out=R/choose
+
+A search in published vectors (jobs.retrieve corpus=datacomp) returns ids of the corpus; the corpus' Parquet files have
+their URLs. OUT/records has each distinct picture once, with the corpus' id as record_id; OUT/neighbors has the same
+queries, ranks and scores as the search, with the image_id that jobs.fetch gives to the picture.
+"""
+
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from jobs.errors import InputError
+from jobs.retrieval.candidate_rows import (
+    ABSENT,
+    MetadataConfig,
+    best_neighbors,
+    candidates,
+    find_metadata,
+    read_metadata,
+)
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import open_table
+from jobs.store.single_unit import write_small
+from jobs.tables import TABLES
+
+
+@dataclass
+class CandidatesConfig:
+    """Keys of `candidates`."""
+
+    out: str = MISSING  # folder or s3://bucket/prefix of the tables `records` and `neighbors`
+    neighbors: str = MISSING  # a table of neighbors (jobs.retrieve)
+    corpus: MetadataConfig = field(default_factory=MetadataConfig)
+    k: int | None = None  # number of best neighbours per query; null: all
+    exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
+
+
+def execute(cfg: CandidatesConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifests by table.
+
+    Raises:
+        InputError: a table or file cannot be read, or the corpus has none of the neighbours; nothing was written.
+    """
+    if cfg.k is not None and cfg.k < 1:
+        raise InputError(f"k={cfg.k}: must be at least 1, or null for all")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    barred = exclusions.Barred(excluded.marks)
+    source = open_table(cfg.neighbors, "neighbors")
+    neighbors = best_neighbors(source, cfg.k)
+    ids = pc.unique(neighbors["item_id"])
+    described = read_metadata(find_metadata(cfg.corpus), cfg.corpus, ids)
+    if len(ids) and not described:
+        raise InputError(
+            f"corpus.path={cfg.corpus.path}: column {cfg.corpus.id} has none of the {len(ids):,} pictures of "
+            f"neighbors={cfg.neighbors}, such as {ids[0]}; name the files of the corpus that was searched"
+        )
+    chosen = candidates(neighbors, described, barred)
+    identity = {"neighbors": source.identity, "k": cfg.k, "corpus": asdict(cfg.corpus)}
+    manifests = {}
+    for name, rows in (("records", chosen.records), ("neighbors", chosen.neighbors)):
+        manifests[name] = write_small(
+            locations.join(locations.absolute(cfg.out), name),
+            pa.Table.from_pylist(rows, schema=TABLES[name].schema()),
+            table=name,
+            identity={**identity, **exclusions.identity(excluded)},
+            config=plain(cfg),
+            inputs=(source.whole(),),
+        )
+    kept = [f"{len(chosen.neighbors):,} kept", *(f"{n:,} {reason}" for reason, n in sorted(chosen.left_out.items()))]
+    say(f"candidates: {locations.absolute(cfg.out)}\n  {neighbors.num_rows:,} neighbors = {' + '.join(kept)}")
+    say(f"  {len(chosen.records):,} distinct pictures")
+    if chosen.left_out[ABSENT]:
+        say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; add the other files")
+    summary.show_exclusions(excluded, barred.matched)
+    return manifests
+
+
+JOB = cli.Job("candidates", CandidatesConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("candidates"))

@@ -1,0 +1,94 @@
+"""A job's stages in the process of the test: the same readers, runners and sinks as on Ray's workers, without Ray.
+
+A process of a Ray worker takes seconds of CPU to start, and more to import a model's libraries. Tests of what a job
+computes run here; tests of what Ray does with it (processes that die, batches over several units, kills) use the
+fixture `ray_session`.
+"""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.runtime.resources import Resources
+from jobs.runtime.stage_contract import Read, Stage
+from jobs.store.run import TableRun
+from jobs.store.writer import UnitTask, UnitWriter
+
+
+class WorkerError(Exception):
+    """An actor's error, with its trace as the text, as Ray raises it."""
+
+
+@contextmanager
+def stages_in_process() -> Iterator[None]:
+    """Within the context, jobs neither start nor use Ray."""
+    from jobs.runtime import ray_session, stages
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_session, "start", lambda *_: None)
+        patch.setattr(stages, "stream", _stream)
+        patch.setattr(stages, "process", _process)
+        yield
+
+
+def _stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:
+    from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
+
+    with _as_run_errors():
+        reader, sink = UnitReader(*_sent((read, run.target, list(stages)))), UnitSink(run.target)
+        runners = None
+        for task in run.todo:
+            if task.unit.rows == 0:
+                with UnitWriter(run.target, task) as writer:
+                    count_rows(writer, task, 0)
+                continue
+            rows = reader(_block(task))
+            runners = runners or [StageRunner(stage=_sent(stage), board=None) for stage in stages]
+            for stage, runner in zip(stages, runners, strict=True):
+                size = getattr(resources, stage.pool).batch_size
+                rows = pa.concat_tables(
+                    [runner(rows.slice(at, size)) for at in range(0, rows.num_rows, size)] or [rows]
+                )
+            if rows.num_rows:  # Ray drops empty blocks
+                sink.write([rows.unify_dictionaries().combine_chunks()], None)
+
+
+def _process(run: TableRun, *, stage: Stage, resources: Resources, **_: Any) -> None:
+    from jobs.runtime.stage_workers import UnitRunner
+
+    if run.todo:
+        with _as_run_errors():
+            runner = UnitRunner(stage=_sent(stage), board=None, target=run.target)
+            for task in run.todo:
+                runner(_block(task))
+
+
+def _block(task: UnitTask) -> pa.Table:
+    from jobs.runtime.stage_workers import TASK
+
+    return pa.table({TASK: [task.to_json()]})
+
+
+def _sent(value: Any) -> Any:
+    """`value` as it arrives on a worker; fails for what cannot be sent to one."""
+    from ray import cloudpickle
+
+    return cloudpickle.loads(cloudpickle.dumps(value))
+
+
+@contextmanager
+def _as_run_errors() -> Iterator[None]:
+    from jobs.runtime.worker_errors import as_run_errors
+
+    with as_run_errors():
+        try:
+            yield
+        except (InputError, RunError):
+            raise
+        except Exception as error:
+            raise WorkerError(traceback.format_exc()) from error

@@ -1,0 +1,123 @@
+"""From a search to a choice: winners become records, their pictures are fetched from a server, a person sees them."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from actors.ids import content_id
+from jobs.page import choice_sheet
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.factories import picture, rows_of, write_units
+from tests.https_server import HttpsServer
+from tests.jobs.fetch_alone import fetch_alone
+from tests.picture_site import Site
+
+IDS = [content_id("uid", str(number)) for number in range(8)]  # uids of a corpus
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[HttpsServer]:
+    with HttpsServer(tmp_path, Site()) as running:
+        yield running
+
+
+def write_corpus(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """Write the metadata of a corpus as two Parquet files of several row groups."""
+    folder.mkdir()
+    for number in (0, 1):
+        pq.write_table(pa.Table.from_pylist(rows[number::2]), folder / f"{number}.parquet", row_group_size=2)
+    return str(folder)
+
+
+def world(folder: Path, url: Any) -> list[str]:
+    """Write a search of two prompts and its corpus; return the keys of the job."""
+    assert cli.main("prompts", [f"out={folder}/p", "axes.concept=[bread]", "axes.country=[Peru,Chad]"]) == 0
+    prompts = [row["text_id"] for row in rows_of(f"{folder}/p")]
+    # Ids 0 and 1 have one URL; 5 has none; 6 is not in the corpus; 7 is in no search.
+    ranked = {prompts[0]: [0, 1, 2, 5], prompts[1]: [3, 1, 6, 4]}
+    near = [
+        {"query_id": query, "rank": rank, "item_id": IDS[number], "score": 1 / rank}
+        for query, numbers in ranked.items()
+        for rank, number in enumerate(numbers, 1)
+    ]
+    write_units(folder / "near", "neighbors", [near[:4], near[4:]])
+    urls = {number: url(f"/{max(number, 1)}.jpg") for number in (0, 1, 2, 3, 4, 7)} | {5: None}
+    corpus = [{"uid": IDS[number], "url": urls[number], "text": f"caption {number}"} for number in urls]
+    return [f"neighbors={folder}/near", f"corpus.path={write_corpus(folder / 'corpus', corpus)}"]
+
+
+def test_winners_are_fetched_and_shown(tmp_path: Path, server: HttpsServer, capsys) -> None:
+    keys = world(tmp_path, server.url)
+    out = tmp_path / "candidates"
+    assert cli.main("candidates", [*keys, f"out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert "8 neighbors = 5 kept + 1 no_url + 1 not_in_corpus + 1 same_picture" in printed
+    records = {row["record_id"]: row for row in rows_of(f"{out}/records")}
+    urls = {IDS[number]: server.url(f"/{max(number, 1)}.jpg") for number in range(8)}
+    assert {uid: row["image_url"] for uid, row in records.items()} in (
+        {IDS[number]: urls[IDS[number]] for number in (first, 2, 3, 4)} for first in (0, 1)
+    )  # each distinct picture once, under an id of the corpus that was found
+    assert {row["caption_alt_text_description"] for row in records.values()} >= {"caption 2", "caption 3", "caption 4"}
+
+    port, ca_file = server.port, str(server.ca_file)
+    fetch_alone(f"{out}/records", f"{tmp_path}/images", port=port, ca_file=ca_file)
+    assert {row["status"] for row in rows_of(f"{tmp_path}/images")} == {"ok"}
+    tables = [f"neighbors={out}/neighbors", f"prompts={tmp_path}/p", f"images={tmp_path}/images"]
+    assert cli.main("choose", [*tables, f"out={tmp_path}/choose"]) == 0
+    with (tmp_path / "choose" / "choose.csv").open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    shown = {(row["query_id"], int(row["rank"])): row["url"] for row in rows}
+    searched = {(row["query_id"], row["rank"]): row["item_id"] for row in rows_of(f"{tmp_path}/near")}
+    assert len(shown) == 5
+    assert all(url == urls[searched[key]] for key, url in shown.items())  # query and rank lead back to the search
+    page = (tmp_path / "choose" / "index.html").read_text(encoding="utf-8")
+    assert page.count("data:image/") == 5
+
+
+def test_ranks_exclusions_and_what_is_refused(tmp_path: Path, capsys) -> None:
+    keys = world(tmp_path, lambda path: f"https://pictures.example{path}")
+    out = [f"out={tmp_path}/c"]
+    assert cli.main("candidates", [*keys, *out, "k=1", "corpus.caption=null"]) == 0
+    assert [row["rank"] for row in rows_of(f"{tmp_path}/c/neighbors")] == [1, 1]
+    assert {row["caption_alt_text_description"] for row in rows_of(f"{tmp_path}/c/records")} == {None}
+    (tmp_path / "no.txt").write_text(f"{IDS[0]}\nhttps://pictures.example/3.jpg\n")
+    capsys.readouterr()
+    assert cli.main("candidates", [*keys, *out, f"exclusions={tmp_path}/no.txt"]) == 0
+    assert "2 excluded" in capsys.readouterr().out
+    assert IDS[3] not in {row["record_id"] for row in rows_of(f"{tmp_path}/c/records")}
+
+    pq.write_table(pa.table({"uid": [7], "url": ["u"], "text": ["t"]}), tmp_path / "numbers.parquet")
+    write_corpus(tmp_path / "other", [{"uid": "x", "url": "u", "text": "t"}] * 2)
+    for changed, message in (
+        (["k=0"], "k=0: "),
+        (["corpus.url=link"], "no column link"),
+        ([f"corpus.path={tmp_path}/numbers.parquet"], "column uid is int64"),
+        ([f"corpus.path={tmp_path}/other"], f"corpus.path={tmp_path}/other"),
+        ([f"corpus.path={tmp_path}/no.txt"], "no .parquet file"),
+    ):
+        assert cli.main("candidates", [*keys, f"out={tmp_path}/never", *changed]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "never").exists()
+
+
+def test_the_sheet_reads_no_bytes_of_other_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [picture(number) for number in range(6)]
+    table = open_table(write_units(tmp_path / "images", "images", [images[:2], images[2:4], images[4:]]))
+    groups_with_bytes = []
+    read = pq.ParquetFile.read_row_group
+
+    def spy(self: Any, group: int, columns: list[str]) -> pa.Table:
+        if "bytes" in columns:
+            groups_with_bytes.append(group)
+        return read(self, group, columns=columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
+    pictures = choice_sheet.read_pictures(table, {images[2]["image_id"]})
+    assert list(pictures) == [images[2]["image_id"]]
+    assert len(groups_with_bytes) == 1
