@@ -246,6 +246,7 @@ KEYS = {
     "loglik": """
         common
         input: str
+        models: list[str]
         condition: str
         images: str | None
         texts: str | None
@@ -282,6 +283,7 @@ KEYS = {
     "generate": """
         common
         input: str
+        models: list[str]
         condition: str
         images: str | None
         texts: str | None
