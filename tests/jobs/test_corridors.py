@@ -5,10 +5,12 @@ metric below can be computed by hand.
 """
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from PIL import Image
@@ -119,7 +121,7 @@ def pipeline(folder: Path, out: str) -> dict[str, Any]:
                 "job": "items",
                 "set": {
                     "responses": [f"{out}/responses/*"],
-                    "items": f"{out}/bare/items",
+                    "input_items": f"{out}/bare/items",
                     "texts": f"{out}/bare/texts",
                     "labels": [f"{out}/people"],
                     "out": f"{out}/judged",
@@ -187,6 +189,43 @@ def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:
     write_inputs(tmp_path, out)
     run = ["profile=full", f"pipeline={tmp_path}/corridors.yaml", f"out={out}"]
     assert cli.main("run", run) == 0
-    metrics = rows_of(f"{out}/report/metrics")
-    for m in metrics:
-        print(m["metric"], m["dims"], m["value"], m["n"], m["reason"])
+    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
+
+    def value(metric: str, question: str = "grade", rubric: str = "fit", **dims: str) -> float:
+        key = json.dumps({"question": question, "rubric": rubric} | dims, sort_keys=True, separators=(",", ":"))
+        found: float = metrics[metric, key]["value"]
+        return found
+
+    people = [grade for _, _, grade, _ in PICTURES.values()]
+    for judge, grades in GRADES.items():
+        bare, full = ([grades[markers[place]] for markers in PICTURES.values()] for place in (0, 1))
+        for condition, scores in (("bare", bare), ("full", full)):
+            key = {"condition": condition, "group": "people", "rater": judge}
+            assert value("pearson_with_people", **key) == pytest.approx(np.corrcoef(scores, people)[0, 1])
+        key = {"first": "bare", "second": "full", "group": judge}
+        assert value("score_change", **key) == pytest.approx(np.mean(full) - np.mean(bare))
+        assert value("share_at_least_change", threshold="4", **key) == np.mean(np.array(full) >= 4) - np.mean(
+            np.array(bare) >= 4
+        )
+    for writer, written in WRITERS.items():
+        level = [GRADES["kind"][written[caption]] for caption, *_ in PICTURES.values()]
+        key = {"condition": "", "group": "kind", "attribute": "model", "part": writer, "rule": "mean", "threshold": "4"}
+        assert value("share_at_least", "level", "quality", **key) == np.mean(np.array(level) >= 4)
+
+    # The tables in between: a probability, a response, and the item that it became
+    ratings = {row["item_id"]: row for row in rows_of(f"{out}/ratings/strict-bare")}
+    assert ratings["red"]["condition"] == "bare"
+    assert ratings["red"]["probabilities"] == pytest.approx([0.75, 0, 0, 0, 0.25], abs=1e-6)
+    responses = {row["response_id"]: row for row in rows_of(f"{out}/responses/turn")}
+    assert len(responses) == 2 * len(PICTURES)
+    judged = {row["item_id"]: row for row in rows_of(f"{out}/judged/items")}
+    texts = {row["text_id"]: row for row in rows_of(f"{out}/judged/texts")}
+    for response in responses.values():
+        caption, _, grade, region = PICTURES[response["item_id"]]
+        item = judged[response["response_id"]]
+        attributes = dict(item["attributes"])
+        expected = {"model": "turn", "prompt": "describe", "condition": "bare", "region": region, "grade": str(grade)}
+        assert {name: attributes.get(name) for name in expected} == expected
+        assert attributes["sample"] == str(response["sample"])
+        (generated,) = (texts[name] for name in item["text_ids"] if texts[name]["role"] == "generated")
+        assert generated["text"] == response["text"] == WRITERS["turn"][caption]
