@@ -36,7 +36,7 @@ def skip_reason(
         return reason
     shown = item["pictures"] or ()
     if pictures and shown and len(shown) != pictures:
-        message = f"the item has {len(shown)} pictures, the prompt shows {pictures}; use another order of its parts"
+        message = f"the item has {len(shown)} pictures, the prompt shows {pictures}; change the order of its parts"
         return Status.SKIPPED, ScoringError("picture_count", message)
     if pictures != 0:
         if item["status"] != Status.OK:

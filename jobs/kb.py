@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
+from jobs.corpora.knowledge_base_units import cut
+from jobs.errors import InputError
 from jobs.runtime import cli, lifecycle, summary
 from jobs.runtime.config import Common, plain
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
 from jobs.store import locations
 from jobs.store.run import TablePlan, open_run
-from jobs.store.units import unit_of_file
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit
 
 
@@ -29,18 +30,22 @@ class KbConfig(Common):
     """Keys of `kb`."""
 
     knowledge_base: KnowledgeBaseConfig = field(default_factory=KnowledgeBaseConfig)
+    unit_rows: int = 20_000  # rows per unit of a Parquet file whose rows are sorted by node; other files are one unit
 
 
 def execute(cfg: KbConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifests by part, None with plan=true."""
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     files = find_files(cfg.knowledge_base)
     source = plain(cfg.knowledge_base)
+    units = list(cut(files, node=cfg.knowledge_base.columns.node, unit_rows=cfg.unit_rows))
     plans = {
         part: TablePlan(
             out=locations.join(locations.absolute(cfg.out), part),
             table=table,
             identity={"part": part, "knowledge_base": {k: v for k, v in source.items() if k != "path"}},
-            units=[unit_of_file(f) for f in files],
+            units=units,
             config=plain(cfg),
             metadata={"knowledge_base": cfg.knowledge_base.name},
             derived=False,

@@ -106,6 +106,7 @@ KEYS = {
     """,
     "kb": """
         common
+        unit_rows: int
         knowledge_base.name: str
         knowledge_base.path: str
         knowledge_base.language: str
@@ -439,6 +440,7 @@ KEYS = {
         quotas: Any
         target: str
         shared: int
+        together: str | None
         limit: int | None
         audit: float
         auditor: str | None

@@ -117,17 +117,22 @@ def column_names(uri: str, encoding: str | None = None) -> list[str] | None:
             raise InputError(f"{uri}: cannot be read ({first_line(error)})") from error
 
 
-def entries(uri: str, config: KnowledgeBaseConfig) -> Iterator[NodeEntry | BadRow]:
+def entries(
+    uri: str, config: KnowledgeBaseConfig, *, span: tuple[int, int] | None = None
+) -> Iterator[NodeEntry | BadRow]:
     """Yield the rows of one file, in order, with one batch in memory at a time.
 
     A row without a node, or with an object instead of a text, is a `BadRow`.
 
+    Args:
+        span: the first row and one past the last, of a Parquet file; None: all rows.
+
     Raises:
         InputError: the file cannot be read.
     """
-    row = 0
+    row = span[0] if span else 0
     try:
-        for batch in _batches(uri, config):
+        for batch in _batches(uri, config, span):
             for values in batch:
                 row += 1
                 yield _entry(values, config, row)
@@ -159,7 +164,7 @@ def _source_columns(columns: NodeColumns) -> dict[str, str]:
     return {field.name: name for field in fields(columns) if (name := getattr(columns, field.name))}
 
 
-def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[str, Any]]]:
+def _batches(uri: str, config: KnowledgeBaseConfig, span: tuple[int, int] | None) -> Iterator[Iterable[dict[str, Any]]]:
     names = _source_columns(config.columns)
     columns = list(dict.fromkeys(names.values()))
     if uri.lower().endswith((".csv", ".tsv")):
@@ -173,8 +178,26 @@ def _batches(uri: str, config: KnowledgeBaseConfig) -> Iterator[Iterable[dict[st
             for lines in _lines(stream):
                 yield (_renamed(json.loads(line, parse_int=json_integer), names) for line in lines if line.strip())
             return
-        for batch in pq.ParquetFile(stream).iter_batches(ROWS, columns=columns):
+        for batch in _parquet_batches(pq.ParquetFile(stream), columns, span):
             yield [_renamed(row, names) for row in batch.to_pylist()]
+
+
+def _parquet_batches(
+    file: pq.ParquetFile, columns: list[str], span: tuple[int, int] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `span`; reads only row groups that have some of them."""
+    low, high = span or (0, file.metadata.num_rows)
+    begin = 0
+    for group in range(file.num_row_groups):
+        end = begin + file.metadata.row_group(group).num_rows
+        if begin < high and end > low:
+            first = begin
+            for batch in file.iter_batches(ROWS, row_groups=[group], columns=columns):
+                start, stop = max(low - first, 0), min(high - first, batch.num_rows)
+                if start < stop:
+                    yield batch.slice(start, stop - start)
+                first += batch.num_rows
+        begin = end
 
 
 def _dialect(uri: str, encoding: str | None) -> Dialect:

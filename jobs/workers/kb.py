@@ -7,7 +7,9 @@ import pyarrow as pa
 
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
+from jobs.corpora.knowledge_base_units import SPAN
 from jobs.runtime.progress import Reporter
+from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 
@@ -34,7 +36,7 @@ class KnowledgeBaseUnit:
 
         `rows_in` counts the file's rows for `nodes`, and the texts or pictures in them for the other parts.
         """
-        entries = self._entries(task.unit.inputs[0].uri, writer)
+        entries = self._entries(task.unit, writer)
         rows = self._nodes(entries, writer) if self._part == "nodes" else self._rows(entries, writer)
         buffer: list[dict[str, Any]] = []
         for row in rows:
@@ -48,8 +50,9 @@ class KnowledgeBaseUnit:
         counts = writer.counts
         counts.rows_in = counts.rows_out + sum(counts.filtered.values()) + sum(counts.rejected.values())
 
-    def _entries(self, uri: str, writer: UnitWriter) -> Iterator[NodeEntry]:
-        for entry in entries(uri, self._config):
+    def _entries(self, unit: Unit, writer: UnitWriter) -> Iterator[NodeEntry]:
+        uri, span = unit.inputs[0].uri, unit.extra.get(SPAN)
+        for entry in entries(uri, self._config, span=tuple(span) if span else None):
             if isinstance(entry, BadRow):
                 writer.reject(Reject(uri, entry.row, entry.reason, entry.message))
             else:

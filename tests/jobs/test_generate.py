@@ -289,6 +289,7 @@ def test_from_items_to_ratings(tables: Path, in_process: None, capsys: pytest.Ca
     out, ratings = str(tables / "responses"), str(tables / "ratings")
     command = [f"input={tables / 'items'}", f"images={tables / 'images'}", f"out={out}", "model=local-tiny"]
     command += ["prompt=rubric_json", "rubric=century_labels", "samples=2", "max_tokens=3", "temperature=0.7"]
+    command += ["prompt.order=[introduction,context,pictures,questions,format]"]  # an item has two
     first: Any = cli.execute("generate", command)
     assert first["counts"]["status"] == {"truncated": 2, "missing_input": 6}
     output = capsys.readouterr().out

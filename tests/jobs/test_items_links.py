@@ -1,5 +1,6 @@
 """Items from links: each picture with an article, titles, the right article or nothing, under one id."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from jobs.items_from.kept_rows import ROWS, KeptRows, column_keys, value_keys
 from jobs.judging.items import open_sources, reading
 from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
-from jobs.store.reading import open_table
+from jobs.store.reading import TableSource, open_table
 from jobs.store.writer import UnitTask
 from tests.factories import picture, rows_of, write_table, write_units
 
@@ -162,6 +163,20 @@ def test_a_killed_run_continues_and_excluded_pictures_are_left_out(world: Path) 
     fewer = items(world, "fewer", *keys, f"exclusions={world}/no.txt")
     assert [row["item_id"] for row in rows_of(f"{fewer}/items")] == [IMAGES[1], IMAGES[2], IMAGES[4]]
     assert open_table(f"{fewer}/items").counts().filtered == {"excluded": 2}
+
+
+def test_the_knowledge_base_is_read_once_for_any_number_of_units(world: Path, monkeypatch) -> None:
+    reads = Counter[str]()
+    batches = TableSource.batches
+
+    def counted(self: TableSource, *given: Any, **keys: Any) -> Any:
+        reads[self.uri] += 1
+        return batches(self, *given, **keys)
+
+    monkeypatch.setattr(TableSource, "batches", counted)
+    out = items(world, "many", f"input_items={world}/images", "unit_rows=1")
+    assert len(open_table(f"{out}/items").footers) == 5
+    assert reads == {f"{world}/links": 1, f"{world}/kb/nodes": 1, f"{world}/kb/articles": 1}
 
 
 @pytest.mark.parametrize(

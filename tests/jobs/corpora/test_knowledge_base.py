@@ -1,6 +1,7 @@
 """Knowledge bases: rows of several shapes become entries; what names no node is told with its row."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,8 +19,13 @@ from jobs.corpora.knowledge_base import (
     image_id,
     windows,
 )
+from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
-from jobs.workers.kb import nodes
+from jobs.runtime.progress import Reporter
+from jobs.store.run import TablePlan, open_run
+from jobs.store.writer import UnitWriter
+from jobs.workers.kb import PARTS, KnowledgeBaseUnit, nodes
+from tests.factories import rows_of
 
 
 def config(path: Path, **keys: object) -> KnowledgeBaseConfig:
@@ -160,3 +166,47 @@ def test_a_number_with_thousands_of_digits_is_unknown(tmp_path: Path) -> None:
     assert isinstance(two, NodeEntry)
     assert isinstance(three, NodeEntry)
     assert (two.node_id, two.lemmas, three.node_id) == ("2", (), "3")
+
+
+def test_a_parquet_file_is_cut_between_nodes_and_read_in_parts(tmp_path: Path) -> None:
+    names = [None, "a", "a", None, "a ", "b", "c", "c", "c", "d"]
+    rows = [{"id": name, "lang": "en", "names": str(n)} for n, name in enumerate(names)]
+    columns = NodeColumns(node="id", language="lang", lemmas="names")
+    config = KnowledgeBaseConfig(name="k", path=str(tmp_path), columns=columns)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "sorted.parquet", row_group_size=3)
+    (file,) = find_files(config)
+    whole = list(entries(file.uri, config))
+    for unit_rows, ends in ((2, [0, 5, 6, 9, 10]), (4, [0, 5, 9, 10]), (6, [0, 6, 10])):
+        units = list(cut([file], node="id", unit_rows=unit_rows))
+        spans = [(unit.extra[SPAN][0], unit.extra[SPAN][1]) for unit in units]
+        assert spans == list(pairwise(ends))
+        assert [entry for span in spans for entry in entries(file.uri, config, span=span)] == whole
+        assert len({unit.name for unit in units}) == len(units)
+    (unit,) = cut([file], node="id", unit_rows=10)
+    assert SPAN not in unit.extra
+    pq.write_table(pa.Table.from_pylist([*rows, rows[1]]), tmp_path / "sorted.parquet")  # a is not in one place
+    assert len(list(cut(find_files(config), node="id", unit_rows=2))) == 1
+
+
+def test_units_of_a_file_write_what_the_whole_file_does(tmp_path: Path) -> None:
+    columns = NodeColumns(node="id", lemmas="names", article="article")
+    config = KnowledgeBaseConfig(name="k", path=str(tmp_path / "kb.parquet"), columns=columns, window_words=2)
+    config.overlap_words = 0
+    rows = [{"id": f"n{n // 2}", "names": f"name {n}", "article": f"a b c {n}" * (n % 2)} for n in range(12)]
+    pq.write_table(pa.Table.from_pylist(rows), config.path)
+
+    def rows_by_unit(part: str, unit_rows: int) -> list[dict[str, object]]:
+        units = list(cut(find_files(config), node="id", unit_rows=unit_rows))
+        out = str(tmp_path / f"{part}{unit_rows}")
+        run = open_run(
+            TablePlan(out, PARTS[part], {}, units, {}, {}, derived=False), resume=True, overwrite=False, retry=[]
+        )
+        for task in run.todo:
+            with UnitWriter(run.target, task) as writer:
+                KnowledgeBaseUnit(part=part, config=config)(task, writer, Reporter(None, "kb"))
+        assert len(units) == -(-len(rows) // unit_rows)
+        run.finish()
+        return sorted(rows_of(out), key=str)
+
+    for part in ("nodes", "windows", "articles"):
+        assert rows_by_unit(part, 4) == rows_by_unit(part, len(rows))

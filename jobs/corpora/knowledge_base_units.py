@@ -1,0 +1,59 @@
+"""The files of a knowledge base as work units; a large Parquet file is cut between nodes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from jobs.store import locations
+from jobs.store.objects import Object
+from jobs.store.units import Unit, unit_of_file
+
+SPAN = "span"  # in a unit's `extra`: first row and one past the last
+
+
+def cut(files: Sequence[Object], *, node: str, unit_rows: int) -> Iterator[Unit]:
+    """Yield the units of files: one per file, or parts of a Parquet file of about `unit_rows` rows.
+
+    All rows of a node must be in one unit, because they become one row of `nodes`: a file is cut only if the rows of
+    each node follow one another. Text files are not cut: their rows could not be found without reading the file.
+
+    Args:
+        node: the column of the nodes.
+    """
+    for file in files:
+        ends = _ends(file, node, unit_rows) if file.uri.lower().endswith(".parquet") else []
+        if len(ends) < 3:
+            yield unit_of_file(file)
+            continue
+        for first, last in pairwise(ends):
+            unit = unit_of_file(file, piece=f"rows {first}-{last}", rows=last - first)
+            yield replace(unit, extra={SPAN: [first, last]})
+
+
+def _ends(file: Object, node: str, unit_rows: int) -> list[int]:
+    """Return the ends of the parts, with 0 and the number of rows; empty for a file that cannot be cut."""
+    fs, path = locations.filesystem(file.uri)
+    with locations.named_errors(file.uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as parquet:
+        rows = parquet.metadata.num_rows
+        if rows <= unit_rows:
+            return []
+        column = parquet.read(columns=[node])[node]
+    try:
+        names = pc.fill_null(pc.utf8_trim_whitespace(column.cast(pa.string())), "").combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # rows with lists or objects are rejected one by one
+        return []
+    places = np.flatnonzero(pc.not_equal(names, "").to_numpy(zero_copy_only=False))
+    named = names.take(pa.array(places))
+    if not len(named):
+        return []
+    changes = pc.not_equal(named.slice(1), named.slice(0, len(named) - 1)).to_numpy(zero_copy_only=False)
+    starts = places[np.append(True, changes)]
+    if len(starts) != pc.count_distinct(named).as_py():
+        return []
+    at = np.searchsorted(starts, np.arange(unit_rows, rows, unit_rows))
+    return [0, *np.unique(starts[at[at < len(starts)]]).tolist(), rows]
