@@ -20,7 +20,7 @@ from tests import scripted_model
 from tests.factories import rows_of
 
 # picture: the marker of its caption, the marker of its article, the grade that both people gave, region
-PICTURES = {
+PICTURES: dict[str, tuple[str, str, int, str]] = {
     "red": ("~", "^", 1, "north"),
     "green": ("~", "@", 5, "north"),
     "blue": ("^", "@", 4, "south"),
@@ -198,7 +198,8 @@ def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:
 
     people = [grade for _, _, grade, _ in PICTURES.values()]
     for judge, grades in GRADES.items():
-        bare, full = ([grades[markers[place]] for markers in PICTURES.values()] for place in (0, 1))
+        bare = [grades[caption] for caption, *_ in PICTURES.values()]
+        full = [grades[article] for _, article, *_ in PICTURES.values()]
         for condition, scores in (("bare", bare), ("full", full)):
             key = {"condition": condition, "group": "people", "rater": judge}
             assert value("pearson_with_people", **key) == pytest.approx(np.corrcoef(scores, people)[0, 1])
