@@ -44,9 +44,9 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
     barred = exclusions.Barred(excluded.marks)
-    chosen, drawn = shown_items.choose(sources, cfg.draw, barred=barred)
+    chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, barred=barred)
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
-    tasks = study_plan.assign_items(cfg, [row["item_id"] for row in chosen], raters, rubric)
+    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
     shown = shown_items.show_items(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
     study = study_form.build_form(cfg, rubric, span_labels, shown[0])

@@ -438,6 +438,7 @@ KEYS = {
         quotas: Any
         target: str
         shared: int
+        together: str | None
         limit: int | None
         audit: float
         auditor: str | None

@@ -103,7 +103,7 @@ def question_metrics(
         rubric, question = key[:2]
         if skip(rubric, question):
             continue
-        dims = dict(zip(by, key, strict=True))
+        dims, bounds = dict(zip(by, key, strict=True)), scale(rubric, question)
         answered = []
         for group in conditions:
             reduced = reduction.question(
@@ -112,9 +112,10 @@ def question_metrics(
             kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
             rated = RatedQuestion(
                 reduced.answers.of_raters(kept),
-                _context(reduced, raters, items, settings, ids=reduction.ids, scale=scale(rubric, question)),
+                _context(reduced, raters, items, settings, ids=reduction.ids, scale=bounds),
                 settings,
                 inverted=question in settings.inverted,
+                unscaled=group.unscaled if bounds[0] else frozenset(),
                 ended=reduced.ended,
                 double=reduced.double,
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),

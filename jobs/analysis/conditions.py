@@ -9,8 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.analysis.rating_codes import Key, Reduction
+from jobs.errors import InputError
 
 CONDITION = "condition"  # column of ratings, and dim
+LIKELIHOOD = "loglik"  # method whose scores are log-likelihoods, not on a scale
 UNCONDITIONAL = ("human", "gold")  # kinds whose ratings without a condition count under every condition
 
 
@@ -23,12 +25,14 @@ class ConditionGroup:
         condition: empty if the ratings have none.
         key: of the ratings under this condition in the `Reduction`.
         shared: key -> raters whose ratings without a condition count too.
+        unscaled: raters whose scores are not on the question's scale.
     """
 
     question: Key
     condition: str
     key: Key
     shared: Mapping[Key, Collection[str]]
+    unscaled: frozenset[str] = frozenset()
 
 
 def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key, list[ConditionGroup]]:
@@ -39,6 +43,9 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
 
     Args:
         kinds: rater -> human, model, encoder or gold.
+
+    Raises:
+        InputError: a rater has likelihoods and scores on the scale for one question under one condition.
     """
     by_condition: dict[Key, dict[str, Key]] = {}
     for key in reduction.keys:
@@ -46,7 +53,7 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
         by_condition.setdefault(question, {})[condition] = key
     groups = {}
     for question, key_of in by_condition.items():
-        raters_of = {condition: reduction.raters_of(key) for condition, key in key_of.items()}
+        raters_of = {condition: set(reduction.methods_of(key)) for condition, key in key_of.items()}
         under_one = set[str]().union(*(raters for condition, raters in raters_of.items() if condition))
         everywhere = {
             name for name in raters_of.get("", set()) - under_one if kinds.get(name, "model") in UNCONDITIONAL
@@ -58,6 +65,7 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
                 condition,
                 key_of[condition],
                 {key_of[""]: sorted(everywhere)} if condition and everywhere else {},
+                _unscaled(question, condition, reduction.methods_of(key_of[condition])),
             )
             for condition in conditions
         ]
@@ -67,6 +75,19 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
 def are_separate(groups: Mapping[Key, Sequence[ConditionGroup]]) -> bool:
     """Return whether a question has several conditions; metrics then have the dim `condition`."""
     return any(len(of_question) > 1 for of_question in groups.values())
+
+
+def _unscaled(question: Key, condition: str, methods: Mapping[str, set[str]]) -> frozenset[str]:
+    """Return the raters whose scores are log-likelihoods."""
+    unscaled = frozenset(rater for rater, used in methods.items() if LIKELIHOOD in used)
+    if mixed := sorted(rater for rater in unscaled if methods[rater] != {LIKELIHOOD}):
+        others = ", ".join(sorted(methods[mixed[0]] - {LIKELIHOOD}))
+        raise InputError(
+            f"ratings: {mixed[0]} answered {question[0]}/{question[1]} by {LIKELIHOOD} and by {others} under the "
+            f"condition {condition!r}, and their scores cannot be averaged; give one of the runs another "
+            "condition= or report them separately"
+        )
+    return unscaled
 
 
 def _split(key: Key, by: Sequence[str]) -> tuple[Key, str]:

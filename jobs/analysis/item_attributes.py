@@ -11,7 +11,7 @@ from jobs.errors import InputError
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
-RESPONSE_ATTRIBUTES = ("model", "prompt")
+RESPONSE_ATTRIBUTES = ("model", "prompt", "condition")
 SHORT = 60  # characters of a value in a message
 
 
@@ -63,7 +63,7 @@ class Items:
 
 
 def read_items(items: Sequence[TableSource], responses: Sequence[TableSource], attributes: Iterable[str]) -> Items:
-    """Return attributes from `items`, and model, prompt and length of responses, by ids of items and responses.
+    """Return attributes from `items`, and model, prompt, condition and length of responses, by their ids.
 
     An item or a response may be in several tables, such as those of two conditions: the tables are merged.
 
@@ -174,7 +174,9 @@ def _responses(sources: Sequence[TableSource]) -> dict[str, _Response]:
                 if len(sources) > 1:
                     merged.add(response_id, source, row)
                 length = float(len(text)) if text is not None else np.nan
-                response_of[response_id] = _Response({name: row[name] for name in RESPONSE_ATTRIBUTES}, length)
+                response_of[response_id] = _Response(
+                    {name: row[name] for name in RESPONSE_ATTRIBUTES if row[name]}, length
+                )
     return response_of
 
 

@@ -76,11 +76,10 @@ class Reduction:
         self._by = ("rubric", "question", *by)
         self._folder = Spool("ratings")
         self._files: dict[Key, IO[bytes]] = {}
-        self._raters_of: dict[Key, set[int]] = {}
+        self._methods_of: dict[Key, dict[str, set[str]]] = {}  # question -> rater -> the methods of its ratings
         self._values: dict[Key, dict[str, int]] = {}  # (rubric, question) -> answer -> code
         self._raters: dict[str, int] = {}
         self._targets: dict[str, int] = {}
-        self.methods: dict[str, set[str]] = {}  # rater -> the methods of its ratings
         self.ids: dict[int, str] | None = {} if keep_ids else None
 
     def __enter__(self) -> Self:
@@ -112,12 +111,20 @@ class Reduction:
     @property
     def keys(self) -> list[Key]:
         """The questions that occur, sorted."""
-        return sorted(self._raters_of)
+        return sorted(self._methods_of)
 
-    def raters_of(self, key: Key) -> set[str]:
-        """Return the raters who were asked a question."""
-        names = self.raters
-        return {names[code] for code in self._raters_of[key]}
+    def methods_of(self, key: Key) -> Mapping[str, set[str]]:
+        """Return rater -> the methods of its ratings, for the raters who were asked a question."""
+        return self._methods_of[key]
+
+    @property
+    def methods(self) -> dict[str, set[str]]:
+        """Rater -> the methods of its ratings."""
+        methods: dict[str, set[str]] = {}
+        for methods_of in self._methods_of.values():
+            for rater, used in methods_of.items():
+                methods.setdefault(rater, set()).update(used)
+        return methods
 
     @property
     def raters(self) -> tuple[str, ...]:
@@ -139,13 +146,12 @@ class Reduction:
         rows["status"] = _coded(batch["status"], dict(_CODES))
         rows["sample"] = batch["sample"].to_numpy()
         rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
-        for rater, method in _pairs(batch, ["rater", "method"]):
-            self.methods.setdefault(rater, set()).add(method)
+        for *key_of, rater, method in _distinct_rows(batch, [*self._by, "rater", "method"]):
+            self._methods_of.setdefault(tuple(key_of), {}).setdefault(rater, set()).add(method)
         answers, codes = _encoded(batch["value"])
         for key, row_numbers in self._split(batch):
             part = rows[row_numbers]
             part["value"] = self._value_codes(key[:2], answers, codes[row_numbers])
-            self._raters_of.setdefault(key, set()).update(np.unique(part["rater"]).tolist())
             self._file(key).write(part.tobytes())
 
     def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
@@ -183,7 +189,7 @@ class Reduction:
         return self._files[key]
 
     def _path(self, key: Key) -> Path:
-        return self.folder / f"{list(self._raters_of).index(key)}.codes"
+        return self.folder / f"{list(self._methods_of).index(key)}.codes"
 
     def question(
         self,
@@ -329,9 +335,10 @@ def _coded(column: pa.ChunkedArray, code_of: dict[str, int]) -> NDArray[np.int64
     return np.array([code_of.setdefault(value, len(code_of)) for value in values], np.int64)[position]
 
 
-def _pairs(batch: pa.Table, columns: list[str]) -> Iterable[tuple[str, str]]:
-    pairs = batch.select(columns).unify_dictionaries().group_by(columns).aggregate([])
-    return zip(*(pairs[name].to_pylist() for name in columns), strict=True)
+def _distinct_rows(batch: pa.Table, columns: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    names = list(dict.fromkeys(columns))  # `by` may have the method
+    rows = batch.select(names).unify_dictionaries().group_by(names).aggregate([])
+    return zip(*(rows[name].to_pylist() for name in columns), strict=True)
 
 
 def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

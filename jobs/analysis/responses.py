@@ -13,7 +13,7 @@ from jobs.store.reading import TableSource, read_unit
 
 
 def refusal_rates(sources: Sequence[TableSource], *, barred: Barred | None = None) -> list[RefusalRate]:
-    """Return refusal rates by model, prompt and kind; one unit is in memory at a time.
+    """Return refusal rates by model, prompt, condition and kind; one unit is in memory at a time.
 
     Args:
         sources: tables `responses`; a response that several of them hold counts once, at 8 bytes per response.

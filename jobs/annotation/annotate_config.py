@@ -35,7 +35,9 @@ class AnnotateConfig(Writing):
     per_group: int | None = None  # different raters per item of each group …
     quotas: Any = None  # … or of these groups: {China: 20, India: 10}
     target: str = "rubric"  # rate each item against the rubric's targets; or group: against the rater's own group
-    shared: int = 0  # items that every rater (of a group) sees
+    shared: int = 0  # items (sets, with together) that every rater (of a group) sees
+    # items of one picture, or with one value of this column or attribute, go to the same raters, one after another
+    together: str | None = None
     limit: int | None = None  # most tasks per rater; a column limit of raters takes precedence
     audit: float = 0.0  # share of each rater's tasks that the auditor repeats
     auditor: str | None = None  # who repeats them; not one of the raters

@@ -9,6 +9,7 @@ seed.
 
 import hashlib
 import heapq
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ class Assignment(NamedTuple):
     item: str
     shared: bool  # every rater of the group sees it
     audit: bool  # drawn for the auditor, who repeats it
+    together: str  # its set: the items that the same raters see one after another
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def assign(
     quotas: Mapping[str, int] | None = None,
     shared: int = 0,
     audit: float = 0.0,
+    together: Mapping[str, str] | None = None,
 ) -> list[Assignment]:
     """Return a plan; the same arguments give the same plan, in any order of items and raters.
 
@@ -78,6 +81,8 @@ def assign(
         quotas: instead of `per_item`, group -> different raters per item; other groups take no part.
         shared: items that every rater sees (in each group, if there are quotas), drawn at random.
         audit: share of each rater's tasks drawn for an audit, in [0, 1]; if above 0, at least one task per rater.
+        together: item -> set. Items of a set go to the same raters, who see them one after another in a random order,
+            and `shared` and `audit` draw sets. None: each item is a set.
 
     Returns:
         Tasks by rater, in each rater's order.
@@ -86,54 +91,74 @@ def assign(
         PlanError: duplicate names, a number out of range, or more tasks than the raters can take.
     """
     _check(items, raters, per_item=per_item, quotas=quotas, shared=shared, audit=audit)
-    ordered = sorted(items)
-    common = set(_rng(seed, "shared").sample(ordered, shared))
-    rest = [item for item in ordered if item not in common]
+    sets: dict[str, list[str]] = defaultdict(list)
+    for item in sorted(items):
+        sets[together[item] if together else item].append(item)
+    if shared > len(sets):
+        raise PlanError(f"shared={shared}: must be from 0 to the number of sets, {len(sets)}")
+    common = set(_rng(seed, "shared").sample(sorted(sets), shared))
+    rest = {name: len(members) for name, members in sorted(sets.items()) if name not in common}
+    in_common = sum(len(sets[name]) for name in common)
     groups = {name: [r for r in raters if r.group == name] for name in quotas} if quotas else {"": list(raters)}
     seen: dict[str, list[str]] = defaultdict(list)
     for name, members in sorted(groups.items()):
         wanted = quotas[name] if quotas else (per_item or 0)
-        _check_group(name, members, items=len(rest), wanted=wanted, shared=shared)
-        for rater, assigned in _spread(rest, members, wanted, shared=shared, rng=_rng(seed, "group", name)).items():
+        _check_group(name, members, items=sum(rest.values()), wanted=wanted, shared=in_common)
+        for rater, assigned in _spread(rest, members, wanted, shared=in_common, rng=_rng(seed, "group", name)).items():
             seen[rater] += [*common, *assigned]
     by_name = {rater.name: rater for rater in raters}
     plan: list[Assignment] = []
     for name in sorted(seen):
-        order = shuffled(sorted(seen[name]), seed=seed, name=name)
-        audits = min(len(order), max(1, round(audit * len(order)))) if audit else 0
-        audited = set(_rng(seed, "audit", name).sample(order, audits)) if audits else set()
+        order = in_random_order({label: sets[label] for label in seen[name]}, seed=seed, name=name)
+        labels = list(dict.fromkeys(label for label, _ in order))
+        audits = min(len(labels), max(1, round(audit * len(labels)))) if audit else 0
+        audited = set(_rng(seed, "audit", name).sample(labels, audits)) if audits else set()
         plan += [
-            Assignment(name, by_name[name].group, place, item, item in common, item in audited)
-            for place, item in enumerate(order, start=1)
+            Assignment(name, by_name[name].group, place, item, label in common, label in audited, label)
+            for place, (label, item) in enumerate(order, start=1)
         ]
     return plan
 
 
 def _spread(
-    items: Sequence[str], raters: Sequence[Rater], wanted: int, *, shared: int, rng: random.Random
+    sets: Mapping[str, int], raters: Sequence[Rater], wanted: int, *, shared: int, rng: random.Random
 ) -> dict[str, list[str]]:
-    """Return each rater's items, so that each item has `wanted` different raters and loads are as equal as possible.
+    """Return each rater's sets, so that each set has `wanted` different raters and loads are as equal as possible.
 
-    Each rater has a number of tasks to take (`_loads`). Each item, in random order, goes to the raters who have most
-    tasks left, which succeeds whenever any assignment does (Gale and Ryser, 1957). Among equals, those come first who
-    share fewest items so far, so that all pairs of raters end up with about the same number of shared items.
+    Each rater has a number of tasks to take (`_loads`). Each set, the largest first and in random order among equals,
+    goes to the raters who have most tasks left and room for all of it. For sets of one item this succeeds whenever any
+    assignment does (Gale and Ryser, 1957); in general loads differ by at most the largest set where there are no
+    limits (Graham, 1969). Among equals, those come first who share fewest items so far, so that all pairs of raters
+    end up with about the same number of shared items.
+
+    Args:
+        sets: name -> number of items.
     """
-    left = _loads(raters, len(items), wanted, shared=shared, rng=rng)
+    left = _loads(raters, sum(sets.values()), wanted, shared=shared, rng=rng)
+    room = {r.name: math.inf if r.limit is None else r.limit - shared for r in raters}
     assigned: dict[str, list[str]] = {rater.name: [] for rater in raters}
     met: Counter[tuple[str, str]] = Counter()
-    order = list(items)
+    order = list(sets)
     rng.shuffle(order)
-    for item in order:
-        lowest = heapq.nlargest(wanted, left.values())[-1]
-        chosen = [name for name, tasks in left.items() if tasks > lowest]
-        ties = [name for name, tasks in left.items() if tasks == lowest]
+    for item in sorted(order, key=lambda name: -sets[name]):
+        able = {name: tasks for name, tasks in left.items() if room[name] >= sets[item]}
+        if len(able) < wanted:
+            raise PlanError(
+                f"a set of {sets[item]} items needs {wanted} different raters; {len(able)} have room for all of it "
+                "within their limits: raise limit=, or name more raters"
+            )
+        lowest = heapq.nlargest(wanted, able.values())[-1]
+        chosen = [name for name, tasks in able.items() if tasks > lowest]
+        ties = [name for name, tasks in able.items() if tasks == lowest]
         for candidates in (rng.sample(ties, min(len(ties), CANDIDATES)) for _ in range(wanted - len(chosen))):
             free = [name for name in candidates if name not in chosen] or [n for n in ties if n not in chosen]
             chosen.append(min(free, key=lambda name: sum(met[name, other] for other in chosen)))
         for name in chosen:
             assigned[name].append(item)
-            left[name] -= 1
-        met.update((a, b) for a in chosen for b in chosen if a != b)
+            left[name] -= sets[item]
+            room[name] -= sets[item]
+        for pair in ((a, b) for a in chosen for b in chosen if a != b):
+            met[pair] += sets[item]
     return assigned
 
 
@@ -228,6 +253,15 @@ def shuffled(items: Sequence[Any], *, seed: int, name: str) -> list[Any]:
     order = list(items)
     _rng(seed, "order", name).shuffle(order)
     return order
+
+
+def in_random_order(sets: Mapping[str, Sequence[Any]], *, seed: int, name: str) -> list[tuple[str, Any]]:
+    """Return (set, member) of all sets in the random order that belongs to `name`; members of a set stay together."""
+    return [
+        (label, member)
+        for label in shuffled(sorted(sets), seed=seed, name=name)
+        for member in shuffled(sets[label], seed=seed, name=f"{name}\x1f{label}")
+    ]
 
 
 def _rng(seed: int, *parts: str) -> random.Random:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
 from jobs.errors import InputError
-from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
+from jobs.runtime.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
 from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 from jobs.store.reading import TableSource
@@ -40,15 +40,19 @@ class Showing:
     base: str | None
 
 
-def choose(sources: ShownTables, draw: CompleteDrawConfig, *, barred: Barred) -> tuple[list[dict[str, Any]], str]:
+def choose(
+    sources: ShownTables, draw: CompleteDrawConfig, together: str | None = None, *, barred: Barred
+) -> tuple[list[dict[str, Any]], str]:
     """Return the items to show, ordered by id, and what was drawn in words (empty without a draw).
 
-    Each has item_id, image_ids, text_ids, response_id, attributes. Excluded pictures, and those not ok, are left out
-    before the draw.
+    Each has item_id, image_ids, text_ids, response_id, attributes and its set: the items of a picture, or with one
+    value of the column or attribute `together`; without `together` its own id. Excluded pictures,
+    and those not ok, are left out before the draw.
 
     Raises:
-        InputError: no item is left, or the draw is not possible.
+        InputError: no item is left, the draw is not possible, or no item has the column or attribute `together`.
     """
+    sets = Draw(DrawConfig(by=together), sources.main.name, by="together") if together else None
     drawn, columns = None, []
     if draw.is_set:
         groups = Draw(draw, sources.main.name)
@@ -57,13 +61,18 @@ def choose(sources: ShownTables, draw: CompleteDrawConfig, *, barred: Barred) ->
             groups.add(batch)
         drawn = groups.drawn()
     items: dict[str, dict[str, Any]] = {}
+    columns = [*columns, *(sets.columns if sets else ())]
     for batch in _usable(sources.main, columns, barred):
         rows = batch if drawn is None else batch.filter(pa.array(drawn.mask(groups.keys(batch))))
-        for row in rows.to_pylist():
+        keys = sets.add(rows) if sets else None
+        for number, row in enumerate(rows.to_pylist()):
             item = {name: row.get(name) for name in _ITEM}
             if sources.main.name == "images":
                 item |= {"item_id": row["image_id"], "image_ids": [row["image_id"]]}
+            item["set"] = item["item_id"] if keys is None else f"{keys[number]:016x}"
             items.setdefault(item["item_id"], item)
+    if sets:
+        sets.drawn()  # raises if no item has the column or attribute
     if not items:
         raise InputError(f"{sources.main.uri}: no item is left to show; all are excluded, or no picture is ok")
     return [items[item_id] for item_id in sorted(items)], str(drawn or "")

@@ -1,7 +1,8 @@
 """The plan of a study: rows of table `assignments`, and a summary of them in words."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.ids import content_id
@@ -16,9 +17,14 @@ _SEPARATOR = "\x1f"  # between an item and its target
 
 
 def assign_items(
-    cfg: AnnotateConfig, items: Sequence[str], raters: Sequence[Rater], rubric: Rubric | None
+    cfg: AnnotateConfig, items: Mapping[str, str], raters: Sequence[Rater], rubric: Rubric | None
 ) -> list[Assignment]:
     """Return the plan. An item that is rated against several targets is assigned once per target.
+
+    With `together=`, all items and targets of a set go to the same raters.
+
+    Args:
+        items: item_id -> the set that it belongs to.
 
     Raises:
         InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
@@ -30,15 +36,17 @@ def assign_items(
         raise InputError(f"quotas: no rater has {cfg.group} {unknown!r}; there are {', '.join(groups)}")
     if cfg.auditor in {rater.name for rater in raters}:
         raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
+    sets = {_SEPARATOR.join([item, target]): label for item, label in items.items() for target in targets}
     try:
         return assignment.assign(
-            [_SEPARATOR.join([item, target]) for item in items for target in targets],
+            list(sets),
             raters,
             seed=cfg.seed,
             per_item=cfg.per_item,
             quotas=quotas or None,
             shared=cfg.shared,
             audit=cfg.audit,
+            together=sets if cfg.together else None,
         )
     except PlanError as error:
         raise InputError(f"annotate: {error}") from error
@@ -47,12 +55,19 @@ def assign_items(
 def assignment_rows(cfg: AnnotateConfig, tasks: Sequence[Assignment]) -> list[dict[str, Any]]:
     """Return rows of `assignments`: the raters' tasks, then the auditor's, each once and in random order."""
     rows = [_row(cfg, task, role=SHARED if task.shared else QUOTA) for task in tasks]
-    audited = sorted({(task.item, task.group if cfg.target == "group" else "") for task in tasks if task.audit})
+    audited: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    drawn = {(task.together, task.item, task.group if cfg.target == "group" else "") for task in tasks if task.audit}
+    for label, item, group in sorted(drawn):
+        audited[label].append((item, group))
     if cfg.auditor and audited:
-        order = assignment.shuffled(audited, seed=cfg.seed, name=cfg.auditor)
+        order = assignment.in_random_order(audited, seed=cfg.seed, name=cfg.auditor)
         rows += [
-            _row(cfg, Assignment(cfg.auditor, group, place, item, shared=False, audit=False), role=AUDITOR)
-            for place, (item, group) in enumerate(order, start=1)
+            _row(
+                cfg,
+                Assignment(cfg.auditor, group, place, item, shared=False, audit=False, together=label),
+                role=AUDITOR,
+            )
+            for place, (label, (item, group)) in enumerate(order, start=1)
         ]
     return rows
 

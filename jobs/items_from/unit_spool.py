@@ -125,7 +125,7 @@ class UnitSpool:
         if block.ids or block.excluded or block.rows["rejects"] or not self._counts:
             self._close_unit()
         self._stack.close()
-        self._readers = {name: pa.ipc.open_file(pa.memory_map(self._path(name))) for name in SCHEMAS}
+        self._readers = {name: pa.ipc.open_file(pa.OSFile(self._path(name))) for name in SCHEMAS}
         if not sum(items + excluded for items, excluded, _ in self._counts):
             first = next((self._rejects(number) for number in range(len(self._counts)) if self._rejects(number)), [])
             why = f"; {file.counted} {first[0].position}: {first[0].message}" if first else ""

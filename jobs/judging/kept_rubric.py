@@ -29,6 +29,7 @@ from jobs.store.run_files import read_json
 FILE = "rubric.json"  # in _run/
 NAME, HASH = "rubric", "rubric_sha256"  # keys in a table's metadata, after the prefix `remine.`
 ANY = "*"  # the name of a question that applies to every question
+TEMPLATE, PROMPT = "zero_shot_template", "prompt"  # kinds that ask in other words than a rubric
 ORDINAL, NOMINAL, CONTINUOUS = "ordinal", "nominal", "continuous"
 
 
@@ -110,14 +111,14 @@ def of_levels(
     Its sentence becomes the question's text, its levels (value, phrase, score) become the answers.
     """
     answers = tuple(Answer(value, phrase, score) for value, phrase, score in levels)
-    return KeptRubric("zero_shot_template", name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
+    return KeptRubric(TEMPLATE, name, (KeptQuestion(question, text, "", ORDINAL, answers),), data)
 
 
 def of_prompt(instruction: Instruction, question: str, data: Mapping[str, Any]) -> KeptRubric:
     """Return what to keep of a prompt that `loglik` completes with labels; its scale is continuous."""
     text = "\n\n".join(instruction.parts[name].strip() for name in instruction.order if name in instruction.parts)
     kept_question = KeptQuestion(question, f"{text}\n\n{instruction.start}", "", CONTINUOUS, ())
-    return KeptRubric("prompt", instruction.name, (kept_question,), data)
+    return KeptRubric(PROMPT, instruction.name, (kept_question,), data)
 
 
 def read_kept(source: TableSource) -> KeptRubric | None:
@@ -185,27 +186,45 @@ class Rubrics:
 def read_rubrics(sources: Sequence[TableSource]) -> Rubrics:
     """Read the rubrics that tables of ratings keep.
 
+    A zero-shot template and a prompt of `loglik` may have the name of a rubric, so that encoders and likelihoods are
+    compared with people. They ask in other words: a template must have the rubric's scores, and the scores of a prompt
+    are unbounded. The rubric then determines texts, labels and scale.
+
     Raises:
         InputError: two tables have different rubrics with the same name; or as for `read_kept`.
     """
-    first: dict[str, tuple[str, str]] = {}  # rubric -> its hash, and the first table with it
-    by_name: dict[str, KeptRubric] = {}
+    first: dict[str, tuple[str, KeptRubric | None, str]] = {}  # rubric -> its hash, what is kept, the first table
     without = []
-    for source in sources:
-        kept = read_kept(source)
+    kept_of = [(source, read_kept(source)) for source in sources]
+    for source, kept in sorted(kept_of, key=lambda entry: _rank(entry[1])):
+        if kept is None:
+            without.append(source.uri)
         for name, digest in _names_and_hashes(source, kept):
-            other, first_uri = first.setdefault(name, (digest, source.uri))
-            if other != digest:
+            other, anchor, uri = first.setdefault(name, (digest, kept, source.uri))
+            if other != digest and not _asks_the_same(kept, anchor):
                 raise InputError(
-                    f"ratings: {first_uri} and {source.uri} have different rubrics with the name {name!r} "
+                    f"ratings: {uri} and {source.uri} have different rubrics with the name {name!r} "
                     "(questions, answers, labels or scores differ); report them separately, or rename one rubric (for "
                     "jobs.import_ratings answers= with name=) and write its ratings again"
                 )
-        if kept is None:
-            without.append(source.uri)
-        else:
-            by_name.setdefault(kept.name, kept)
-    return Rubrics(by_name, tuple(without))
+    return Rubrics({kept.name: kept for _, kept, _ in first.values() if kept}, tuple(without))
+
+
+def _rank(kept: KeptRubric | None) -> int:
+    """Return the order in which what tables keep determines the meaning of a name."""
+    return {TEMPLATE: 1, PROMPT: 2}.get(kept.kind, 0) if kept else 3
+
+
+def _asks_the_same(kept: KeptRubric | None, anchor: KeptRubric | None) -> bool:
+    """Return whether a template or prompt asks questions of the rubric `anchor`, a template with the same scores."""
+    if kept is None or anchor is None or kept.kind not in (TEMPLATE, PROMPT) or anchor.kind == kept.kind:
+        return False
+    pairs = [(question, anchor.question(question.name)) for question in kept.questions]
+    return all(other and (kept.kind == PROMPT or _scores(question) == _scores(other)) for question, other in pairs)
+
+
+def _scores(question: KeptQuestion) -> list[tuple[str, float | None]]:
+    return [(answer.value, answer.score) for answer in question.answers]
 
 
 def _names_and_hashes(source: TableSource, kept: KeptRubric | None) -> Iterator[tuple[str, str]]:

@@ -180,6 +180,9 @@ def _changes(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> Iter
             metrics = [*_accuracy(sides, group)]
         for metric in metrics:
             yield metric.at(group=group.name)
+    for rater in sorted(first.unscaled & second.unscaled & {*pairs.raters}):
+        for metric in _with_people(sides, RaterGroup(rater, (rater,))):
+            yield metric.at(group=rater)
 
 
 def _groups(first: RatedQuestion, second: RatedQuestion, raters: tuple[str, ...]) -> Iterator[RaterGroup]:

@@ -98,6 +98,8 @@ class RatedQuestion:
 
     Attributes:
         inverted: whether to invert the scale, because a high score is bad.
+        unscaled: raters whose scores are not on the question's scale, such as log-likelihoods. They are only correlated
+            with people, and belong to no group.
         ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see `gold.accounting`.
     """
 
@@ -105,6 +107,7 @@ class RatedQuestion:
     context: QuestionContext
     settings: MetricSettings
     inverted: bool = False
+    unscaled: frozenset[str] = frozenset()
     ended: Mapping[str, Counter[str]] | None = None
     double: int = 0
     repeated: int = 0
@@ -116,7 +119,8 @@ class RatedQuestion:
     @cached_property
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Name -> raters that answered the question: people, models, ensembles, countries."""
-        raters, settings = self.answers.raters, self.settings
+        settings = self.settings
+        raters = tuple(name for name in self.answers.raters if name not in self.unscaled)
         models = tuple(name for name in raters if self.kind(name) in ("model", "encoder"))
         left_out = {name for pattern in settings.leave_out for name in matching(models, pattern)}
         groups = {
@@ -145,7 +149,8 @@ class RatedQuestion:
             human = all(self.context.kinds.get(r) == "human" for r in raters)
             needed = people_needed(answers.of_raters(raters), self.settings) if human else 1
             groups.append(RaterGroup(name, raters, needed))
-        models = [r for r in answers.raters if self.kind(r) in ("model", "encoder")][:MAX_LINES]
+        models = [r for r in answers.raters if self.kind(r) in ("model", "encoder") and r not in self.unscaled]
+        models = models[:MAX_LINES]
         return groups + [RaterGroup(name, (name,)) for name in models if name not in self.groups]
 
 

@@ -17,7 +17,7 @@ from actors.vlm.refusals import KINDS
 from jobs.metrics.intervals import Z95, wilson
 from jobs.metrics.metric import Metric, undefined
 
-COLUMNS = ("model", "prompt", "item_id", "refusal_kind", "text")
+COLUMNS = ("model", "prompt", "condition", "item_id", "refusal_kind", "text")
 MAX_ITEMS = 1000  # of each group and kind; all are in table responses
 INTERVAL = "wilson 95%, design effect of items (Kish 1965)"
 DEFINITION = (
@@ -29,7 +29,7 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class RefusalRate:
-    """One kind of refusal of one model under one prompt.
+    """One kind of refusal of one model under one prompt and condition.
 
     Attributes:
         count, n: refusals, and texts that were written; `asked`: texts that were requested.
@@ -39,6 +39,7 @@ class RefusalRate:
 
     model: str
     prompt: str
+    condition: str
     kind: str
     count: int
     n: int
@@ -78,7 +79,7 @@ class RefusalRates:
     unit."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups: dict[tuple[str, str, str], _Group] = {}
 
     def add(self, rows: pa.Table) -> None:
         """Count a chunk of table `responses` (columns `COLUMNS`); a row with neither text nor kind counts only as
@@ -87,21 +88,22 @@ class RefusalRates:
         Raises:
             ValueError: `refusal_kind` has an unknown kind.
         """
-        counts_of: dict[tuple[str, str, str], Counter[str]] = {}
+        counts_of: dict[tuple[str, str, str, str], Counter[str]] = {}
         for row in rows.select(list(COLUMNS)).to_pylist():
             kind = row["refusal_kind"]
             if kind is not None and kind not in KINDS:
                 raise ValueError(f"refusal_kind={kind!r}: must be one of {', '.join(KINDS)}")
-            self._groups.setdefault((row["model"], row["prompt"]), _Group()).asked += 1
+            group_key = (row["model"], row["prompt"], row["condition"] or "")
+            self._groups.setdefault(group_key, _Group()).asked += 1
             if row["text"] is None and kind is None:
                 continue
-            counts = counts_of.setdefault((row["model"], row["prompt"], row["item_id"]), Counter())
+            counts = counts_of.setdefault((*group_key, row["item_id"]), Counter())
             counts["n"] += 1
             if kind is not None:
                 counts[kind] += 1
                 counts[ANY] += 1
-        for (model, prompt, item), counts in counts_of.items():
-            group = self._groups[model, prompt]
+        for (*key, item), counts in counts_of.items():
+            group = self._groups[key[0], key[1], key[2]]
             group.n += counts["n"]
             group.items += 1
             group.squares += counts["n"] ** 2
@@ -115,13 +117,13 @@ class RefusalRates:
                         tally.item_ids.append(item)
 
     def rates(self) -> list[RefusalRate]:
-        """Return the rates of each kind for each model and prompt, sorted by model and prompt, `any` last."""
+        """Return the rates of each kind for each model, prompt and condition, sorted by these, `any` last."""
         rates = []
-        for (model, prompt), group in sorted(self._groups.items()):
+        for key, group in sorted(self._groups.items()):
             for kind, tally in group.kinds.items():
                 low, high = _interval(tally, group) if group.n else (None, None)
                 ids = tuple(tally.item_ids)
-                rate = RefusalRate(model, prompt, kind, tally.count, group.n, group.asked, low, high, tally.items, ids)
+                rate = RefusalRate(*key, kind, tally.count, group.n, group.asked, low, high, tally.items, ids)
                 rates.append(rate)
         return rates
 
@@ -148,12 +150,15 @@ def design_effect(tally: _Tally, group: _Group) -> float:
 
 
 def refusal_metrics(rates: Iterable[RefusalRate]) -> Iterator[Metric]:
-    """Yield `refusal_rate` by model, prompt and kind; undefined if no text was written.
+    """Yield `refusal_rate` by model, prompt and kind, and by condition if there are several; undefined without a text.
 
     Use it next to the scores of models: a model that often declines is scored only on the other items.
     """
+    rates = list(rates)
+    several = len({rate.condition for rate in rates}) > 1
     for rate in rates:
         dims = {"model": rate.model, "prompt": rate.prompt, "kind": rate.kind}
+        dims |= {"condition": rate.condition} if several else {}
         coverage = rate.n / rate.asked
         if rate.share is None or rate.low is None or rate.high is None:
             reason = f"none of the {rate.asked:,} requested texts was written"

@@ -210,10 +210,8 @@ def _against_people(question: RatedQuestion) -> Iterator[Metric]:
     for rater in models:
         of_model = answers.of_raters((rater,))
         if answers.scored:
-            metrics = [
-                *gold.deviations(of_model, of_people),
-                *_correlations(of_model, of_people, question.context),
-            ]
+            deviations = [] if rater in question.unscaled else gold.deviations(of_model, of_people)
+            metrics = [*deviations, *_correlations(of_model, of_people, question.context)]
         else:
             metrics = [gold.preference_agreement(of_model, of_people)]
         for metric in metrics:
@@ -252,7 +250,8 @@ def _correlations(model: RatingTable, people: RatingTable, context: QuestionCont
 def _against_gold(question: RatedQuestion) -> Iterator[Metric]:
     answers = question.answers
     raters = [rater for rater in answers.raters if question.kind(rater) != "gold"][:MAX_LINES]
-    groups = [RaterGroup(rater, (rater,)) for rater in raters if question.kind(rater) != "human"]
+    models = [rater for rater in raters if question.kind(rater) != "human" and rater not in question.unscaled]
+    groups = [RaterGroup(rater, (rater,)) for rater in models]
     if PEOPLE in question.groups:
         groups.append(RaterGroup(PEOPLE, question.groups[PEOPLE]))
     compare = _scores_against_gold if answers.scored else _categories_against_gold

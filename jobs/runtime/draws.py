@@ -128,13 +128,15 @@ class Draw:
     Args:
         config: the keys `draw.*`.
         table: name of the table that the rows belong to.
+        by: the key that names the groups, for messages.
 
     Raises:
         InputError: `draw.by` or `draw.complete` names no column, and the table has no attributes.
     """
 
-    def __init__(self, config: DrawConfig, table: str) -> None:
+    def __init__(self, config: DrawConfig, table: str, *, by: str = "draw.by") -> None:
         self._config = config
+        self._keys_named = {"by": by, "complete": "draw.complete"}
         self._names: list[str] = getattr(config, "complete", [])
         self._table = table
         self.columns = list(dict.fromkeys([_key(table), *self._needed("by", config.by)]))
@@ -181,7 +183,7 @@ class Draw:
         for key, name in [("by", self._config.by), *(("complete", name) for name in self._names)]:
             if len(groups) and name != PICTURE and name not in self._seen:
                 raise InputError(
-                    f"draw.{key}={name}: no column or attribute of the input, which is a table {self._table}"
+                    f"{self._keys_named[key]}={name}: no column or attribute of the input, a table {self._table}"
                 )
         complete = None
         chosen = groups
@@ -208,7 +210,7 @@ class Draw:
             return [name]
         if "attributes" not in columns or name in columns:
             allowed = [column for column, (kind, _) in columns.items() if kind == pa.string()]
-            raise InputError(f"draw.{key}={name}: must be {PICTURE} or one of {', '.join(allowed)}")
+            raise InputError(f"{self._keys_named[key]}={name}: must be {PICTURE} or one of {', '.join(allowed)}")
         return ["attributes"]
 
     def _groups(self, rows: pa.Table) -> list[str]:

@@ -118,6 +118,28 @@ def test_a_draw_of_pictures(study: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert drawn[0] != drawn[1]
 
 
+def test_items_of_a_set_stay_together_for_raters_and_auditor(study: Path, tmp_path: Path) -> None:
+    items = [
+        {"item_id": content_id("item", str(n), model), "kind": "image", "image_ids": [image["image_id"]],
+         "attributes": [("model", model)]}
+        for n, image in enumerate(PICTURES[:8]) for model in "abcd"
+    ]  # fmt: skip
+    write_table(str(tmp_path / "items"), "items", items)
+    keys = [f"input={tmp_path / 'items'}", f"images={study / 'images'}", "rubric=century_labels", "per_item=2"]
+    annotate(study, *keys, "together=picture", "draw.n=6", "audit=0.5", "auditor=checker", f"out={tmp_path / 'T'}")
+    pictures_of = {item["item_id"]: item["image_ids"][0] for item in items}
+    by_rater = defaultdict(list)
+    for row in sorted(rows(tmp_path / "T" / "assignments"), key=lambda row: row["place"]):
+        by_rater[row["rater"]].append(row["item_id"])
+    assert "checker" in by_rater
+    for order in by_rater.values():
+        shown = [pictures_of[item] for item in order]
+        assert len(set(order)) == len(order) == 4 * len(set(shown))
+        assert all(len(set(shown[start : start + 4])) == 1 for start in range(0, len(shown), 4))
+    with pytest.raises(InputError, match="together=colour: "):
+        annotate(study, *keys, "together=colour", f"out={tmp_path / 'U'}")
+
+
 def test_groups_and_their_quotas_share_a_file(study: Path, tmp_path: Path) -> None:
     more = ["group=country", "quotas={China: 2, India: 1}", "files=group", f"out={tmp_path / 'T'}"]
     annotate(study, *pictures(study), *more)

@@ -92,6 +92,43 @@ def test_limits_are_kept_and_the_others_take_more() -> None:
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
+def test_sets_stay_with_their_raters_one_item_after_another() -> None:
+    # Sets of 1 to 4 items, as DOCENT's descriptions of a picture: 150 items in 60 sets.
+    together = {f"{picture}/{n}": picture for number, picture in enumerate(ITEMS) for n in range(number % 4 + 1)}
+    plan = assign(list(together), TEN, seed=1, per_item=3, shared=2, audit=0.1, together=together)
+    raters = raters_of(plan)
+    shared = {together[task.item] for task in plan if task.shared}
+    audited = {(task.rater, together[task.item]) for task in plan if task.audit}
+    assert len(shared) == 2
+    for item, label in together.items():
+        assert raters[item] == raters[f"{label}/0"]
+        assert len(raters[item]) == (10 if label in shared else 3)
+    for rater in TEN:
+        order = [together[item] for item in order_of(plan, rater.name)]
+        runs = [label for place, label in enumerate(order) if place == 0 or label != order[place - 1]]
+        assert len(runs) == len(set(runs))
+        assert sum(name == rater.name for name, _ in audited) == max(1, round(0.1 * len(runs)))
+    assert all(task.audit == ((task.rater, together[task.item]) in audited) for task in plan)
+    loads = Counter(task.rater for task in plan)
+    assert max(loads.values()) - min(loads.values()) <= 4  # the largest set
+    assert len({order_of(plan, task.rater).index(task.item) for task in plan if task.item == f"{min(shared)}/0"}) > 1
+
+
+def test_a_set_goes_only_to_raters_with_room_for_all_of_it() -> None:
+    together = {f"{picture}/{n}": picture for picture in ITEMS[:6] for n in range(4)}
+    raters = [Rater("small", limit=5), Rater("none", limit=3), Rater("large")]
+    loads = Counter(task.rater for task in assign(list(together), raters, seed=1, per_item=1, together=together))
+    assert loads == {"small": 4, "large": 20}
+    with pytest.raises(PlanError, match="a set of 4 items needs 2 different raters; 1 "):
+        assign(
+            list(together),
+            [Rater("a", limit=23), Rater("large"), Rater("none", limit=3)],
+            seed=1,
+            per_item=2,
+            together=together,
+        )
+
+
 INFEASIBLE: list[tuple[dict[str, Any], str]] = [
     ({"per_item": 11}, "11 different raters; there are 10"),
     ({"quotas": {"China": 2}}, "2 different raters of group China; there are 0"),

@@ -11,7 +11,7 @@ import yaml
 
 from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
-from jobs.judging.kept_rubric import HASH, of_rubric, read_kept
+from jobs.judging.kept_rubric import HASH, KeptQuestion, KeptRubric, of_levels, of_rubric, read_kept
 from jobs.runtime import cli
 from jobs.store.reading import open_table
 from tests.factories import rating, write_file
@@ -136,6 +136,37 @@ def test_people_and_models_with_one_rubric_are_reported_together(tmp_path: Path)
     rows = [rating(f"i{n}", "m@1", "eerie", "3", rubric="mine") for n in range(3)]
     model = write_file(tmp_path / "model", "ratings", rows, rubric=kept)
     assert {row["status"] for row in metrics(tmp_path, [people, model])["share_lowest"]} == {"ok"}
+
+
+def test_encoders_and_likelihoods_share_a_rubric_with_people(tmp_path: Path) -> None:
+    """The rubric has the scale and the words; likelihoods are correlated with people and are in no group."""
+    kept = of_rubric(Rubric.from_dict(rubric()), {})
+    levels = [(str(n), f"{label} eerie", float(n)) for n, label in enumerate(LABELS, 1)]
+    template = of_levels("mine", "eerie", "This picture is …", levels, {})
+    prompt = KeptRubric("prompt", "mine", (KeptQuestion("eerie", "An eerie picture:", "", "continuous", ()),))
+
+    def table(name: str, kept: KeptRubric, rater: str, **columns: Any) -> str:
+        rows = [rating(f"i{n}", rater, "eerie", str(1 + n % 5), rubric="mine", **columns) for n in range(10)]
+        if columns.get("method") == "loglik":
+            rows = [row | {"value": "", "score": row["score"] - 9.5} for row in rows]
+        return write_file(tmp_path / name, "ratings", rows, rubric=kept)
+
+    likelihoods = {"method": "loglik"}
+    tables = [table("l", prompt, "m@1", condition="lambda=0", **likelihoods), table("z", template, "siglip"),
+              table("p", kept, "p1"), table("j", kept, "m@1")]  # fmt: skip
+    by_metric = metrics(tmp_path, tables)
+    assert {row["status"] for row in by_metric["share_lowest"]} == {"ok"}
+    found = {(row["dims"]["rater"], row["dims"]["condition"]): row["value"] for row in by_metric["pearson_with_people"]}
+    assert found == pytest.approx({("m@1", "lambda=0"): 1, ("siglip", ""): 1, ("m@1", ""): 1})
+    groups = {row["dims"]["group"] for row in by_metric["group_mean_score"] if row["dims"]["condition"] == "lambda=0"}
+    assert groups == {"people"}
+    assert {row["dims"]["condition"] for row in by_metric["deviation_share"]} == {""}
+
+    with pytest.raises(InputError, match=r"mine/eerie by loglik and by closed under the condition ''"):
+        metrics(tmp_path, [table("l2", prompt, "m@1", **likelihoods), *tables[1:]])
+    other = of_levels("mine", "eerie", "This picture is …", levels[:4], {})
+    with pytest.raises(InputError, match="'mine'"):
+        metrics(tmp_path, [tables[2], table("z2", other, "clip")])
 
 
 def test_a_changed_file_is_refused(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_samples_that_differ_count_in_full() -> None:
 
 def test_rows_without_a_text_are_left_out_and_a_filter_is_counted() -> None:
     table = responses({"a": [None, "blocked"], "b": [None]})
-    table = table.set_column(4, "text", pa.array([None, None, "x"], pa.string()))
+    table = table.set_column(COLUMNS.index("text"), "text", pa.array([None, None, "x"], pa.string()))
     found = rates(table)
     assert (found["blocked"].count, found["blocked"].n) == (1, 2)
     assert RefusalRates().rates() == []
@@ -105,12 +105,24 @@ def test_metrics() -> None:
 
 def test_texts_that_were_not_written_lower_the_coverage() -> None:
     table = responses({"a": ["full", None, None], "b": [None]})
-    table = table.set_column(4, "text", pa.array(["x", None, None, "x"], pa.string()))
+    table = table.set_column(COLUMNS.index("text"), "text", pa.array(["x", None, None, "x"], pa.string()))
     counted = RefusalRates()
     counted.add(table)
     (full,) = [metric for metric in refusal_metrics(counted.rates()) if metric.dims["kind"] == "full"]
     assert (full.value, full.n, full.coverage) == (1 / 2, 2, 1 / 2)
-    none = table.set_column(4, "text", pa.nulls(4, pa.string())).set_column(3, "refusal_kind", pa.nulls(4, pa.string()))
+    none = table
+    for name in ("text", "refusal_kind"):
+        none = none.set_column(COLUMNS.index(name), name, pa.nulls(4, pa.string()))
     counted = RefusalRates()
     counted.add(none)
     assert {(f.value, f.status, f.coverage) for f in refusal_metrics(counted.rates())} == {(None, "missing_input", 0.0)}
+
+
+def test_conditions_have_rates_of_their_own() -> None:
+    rows = [{"model": "m", "prompt": "p", "condition": condition, "item_id": f"i{n}", "text": "t",
+             "refusal_kind": "full" if condition == "x" and n < 3 else None}
+            for condition in ("x", "y") for n in range(6)]  # fmt: skip
+    counted = RefusalRates()
+    counted.add(pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in COLUMNS])))
+    found = {m.dims["condition"]: (m.value, m.n) for m in refusal_metrics(counted.rates()) if m.dims["kind"] == "any"}
+    assert found == {"x": (1 / 2, 6), "y": (0, 6)}
