@@ -1,6 +1,7 @@
 """Generate n samples of text about each picture or item with a model -> table `responses`.
 
-    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses
+    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=explicit samples=3 out=R/responses/qwen
+    python -m jobs.generate input=R/images 'models=[qwen2.5-vl-7b,pangea-7b]' prompt=explicit out=R/responses
 
 `input` is a table of images, or of items with their pictures in `images=` and their texts in `texts=`; context about a
 picture comes from `records=`. Each prompt is encoded once for all its samples. Each sample has its own seed, derived
@@ -29,7 +30,8 @@ from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
-from jobs.judging.settings import AskingConfig, check_model
+from jobs.judging.settings import check_model
+from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.metrics import refusals
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
@@ -45,7 +47,7 @@ from jobs.store.units import Unit
 
 
 @dataclass
-class GenerateConfig(GeneratorSettings, AskingConfig):
+class GenerateConfig(GeneratorSettings, ModelsConfig):
     """Keys of `generate`."""
 
     prompt: dict[str, Any] = field(default_factory=dict)  # the instruction to the model
@@ -54,7 +56,16 @@ class GenerateConfig(GeneratorSettings, AskingConfig):
 
 
 def execute(cfg: GenerateConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
+    """
+    return run_each("generate", cfg, _generate, check=_checked)
+
+
+def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
     instruction, questions = _checked(cfg)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)

@@ -11,27 +11,22 @@ the answers and the probability of everything else. There is one row per item, t
 """
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
-from jobs.errors import InputError, RunError
 from jobs.judging import kept_raters, methods, rubric_job
 from jobs.judging.condition import with_condition
 from jobs.judging.judging_summary import show_tallies
 from jobs.judging.methods import MethodConfig
+from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
-from jobs.runtime import cli, config, exclusions, lifecycle
-from jobs.runtime.console import say
-from jobs.store import locations
+from jobs.runtime import cli, exclusions, lifecycle
 
 
 @dataclass
-class JudgeConfig(MethodConfig):
+class JudgeConfig(MethodConfig, ModelsConfig):
     """Keys of `judge`."""
-
-    models: list[str] = field(default_factory=list)  # several of conf/model, run one after another, each into out/NAME
 
 
 def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
@@ -41,43 +36,7 @@ def execute(cfg: JudgeConfig) -> dict[str, Any] | None:
         InputError: the value of a key is not allowed; nothing was written.
         RunError: the run failed. With several models it is raised after all have run, and names those that failed.
     """
-    if not cfg.models:
-        return _judge(cfg)
-    return _judge_each(_per_model(cfg))
-
-
-def _per_model(cfg: JudgeConfig) -> list[JudgeConfig]:
-    """Return one configuration per model of `models=`, each with a separate table.
-
-    Raises:
-        InputError: an unknown or duplicate model, or the value of another key is not allowed.
-    """
-    required = ["input=i", "out=o"]
-    models = [config.load("judge", JudgeConfig, [f"model={name}", *required]).model for name in cfg.models]
-    names = [model.name for model in models]
-    if duplicate := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"models={','.join(cfg.models)}: duplicate {duplicate}; name each model once")
-    configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
-    if not cfg.plan:
-        for one in configs:  # fail fast: check all models before running the first
-            rubric_job.check(one)
-    return configs
-
-
-def _judge_each(configs: Sequence[JudgeConfig]) -> dict[str, Any] | None:
-    """Run one model after another; after a failure the next model still runs."""
-    manifest, failures = None, {}
-    for cfg in configs:
-        try:
-            manifest = _judge(cfg)
-        except (InputError, RunError) as error:
-            failures[cfg.model.name] = error
-            say(f"judge {cfg.model.name} failed: {error}", err=True)
-    if failures:
-        only_input = len(failures) == len(configs) and all(isinstance(e, InputError) for e in failures.values())
-        reasons = "; ".join(f"{name} ({error})" for name, error in failures.items())
-        raise (InputError if only_input else RunError)(f"{len(failures)} of {len(configs)} models failed: {reasons}")
-    return manifest
+    return run_each("judge", cfg, _judge, check=rubric_job.check)
 
 
 def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:

@@ -26,7 +26,8 @@ from jobs.judging.condition import with_condition
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
 from jobs.judging.reference import read_reference, show_sweep
-from jobs.judging.settings import AskingConfig, check_model
+from jobs.judging.settings import check_model
+from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.judging.targets import read_targets
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
@@ -38,7 +39,7 @@ from jobs.store.run import TablePlan
 
 
 @dataclass
-class LoglikConfig(LoglikSettings, AskingConfig):
+class LoglikConfig(LoglikSettings, ModelsConfig):
     """Keys of `loglik`."""
 
     targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/target_lists
@@ -46,7 +47,16 @@ class LoglikConfig(LoglikSettings, AskingConfig):
 
 
 def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
-    """Run the job; see the module's docstring. Returns the manifest, None with plan=true."""
+    """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
+    """
+    return run_each("loglik", cfg, _rate, check=_checked)
+
+
+def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
     instruction, targets = _checked(cfg)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)

@@ -118,8 +118,8 @@ def _print_commands(cfg: RunConfig, loaded: list[Any]) -> None:
 def _run_keys(cfg: RunConfig, step: Step, config_of_step: Any) -> dict[str, Any]:
     """The keys of a step that the keys of the run change; `resources=NAME` if a file of conf/ has these resources."""
     step_overrides = [f"{key}={literal(value)}" for key, value in step.set.items()]
-    without_run = _leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
-    with_run = _leaves(asdict(config_of_step))
+    without_run = pipelines.leaves(asdict(config.load(step.job, cli.job(step.job).schema, step_overrides)))
+    with_run = pipelines.leaves(asdict(config_of_step))
     changed = {key: value for key, value in with_run.items() if value != without_run[key]}
     if any(key.startswith("resources.") for key in changed) and (name := _resources_name(cfg.resources)):
         changed = {key: value for key, value in changed.items() if not key.startswith("resources.")}
@@ -156,18 +156,10 @@ def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
     keys |= {k: v for k, v in common.items() if k in schema}
     if "resources" in schema:
-        keys |= _leaves({"resources": asdict(cfg.resources)})
+        keys |= pipelines.leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:
         keys |= {f"ray.{k}": getattr(cfg.ray, k) for k in ("address", "num_cpus", "verbose")}
     return [f"{key}={literal(value)}" for key, value in keys.items()]
-
-
-def _leaves(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of a nested dict under their dotted keys."""
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        flat |= _leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat
 
 
 JOB = cli.Job("run", RunConfig, execute)

@@ -247,6 +247,7 @@ KEYS = {
     "loglik": """
         common
         input: str
+        models: list[str]
         condition: str
         images: str | None
         texts: str | None
@@ -283,6 +284,7 @@ KEYS = {
     "generate": """
         common
         input: str
+        models: list[str]
         condition: str
         images: str | None
         texts: str | None

@@ -29,10 +29,10 @@ class ItemColumns:
 class ListSeparators:
     """The text between the entries of a cell with several; null: a cell has one entry."""
 
-    pictures: str | None = None
-    texts: str | None = None
-    targets: str | None = ";"
-    gold: str | None = ";"
+    pictures: str | None = None  # in the columns of pictures
+    texts: str | None = None  # in the columns of texts
+    targets: str | None = ";"  # in the columns of targets
+    gold: str | None = ";"  # in the columns of gold
 
 
 @dataclass

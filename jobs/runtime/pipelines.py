@@ -5,7 +5,7 @@ which `${each.model}` and `${each.condition}` stand for that combination's value
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,12 +61,20 @@ def expand(composed: DictConfig) -> DictConfig:
         changed = root.profile.set.get(step.job) or {}
         for each in _combinations(step, where):
             root.each = each
-            keys = _resolved(step.set, where, each) | _resolved(changed, where, each)
+            keys = leaves(_resolved(step.set, where, each)) | leaves(_resolved(changed, where, each))
             steps.append(Step(job=step.job, set=keys, each=each))
     expanded = composed.copy()
     expanded.pipeline.steps = steps
     expanded.profile.set = {job: {} for job in root.profile.set}
     return expanded
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of a nested mapping under their dotted keys."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
 
 
 def label(step: Step) -> str:

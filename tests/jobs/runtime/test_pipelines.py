@@ -71,6 +71,25 @@ def test_values_keep_their_types_and_may_be_mappings(tmp_path: Path) -> None:
     assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in ("seed-1", "seed-2", "report")]
 
 
+def test_a_mapping_sets_the_keys_below_its_key(tmp_path: Path) -> None:
+    file = """
+        name: own
+        steps:
+          - job: items
+            for_each: {context: [{note: caption}, {note: caption, article: text}]}
+            set: {input: i.csv, columns.texts: "${each.context}", out: "${out}/${each.context.note}"}
+    """
+    assert [step.set for step in loaded(tmp_path, file=file).pipeline.steps] == [
+        {"input": "i.csv", "columns.texts.note": "caption", "out": f"{tmp_path}/R/caption"},
+        {
+            "input": "i.csv",
+            "columns.texts.note": "caption",
+            "columns.texts.article": "text",
+            "out": f"{tmp_path}/R/caption",
+        },
+    ]
+
+
 def test_a_profiles_keys_apply_to_each_repetition_and_may_use_its_values(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(
         'name: small\nset: {prompts: {language: de, axes.place: ["small ${each.place}"]}}\n', encoding="utf-8"

@@ -1,0 +1,69 @@
+"""Run a job with several models, one after another, each into a table of its own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from jobs.errors import InputError, RunError
+from jobs.judging.settings import AskingConfig
+from jobs.runtime import cli, config
+from jobs.runtime.console import say
+from jobs.store import locations
+
+Manifest = dict[str, Any]
+
+
+@dataclass
+class ModelsConfig(AskingConfig):
+    """Keys of every job that runs with several models."""
+
+    models: list[str] = field(default_factory=list)  # several of conf/model, run one after another, each into out/NAME
+
+
+Config = TypeVar("Config", bound=ModelsConfig)
+
+
+def run_each(
+    job: str, cfg: Config, run: Callable[[Config], Manifest | None], *, check: Callable[[Config], object]
+) -> Manifest | None:
+    """Run a job with the model of `model=`, or with each of `models=`; return the last one's manifest.
+
+    After a failure the next model still runs.
+
+    Args:
+        job: the job's name.
+        run: runs the job with one model.
+        check: validates the keys without reading tables; called for all models before the first one runs.
+
+    Raises:
+        InputError: an unknown or duplicate model, or a value that is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
+    """
+    if not cfg.models:
+        return run(cfg)
+    configs = _per_model(job, cfg)
+    if not cfg.plan:
+        for one in configs:
+            check(one)
+    manifest, failures = None, dict[str, Exception]()
+    for one in configs:
+        try:
+            manifest = run(one)
+        except (InputError, RunError) as error:
+            failures[one.model.name] = error
+            say(f"{job} {one.model.name} failed: {error}", err=True)
+    if failures:
+        only_input = len(failures) == len(configs) and all(isinstance(e, InputError) for e in failures.values())
+        reasons = "; ".join(f"{name} ({error})" for name, error in failures.items())
+        raise (InputError if only_input else RunError)(f"{len(failures)} of {len(configs)} models failed: {reasons}")
+    return manifest
+
+
+def _per_model(job: str, cfg: Config) -> list[Config]:
+    """Return one configuration per model of `models=`, each with a separate table."""
+    schema = cli.job(job).schema
+    models = [config.load(job, schema, [f"model={name}", "input=i", "out=o"]).model for name in cfg.models]
+    names = [model.name for model in models]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"models={','.join(cfg.models)}: duplicate {duplicate}; name each model once")
+    return [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]

@@ -1,0 +1,60 @@
+"""One job with several models: `judge`, `generate` and `loglik`."""
+
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError, RunError
+from jobs.judging.several_models import ModelsConfig, run_each
+from jobs.runtime import cli, config
+
+BOTH = "models=[local-tiny,local-text-tiny]"
+
+
+def loaded(job: str, *overrides: str) -> ModelsConfig:
+    cfg: ModelsConfig = config.load(job, cli.job(job).schema, ["input=i", "out=o", *overrides])
+    return cfg
+
+
+@pytest.mark.parametrize("job", ["judge", "generate", "loglik"])
+def test_each_model_has_a_table_and_all_are_checked_first(job: str) -> None:
+    events: list[tuple[str, ...]] = []
+
+    def run(cfg: Any) -> dict[str, Any]:
+        assert cfg.models == []
+        events.append(("run", cfg.model.name, cfg.out))
+        return {"model": cfg.model.name}
+
+    cfg = loaded(job, BOTH)
+    last = run_each(job, cfg, run, check=lambda one: events.append(("check", one.model.name)))
+    assert last == {"model": "local-text-tiny"}
+    assert events == [
+        ("check", "local-tiny"),
+        ("check", "local-text-tiny"),
+        ("run", "local-tiny", "o/local-tiny"),
+        ("run", "local-text-tiny", "o/local-text-tiny"),
+    ]
+    for models, message in (("[local-tiny,local-tiny]", "duplicate local-tiny"), ("[no-such]", "model=no-such")):
+        with pytest.raises(InputError, match=message):
+            run_each(job, loaded(job, f"models={models}"), run, check=lambda _: None)
+
+
+def test_a_failure_stops_no_other_model(capsys: pytest.CaptureFixture[str]) -> None:
+    ran: list[str] = []
+
+    def run(cfg: Any) -> dict[str, Any]:
+        ran.append(cfg.model.name)
+        if cfg.model.name == "local-tiny":
+            raise RunError("no memory")
+        return {}
+
+    with pytest.raises(RunError, match=r"1 of 2 models failed: local-tiny \(no memory\)"):
+        run_each("generate", loaded("generate", BOTH), run, check=lambda _: None)
+    assert ran == ["local-tiny", "local-text-tiny"]
+    assert "generate local-tiny failed: no memory" in capsys.readouterr().err
+
+    def refuse(cfg: Any) -> None:
+        raise InputError("wrong")
+
+    with pytest.raises(InputError, match="2 of 2 models failed"):
+        run_each("generate", loaded("generate", BOTH), refuse, check=lambda _: None)
