@@ -123,6 +123,14 @@ KEYS = {
         knowledge_base.overlap_words: int
         knowledge_base.windows: int | None
     """,
+    "pairs": """
+        writing
+        input: str
+        texts: str | None
+        by: str
+        orders: str
+        unit_rows: int
+    """,
     "prompts": """
         out: str
         template: str

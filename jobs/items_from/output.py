@@ -1,4 +1,4 @@
-"""Write the tables of `items`: items, texts and perhaps records, unit by unit, with the same units.
+"""Write the tables of `items` and `pairs`: items, texts and perhaps records, unit by unit, with the same units.
 
 The tables of a unit are written one after the other, `items` last. A killed run continues with the first unit that a
 table lacks.
@@ -11,9 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.items_from.config import ItemsConfig
 from jobs.runtime import exclusions, summary
-from jobs.runtime.config import plain
+from jobs.runtime.config import Writing, plain
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
 from jobs.store import locations
@@ -58,6 +57,7 @@ class ItemsPlan:
         own_units: tables whose units have other names, so that jobs look rows up in the whole table.
         metadata: further strings for the footers of the items.
         lines: lines to print.
+        matched: exclusions that a row of the input matched when the plan was made.
     """
 
     units: Sequence[Unit]
@@ -69,6 +69,7 @@ class ItemsPlan:
     own_units: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    matched: Mapping[str, int] = field(default_factory=dict)
 
 
 def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -76,8 +77,11 @@ def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=TABLES[table].schema())
 
 
-def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, Any] | None:
+def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> dict[str, Any] | None:
     """Write the tables; return their manifests by name, None with plan=true.
+
+    Args:
+        job: the name of the job, for the printed summary.
 
     Raises:
         InputError: a place below `out=` cannot be used; nothing was written.
@@ -85,7 +89,7 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
     plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
     if cfg.plan:
         for table in plans.values():
-            summary.show_plan(ITEMS, table, lines=plan.lines if table.table == ITEMS else ())
+            summary.show_plan(job, table, lines=plan.lines if table.table == ITEMS else ())
         return None
     for table in plans.values():
         check_place(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
@@ -103,17 +107,18 @@ def write(cfg: ItemsConfig, plan: ItemsPlan, excluded: Exclusions) -> dict[str, 
                     _fill(writer, name, rows)
     manifests = {name: run.finish() for name, run in runs.items()}
     for name, run in runs.items():
-        summary.show_result(ITEMS, manifests[name], run)
+        summary.show_result(job, manifests[name], run)
     for line in plan.lines:
         say(f"  {line}")
     for title, tally in manifests[ITEMS]["counts"]["tallies"].items():
         if title != exclusions.TALLY:
             summary.show_tally(title, tally)
-    summary.show_exclusions(excluded, manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {}))
+    matched = {**plan.matched, **manifests[ITEMS]["counts"]["tallies"].get(exclusions.TALLY, {})}
+    summary.show_exclusions(excluded, matched)
     return manifests
 
 
-def _table_plan(cfg: ItemsConfig, plan: ItemsPlan, name: str, excluded: Exclusions) -> TablePlan:
+def _table_plan(cfg: Writing, plan: ItemsPlan, name: str, excluded: Exclusions) -> TablePlan:
     units: Sequence[Unit] = plan.units
     if name in plan.own_units:
         units = [replace(unit, name=_name(plan, name, unit)) for unit in plan.units]

@@ -169,6 +169,22 @@ def test_identity_is_of_what_changes_ratings(small: dict[str, Any]) -> None:
         hashed("slow")
 
 
+def test_rome_has_the_papers_scenarios() -> None:
+    """Ströbel et al. 2024, section 4.1: five options of a rating, and a choice of one of two pictures."""
+    rating, comparison = (
+        Rubric.from_dict(yaml.safe_load((CONF / "rubric" / f"{name}.yaml").read_text(encoding="utf-8")))
+        for name in ("image_rating", "image_comparison")
+    )
+    (match,), (preference,) = rating.questions, comparison.questions
+    assert (match.scale, [answer.score for answer in match.answers]) == ("ordinal", [1, 2, 3, 4, 5])
+    assert (preference.scale, [answer.value for answer in preference.answers]) == ("nominal", ["first", "second"])
+    for layout in ("paper", "fast"):
+        assert (rating.picture_count(layout), comparison.picture_count(layout)) == (1, 2)
+        order = comparison.layouts[layout]
+        assert order.index("first") < order.index("picture1") < order.index("second") < order.index("picture2")
+        assert {"prompt", "question"} <= {*order}
+
+
 def test_century_has_the_papers_labels(century: dict[str, Any]) -> None:
     """Akbulut et al. 2025, appendix I, figure 5."""
     rubric = Rubric.from_dict(century)

@@ -1,0 +1,213 @@
+"""Job `pairs`: items with one picture each become pairs of items, in both orders.
+
+The rows of the input are copied to the temporary folder and found there by key; memory holds the ids of the items.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.items_from.kept_rows import KeptRows, column_keys
+from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
+from jobs.items_from.pair_rows import pair_item
+from jobs.judging.condition import METADATA
+from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.store.compact_list import CompactList
+from jobs.store.reading import TableSource, open_table
+from jobs.store.spool import Spool
+from jobs.store.units import Unit
+
+BOTH, ONE = "both", "one"
+ORDERS = (BOTH, ONE)
+_ITEM_COLUMNS = ("item_id", "kind", "image_ids", "text_ids", "attributes")
+_TEXT_COLUMNS = ("text_id", "role", "language", "text")
+
+
+class PairSources(NamedTuple):
+    """The opened tables; `texts` is None if none is given."""
+
+    items: TableSource
+    texts: TableSource | None
+
+
+@dataclass
+class Groups:
+    """Items by the value that they share.
+
+    Attributes:
+        members: value -> ids of its items.
+        left_out: why an item is in no pair -> number of items.
+        matched: exclusions that an item matches.
+    """
+
+    members: dict[str, list[str]]
+    left_out: Counter[str]
+    matched: dict[str, int]
+
+
+def open_sources(items: str, texts: str | None) -> PairSources:
+    """Open the tables.
+
+    Raises:
+        InputError: a table does not exist, is incomplete or of another kind.
+    """
+    return PairSources(open_table(items, "items"), open_table(texts, "texts") if texts else None)
+
+
+@contextmanager
+def read_plan(
+    sources: PairSources, *, by: str, orders: str, unit_rows: int, excluded: Exclusions
+) -> Iterator[ItemsPlan]:
+    """Yield the plan of the pairs, as long as the copies of the input's rows exist.
+
+    Args:
+        by: an attribute, or the role of texts.
+        orders: `both` or `one`.
+        unit_rows: most pairs of a unit.
+
+    Raises:
+        InputError: no two items have the same value of `by`.
+    """
+    with Spool("pairs") as folder:
+        items = KeptRows(folder.path / "items", sources.items, _ITEM_COLUMNS, keys_of=[column_keys("item_id")])
+        texts = (
+            KeptRows(folder.path / "texts", sources.texts, _TEXT_COLUMNS, keys_of=[column_keys("text_id")])
+            if sources.texts
+            else None
+        )
+        reader = PairReader(items, texts, by)
+        groups = reader.groups(Barred(excluded.marks))
+        paired = {value: ids for value, ids in groups.members.items() if len(ids) > 1}
+        if not paired:
+            raise InputError(_nothing_to_pair(sources, by, groups))
+        inputs = (sources.items.whole(), *([sources.texts.whole()] if sources.texts else ()))
+        units = CompactList(
+            Unit(content_id("pairs", *map("\x1f".join, rows)), inputs, f"{orders} by {by}", len(rows), {"pairs": rows})
+            for rows in _pieces(paired.values(), orders, unit_rows)
+        )
+        sizes = Counter(map(len, paired.values()))
+        yield ItemsPlan(
+            units=units,
+            identity={
+                "items": sources.items.identity,
+                **({"texts": sources.texts.identity} if sources.texts else {}),
+                "by": by,
+                "orders": orders,
+                "unit_rows": unit_rows,
+            },
+            read=reader.read,
+            condition=sources.items.metadata.get(METADATA, ""),
+            lines=list(_lines(sizes, by, orders, groups.left_out)),
+            matched=groups.matched,
+        )
+
+
+def _nothing_to_pair(sources: PairSources, by: str, groups: Groups) -> str:
+    if groups.members:
+        return (
+            f"by={by}: {sources.items.uri} has one item of each of the {len(groups.members):,} values, and a pair "
+            "needs two items with the same value; name an attribute, or with texts= a role, that several items share"
+        )
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(groups.left_out.items())) or "no rows"
+    return (
+        f"by={by}: no item of {sources.items.uri} can be paired ({reasons}); name an attribute of items with one "
+        "picture, or the role of their texts with texts="
+    )
+
+
+def _lines(sizes: Counter[int], by: str, orders: str, left_out: Counter[str]) -> Iterator[str]:
+    """Yield lines that say which items were paired."""
+    pairs = sum(size * (size - 1) // 2 * count for size, count in sizes.items())
+    each = "each in both orders" if orders == BOTH else "each in one order"
+    numbers = ", ".join(f"{count:,} with {size:,} items" for size, count in sorted(sizes.items()))
+    yield f"{pairs:,} pairs, {each}; values of {by}: {numbers}"
+    if left_out:
+        yield "not paired: " + ", ".join(f"{count:,} items ({reason})" for reason, count in sorted(left_out.items()))
+
+
+def _pieces(groups: Iterable[list[str]], orders: str, unit_rows: int) -> Iterator[list[tuple[str, str]]]:
+    """Yield the pairs in pieces of at most `unit_rows`, but for the second order of the last pair."""
+    piece: list[tuple[str, str]] = []
+    for ids in groups:
+        for first, second in combinations(ids, 2):
+            piece += _ordered(first, second, orders)
+            if len(piece) >= unit_rows:
+                yield piece
+                piece = []
+    if piece:
+        yield piece
+
+
+def _ordered(first: str, second: str, orders: str) -> list[tuple[str, str]]:
+    """Return the pair in both orders, or in the one that a hash of its items draws."""
+    if orders == BOTH:
+        return [(first, second), (second, first)]
+    low, high = sorted((first, second))
+    return [(low, high) if int(content_id("order", low, high), 16) & 1 else (high, low)]
+
+
+@dataclass
+class PairReader:
+    """Finds the items and their texts in the copies of the input's rows.
+
+    Attributes:
+        by: the attribute, or the role of texts, that the items of a pair share.
+    """
+
+    items: KeptRows
+    texts: KeptRows | None
+    by: str
+
+    def groups(self, barred: Barred) -> Groups:
+        """Return the items that can be paired, by their value of `by`."""
+        members: dict[str, list[str]] = {}
+        left_out = Counter[str]()
+        for batch in self.items.batches():
+            rows = batch.to_pylist()
+            texts = self._texts(rows)
+            for item in rows:
+                value = self._value(item, texts)
+                if barred.hit(item["item_id"], *(item["image_ids"] or ())):
+                    left_out["excluded"] += 1
+                elif len(item["image_ids"] or ()) != 1:
+                    left_out["not exactly one picture"] += 1
+                elif not value:
+                    left_out[f"without {self.by}"] += 1
+                else:
+                    members.setdefault(value, []).append(item["item_id"])
+        if alone := sum(len(ids) == 1 for ids in members.values()):
+            left_out[f"the only one of their {self.by}"] += alone
+        return Groups(members, left_out, barred.take_matched())
+
+    def read(self, unit: Unit) -> UnitRows:
+        """Return the rows of a unit."""
+        pairs = [(first, second) for first, second in unit.extra["pairs"]]
+        items = dict(self.items.rows({name for pair in pairs for name in pair}))
+        texts = self._texts(list(items.values()))
+        rows, text_rows = [], []
+        for first, second in pairs:
+            row, of_row = pair_item(items[first], items[second], texts)
+            rows.append(row)
+            text_rows += of_row
+        return UnitRows(
+            {ITEMS: rows_of(ITEMS, rows), "texts": rows_of("texts", text_rows)},
+            rows_in=len(rows),
+        )
+
+    def _texts(self, items: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Return the texts of items by their id."""
+        if self.texts is None:
+            return {}
+        return dict(self.texts.rows({name for item in items for name in item["text_ids"] or ()}))
+
+    def _value(self, item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the attribute `by` of an item, else its texts of that role, as context fields are found."""
+        if value := dict(item["attributes"] or ()).get(self.by):
+            return str(value)
+        chosen = [texts[name] for name in item["text_ids"] or () if name in texts]
+        return "\n\n".join(text["text"] or "" for text in chosen if text["role"] == self.by)

@@ -1,0 +1,55 @@
+"""Pair the items of each prompt, for comparing their pictures -> tables `items` and `texts`.
+
+    python -m jobs.pairs input=R/rome/items texts=R/rome/texts by=prompt out=R/pairs
+    python -m jobs.judge input=R/pairs/items texts=R/pairs/texts images=R/images rubric=image_comparison \\
+        model=qwen2.5-vl-7b out=R/comparisons/qwen
+
+Items with the same value of `by` (an attribute, or the texts of a role) are paired with each other: n(n-1)/2 pairs of n
+pictures, each in both orders, so that a preference for a position is not mistaken for a preference for a picture.
+Writes OUT/items, whose pictures are the two of the pair in the order in which they are shown, and OUT/texts.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs.errors import InputError
+from jobs.items_from import output, pairs
+from jobs.items_from.config import UNIT_ROWS
+from jobs.runtime import cli, exclusions
+from jobs.runtime.config import Writing
+
+
+@dataclass
+class PairsConfig(Writing):
+    """Keys of `pairs`."""
+
+    input: str = MISSING  # a table of items with one picture each
+    texts: str | None = None  # the texts of the items
+    by: str = "prompt"  # an attribute or the role of texts; items with the same value are paired
+    orders: str = pairs.BOTH  # both: each pair in both orders; one: in one order, drawn by a hash of its items
+    unit_rows: int = UNIT_ROWS  # pairs per unit, the granularity of resuming in the jobs that follow
+
+
+def execute(cfg: PairsConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed, or there is nothing to pair; nothing was written.
+    """
+    if cfg.orders not in pairs.ORDERS:
+        raise InputError(f"orders={cfg.orders}: must be one of {', '.join(pairs.ORDERS)}")
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    sources = pairs.open_sources(cfg.input, cfg.texts)
+    with pairs.read_plan(sources, by=cfg.by, orders=cfg.orders, unit_rows=cfg.unit_rows, excluded=excluded) as plan:
+        return output.write(cfg, plan, excluded, job="pairs")
+
+
+JOB = cli.Job("pairs", PairsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("pairs"))
