@@ -1,10 +1,11 @@
-"""Import annotations by people -> table `ratings`, `spans` or `raters`.
+"""Import annotations by people -> table `ratings`, `spans`, `remarks` or `raters`.
 
     python -m jobs.import_ratings input=people.csv columns.item_id=picture columns.rater=worker columns.value=answer \\
         question=sensitive rubric=century_labels out=R/people
     python -m jobs.import_ratings input='export/*.json' format=label_studio rubric=century_labels out=R/people
     python -m jobs.import_ratings input='export/*.json' format=label_studio span_labels=mistakes_omissions \\
         table=spans out=R/spans
+    python -m jobs.import_ratings input=people.csv 'columns.remarks={sources: links}' table=remarks out=R/remarks
     python -m jobs.import_ratings input=raters.csv table=raters out=R/raters
 
 Reads CSV and Parquet through a mapping of columns, Label Studio's JSON export, and Prodigy's db-out. A cell becomes the

@@ -219,6 +219,18 @@ _ALL = [
         "score": (F64, "severity"),
         "status": (STR, _STATUS),
     }),
+    Table("remarks", ("item_id", "target", "rubric", "field", "rater", "condition", "sample", "number"), {
+        "item_id": (STR, "the item that the person rated"),
+        "target": (STR, "the label that it was rated against, empty if none"),
+        "rubric": (STR, "name of the rubric"),
+        "field": (STR, "the field in which the person wrote: factual_error, sources, …"),
+        "rater": (STR, "the person: raters.rater"),
+        "condition": (STR, "experimental condition, empty if none"),
+        "sample": (I32, "number of the person's answer, from 0"),
+        "number": (I32, "of several entries in one field, from 1"),
+        "question": (STR, "the question whose rating it explains, empty for the item as a whole"),
+        "text": (STR, "what the person wrote, unchanged but for white space around it"),
+    }),
     Table("raters", ("rater",), {
         "rater": (STR, "name: model@revision, or a person's pseudonym"),
         "kind": (STR, "model, human, encoder or gold"),

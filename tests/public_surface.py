@@ -345,6 +345,7 @@ KEYS = {
         columns.value: str | None
         columns.question: str | None
         columns.questions: Any
+        columns.remarks: Any
         columns.target: str | None
         columns.condition: str | None
         columns.order: str | None
@@ -828,6 +829,19 @@ COLUMNS = {
         category: string
         score: double
         status: string
+    """,
+    "remarks": """
+        key item_id, target, rubric, field, rater, condition, sample, number; version 1
+        item_id: string
+        target: string
+        rubric: string
+        field: string
+        rater: string
+        condition: string
+        sample: int32
+        number: int32
+        question: string
+        text: string
     """,
     "raters": """
         key rater; version 2

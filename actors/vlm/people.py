@@ -8,6 +8,7 @@ from typing import Any
 from actors.vlm import checks
 
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,28 @@ class PeopleQuestion:
 
 
 @dataclass(frozen=True)
+class FreeText:
+    """A field in which people write, such as a factual error that they noticed (Century, appendix U).
+
+    Attributes:
+        question: the question whose rating the text explains; empty: the item as a whole.
+        separator: divides a text into several entries; empty: the text is one entry.
+    """
+
+    name: str
+    label: str
+    guidance: str = ""
+    question: str = ""
+    separator: str = ""
+
+
+@dataclass(frozen=True)
 class PeopleVariant:
     """The people's variant of a rubric; `questions` by the names of the rubric's questions."""
 
     instructions: str
     questions: dict[str, PeopleQuestion]
+    free_texts: tuple[FreeText, ...] = ()
 
 
 def people_variant(data: Any, *, values: Mapping[str, Sequence[str]], where: str) -> PeopleVariant | None:
@@ -64,13 +82,29 @@ def people_variant(data: Any, *, values: Mapping[str, Sequence[str]], where: str
     """
     if data is None:
         return None
-    checks.check_keys(data, where=where, required=("questions",), optional=("instructions",))
+    checks.check_keys(data, where=where, required=("questions",), optional=("instructions", "free_texts"))
     questions = {}
     for name, entry in checks.mapping(data["questions"], f"{where}, questions").items():
         if name not in values:
             raise ValueError(f"{where}: unknown question {name!r}; the rubric's questions are {', '.join(values)}")
         questions[name] = _question(entry, values=values[name], where=f"{where}, question {name!r}")
-    return PeopleVariant(str(data.get("instructions") or "").strip(), questions)
+    fields = checks.entries(data.get("free_texts") or [], f"{where}, free_texts")
+    free_texts = tuple(_free_text(entry, questions=questions, where=f"{where}, free_texts") for entry in fields)
+    checks.check_unique((field.name for field in free_texts), where=f"{where}, free_texts", kind="name")
+    return PeopleVariant(str(data.get("instructions") or "").strip(), questions, free_texts)
+
+
+def _free_text(data: Any, *, questions: Mapping[str, PeopleQuestion], where: str) -> FreeText:
+    checks.check_keys(data, where=where, required=("name", "label"), optional=("guidance", "question", "separator"))
+    name = checks.text(data["name"], f"{where}, name")
+    if not FIELD_NAME.fullmatch(name):
+        raise ValueError(f"{where}: name {name!r} must have lower-case letters, digits and underscores only")
+    question = checks.optional_text(data.get("question"), f"{where}, question")
+    if question and question not in questions:
+        raise ValueError(f"{where}, {name}: question {question!r} must be one of {', '.join(questions)}")
+    label = checks.text(data["label"], f"{where}, label")
+    guidance, separator = (checks.optional_text(data.get(key), f"{where}, {key}") for key in ("guidance", "separator"))
+    return FreeText(name, label, guidance, question, separator)
 
 
 def _question(data: Any, *, values: Sequence[str], where: str) -> PeopleQuestion:

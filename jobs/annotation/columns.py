@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from actors.vlm.people import FreeText
 from jobs.annotation.answers import Questionnaire
 from jobs.corpora import delimited
 from jobs.errors import InputError
@@ -13,9 +14,11 @@ JOINED = "/"  # … to ids such as mini-dalle/prompt_3
 NEEDED = {
     "ratings": ("item_id", "rater"),
     "spans": ("item_id", "rater", "start", "end"),
+    "remarks": ("item_id", "rater"),
     "raters": ("rater",),
 }
-MARKED = {"spans": ("text_id", "kind"), "ratings": (), "raters": ()}
+MARKED = {"spans": ("text_id", "kind"), "ratings": (), "remarks": (), "raters": ()}
+MAPPINGS = ("questions", "remarks")  # fields of RatingColumns that map names to columns
 
 
 @dataclass
@@ -27,6 +30,7 @@ class RatingColumns:
     value: str | None = None  # long form: the answers
     question: str | None = None  # long form: names or texts of the questions
     questions: Any = None  # wide form, and tools: {question: its column or control}
+    remarks: Any = None  # table=remarks: {field for free text: its column or control}
     target: str | None = None
     condition: str | None = None
     order: str | None = None
@@ -49,7 +53,7 @@ class RatingColumns:
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """The mapping for one file: the columns of each role, and in the wide form the column of each question."""
+    """The mapping for one file: the columns of each role, and in the wide form that of each question or free text."""
 
     roles: dict[str, tuple[str, ...]]
     wide: dict[str, str]
@@ -71,6 +75,7 @@ class Reading:
     questionnaire: Questionnaire | None
     question: str | None = None  # the one question that all rows answer
     rater: str | None = None  # the one rater of all rows
+    free_texts: Sequence[FreeText] = ()  # the fields to read for table=remarks
     encoding: str | None = None
     delimiter: str | None = None
     private: bool = False  # keep cells out of rejects
@@ -84,12 +89,14 @@ def layout(header: Sequence[str], reading: Reading, *, uri: str) -> ColumnMappin
             from which the question follows.
     """
     roles = {}
-    for role in (f.name for f in fields(RatingColumns) if f.name != "questions"):
+    for role in (f.name for f in fields(RatingColumns) if f.name not in MAPPINGS):
         name = getattr(reading.columns, role)
         if name is not None or role in header:
             roles[role] = (name or role,) if (name or role) in header else tuple((name or role).split(JOIN))
     _check(header, reading, roles, uri=uri)
     wide = _wide(header, reading, roles, uri=uri) if reading.table == "ratings" else {}
+    if reading.table == "remarks":
+        wide = _free_texts(header, reading, uri=uri)
     mapping = ColumnMapping(roles, wide)
     delimited.require_columns(uri, header, mapping.read)
     return mapping
@@ -105,8 +112,25 @@ def _check(header: Sequence[str], reading: Reading, roles: Mapping[str, Sequence
     if reading.table == "ratings":
         wide = (reading.columns.questions or {}).items()
         missing += [f"{name} (columns.questions.{question}=)" for question, name in wide if name not in header]
+    if reading.table == "remarks":
+        mapped = (reading.columns.remarks or {}).items()
+        missing += [f"{name} (columns.remarks.{field}=)" for field, name in mapped if name not in header]
     if missing:
         raise InputError(f"{uri}: no column {', '.join(missing)}; its columns are {', '.join(header)}")
+
+
+def _free_texts(header: Sequence[str], reading: Reading, *, uri: str) -> dict[str, str]:
+    """Return field -> column: those of `columns.remarks`, else the columns that have a field's name."""
+    if reading.columns.remarks:
+        return dict(reading.columns.remarks)
+    by_fold = {name.casefold(): name for name in header}
+    names = [field.name for field in reading.free_texts]
+    if by_name := {name: by_fold[name] for name in names if name in by_fold}:
+        return by_name
+    raise InputError(
+        f"{uri}: no column of free text ({', '.join(names)}); its columns are {', '.join(header)} "
+        "(choose with columns.remarks={field: column})"
+    )
 
 
 def _wide(header: Sequence[str], reading: Reading, roles: Mapping[str, Any], *, uri: str) -> dict[str, str]:

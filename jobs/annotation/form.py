@@ -2,11 +2,12 @@
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from actors.vlm.people import FreeText
 from actors.vlm.rubric import Question, Rubric
 from jobs.annotation.spans import SpanLabels
 
@@ -66,6 +67,7 @@ class Form:
     welfare: WelfareConfig
     pictures: int  # how many pictures a task shows
     texts: tuple[str, ...]  # roles of the texts that a task shows
+    free_texts: tuple[FreeText, ...] = ()  # fields in which people write
 
     @property
     def asks_issue(self) -> bool:
@@ -142,7 +144,14 @@ def form(
         welfare=welfare,
         pictures=pictures,
         texts=texts,
+        free_texts=_free_texts(rubric, {question.name for question in asked}),
     )
+
+
+def _free_texts(rubric: Rubric | None, asked: Set[str]) -> tuple[FreeText, ...]:
+    """Return the rubric's fields for free text, without those that explain a question that is not asked."""
+    offered = rubric.people.free_texts if rubric and rubric.people else ()
+    return tuple(field for field in offered if not field.question or field.question in asked)
 
 
 def _offered(rubric: Rubric) -> list[str]:

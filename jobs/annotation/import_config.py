@@ -12,7 +12,7 @@ from jobs.annotation.repeats import RULES
 from jobs.errors import InputError
 from jobs.runtime.config import Writing
 
-IMPORTED = ("ratings", "spans", "raters")  # tables
+IMPORTED = ("ratings", "spans", "remarks", "raters")  # tables
 ITEMS, RATER_FROM, SCALES = ("id", "url"), ("annotator", "assigned"), ("ordinal", "nominal")
 RATER_KINDS = ("human", "gold", "model")
 
@@ -23,7 +23,7 @@ class ImportRatingsConfig(ConditionSettings, Writing):
 
     input: str = MISSING  # file, folder or glob; local or s3://
     format: str | None = None  # csv, parquet, label_studio or prodigy; null: by the file's name
-    table: str = "ratings"  # the table to write: ratings, spans or raters
+    table: str = "ratings"  # the table to write: ratings, spans, remarks or raters
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people answered
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people marked (conf/span_labels)
     name: str = "people"  # without a rubric: value of column `rubric` …
@@ -61,6 +61,10 @@ def check(cfg: ImportRatingsConfig) -> None:
             raise InputError(f"{key}={value}: must be one of {', '.join(filter(None, allowed))}")
     if cfg.table == "ratings" and not cfg.rubric and not cfg.answers:
         raise InputError("import_ratings: rubric=NAME is required, or answers=[1,2,3,4,5] and scale=")
+    if cfg.table == "remarks" and not cfg.rubric and not cfg.columns.remarks:
+        raise InputError(
+            "table=remarks: rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name="
+        )
     if cfg.rubric and cfg.answers:
         raise InputError("import_ratings: give rubric= or answers=, not both")
     if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):
@@ -70,10 +74,11 @@ def check(cfg: ImportRatingsConfig) -> None:
         raise InputError(f"duplicates=sample: {why}; use last, first or refuse")
     if cfg.reports and cfg.table != "ratings":
         raise InputError(f"reports={cfg.reports}: needs table=ratings, where people report pictures")
-    mapping = cfg.columns.questions
-    if mapping is not None and not (
-        isinstance(mapping, dict) and mapping and all(isinstance(column, str) for column in mapping.values())
-    ):
-        raise InputError(f"columns.questions={mapping}: must be of the form {{question: column, …}}")
+    for key, kind in (("questions", "question"), ("remarks", "field")):
+        mapping = getattr(cfg.columns, key)
+        if mapping is not None and not (
+            isinstance(mapping, dict) and mapping and all(isinstance(column, str) for column in mapping.values())
+        ):
+            raise InputError(f"columns.{key}={mapping}: must be of the form {{{kind}: column, …}}")
     if cfg.reports_min < 1:
         raise InputError(f"reports_min={cfg.reports_min}: must be at least 1")

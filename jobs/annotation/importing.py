@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.annotation import rows
+from actors.vlm.people import FreeText
+from jobs.annotation import remarks, rows
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.repeats import Repeats
@@ -24,6 +25,7 @@ from jobs.tables import TABLES
 
 Read = Callable[[str, Rejects], Iterator[pa.Table]]
 ROWS_SPOOL, REJECTS_SPOOL = "rows.parquet", "rejects.parquet"
+MARKED_TOGETHER = ("spans", "remarks")  # tables in which all rows of one annotation stay or go together
 SHOWN = 3  # rejects that the command prints
 
 
@@ -31,8 +33,10 @@ SHOWN = 3  # rejects that the command prints
 class ImportSettings:
     """Into which rows annotations are converted."""
 
-    table: str  # ratings, spans or raters
+    table: str  # ratings, spans, remarks or raters
+    rubric: str = ""  # column `rubric` of remarks
     questionnaire: Questionnaire | None = None  # required for ratings
+    free_texts: Sequence[FreeText] = ()  # required for remarks
     method: str = "human"  # column `method` of ratings
     condition: str = ""  # of ratings for which the file names none
     rater_kind: str = "human"  # column `kind` of raters
@@ -43,7 +47,7 @@ class ImportSettings:
 class Importer:
     """Reads all files into spools of rows and rejects, then writes the rows that stay.
 
-    Per row it holds only 40 bytes in memory (80 for `spans`), with which it detects repeated rows.
+    Per row it holds only 40 bytes in memory (80 for `spans` and `remarks`), with which it detects repeated rows.
 
     Args:
         read: yields a file's annotations in batches, and passes anything else to a callback.
@@ -62,6 +66,7 @@ class Importer:
     ) -> None:
         self.table, self.files, self.questionnaire = settings.table, files, settings.questionnaire
         self._read, self._urls = read, settings.urls
+        self._rubric, self._free_texts = settings.rubric, settings.free_texts
         self._method, self._condition = settings.method, settings.condition
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
         self._barred, self._pseudonym = barred, pseudonym
@@ -69,9 +74,10 @@ class Importer:
         self.first_rejects: list[Reject] = []
         self.first_repeat = ""
         self._rejected = self._excluded_rows = 0
-        self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end")]
+        self._annotation_key = [name for name in TABLES[table].key if name not in ("start", "end", "number")]
         self._row_repeats = Repeats(TABLES[table].key)
-        self._text_repeats = Repeats(self._annotation_key)  # of spans: one person's spans in one text
+        # Of spans and remarks: one person's spans in one text, or entries in one field.
+        self._annotation_repeats = Repeats(self._annotation_key)
         self._annotations: list[np.ndarray] = []
 
     def peek(self) -> None:
@@ -123,13 +129,17 @@ class Importer:
             return None
         if self.table == "spans":
             batch = rows.spans(raw)
-            self._text_repeats.add(batch, raw["time"])
-            numbers = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
-            # -1: the file does not number annotations, so that all its rows of one key belong together.
-            self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
+        elif self.table == "remarks":
+            entries = remarks.remarks(raw, self._free_texts, rubric=self._rubric, condition=self._condition)
+            batch, raw = entries.drop_columns(list(remarks.ADDITIONAL)), entries.select(list(remarks.ADDITIONAL))
         else:
             assert self.questionnaire is not None
             batch = rows.ratings(raw, self.questionnaire, method=self._method, condition=self._condition)
+        if self.table in MARKED_TOGETHER:
+            self._annotation_repeats.add(batch, raw["time"])
+            numbers = pc.fill_null(raw["annotation"], -1).to_numpy().astype(np.int64)
+            # -1: the file does not number annotations, so that all its rows of one key belong together.
+            self._annotations.append(np.where(numbers < 0, -1 - number, numbers + (number << 40)))
         self._row_repeats.add(batch, raw["time"])
         batch = batch.append_column("_file", pa.array([number] * raw.num_rows, pa.int32()))
         images = raw["images"] if "images" in raw.column_names else pa.nulls(raw.num_rows, pa.list_(pa.string()))
@@ -137,8 +147,8 @@ class Importer:
 
     def _note_repeats(self, spool: Path) -> None:
         repeat = self._row_repeats.first_repeat()
-        if repeat is None and self.table == "spans":
-            dropped = np.flatnonzero(~self._text_repeats.keeps_with("first", np.concatenate(self._annotations)))
+        if repeat is None and self.table in MARKED_TOGETHER:
+            dropped = np.flatnonzero(~self._annotation_repeats.keeps_with("first", np.concatenate(self._annotations)))
             repeat = int(dropped[0]) if len(dropped) else None
         if repeat is None:
             return
@@ -187,6 +197,11 @@ class Importer:
                     writer.counts.filtered["repeated"] += dropped
                 stays = batch.filter(pa.array(keeps[here]))
                 output = stays.drop_columns(["_file", "_position", "_images"])
+                if self.table == "remarks":
+                    written = pc.is_valid(output["text"])
+                    if blank := output.num_rows - pc.sum(written).as_py():
+                        writer.counts.filtered[remarks.EMPTY] += blank
+                    output = output.filter(written)
                 if self.table == "ratings":
                     self._welfare.add(output, stays["_images"])
                 writer.write(output)
@@ -197,8 +212,8 @@ class Importer:
             return self._row_repeats.keeps("sample"), self._row_repeats.ranks()
         rule = "last" if self._duplicates == "refuse" else self._duplicates
         kept = self._row_repeats.keeps(rule)
-        if self.table == "spans":
-            kept &= self._text_repeats.keeps_with(rule, np.concatenate(self._annotations))
+        if self.table in MARKED_TOGETHER:
+            kept &= self._annotation_repeats.keeps_with(rule, np.concatenate(self._annotations))
         return kept, None
 
     def reported(self) -> dict[str, int]:

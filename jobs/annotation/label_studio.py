@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from jobs.annotation import json_files, model, tools
 from jobs.annotation.answers import ISSUE
-from jobs.annotation.tools import COMMENT, REPORT, WELFARE, Done, ToolReading
+from jobs.annotation.tools import COMMENT, REMARK, REPORT, WELFARE, Done, ToolReading
 from jobs.errors import InputError
 from jobs.store.writer import Reject, Rejects
 
@@ -51,6 +51,8 @@ class _Export:
                     yield {"rater": done.rater, "position": number}
                 elif self._reading.table == "spans":
                     yield from tools.spans(self._uri, done, self._reading, self._reject)
+                elif self._reading.table == "remarks":
+                    yield from tools.remarks(done, self._reading)
                 else:
                     yield from tools.answers(done, self._reading)
         self._check(enough=0)
@@ -71,11 +73,13 @@ class _Export:
         expected = {
             *(self._reading.controls.get(q, q) for q in questions),
             *(span_kind.name for span_kind in span_kinds),
+            *(tools.control_of(free_text.name, self._reading) for free_text in self._reading.free_texts),
         }
         self._expected |= expected
         self._annotations += 1
         self._matches += sum(name in expected for name in names)
-        self._unexpected.update(name for name in names if name not in expected and name not in WELFARE)
+        common = (name for name in names if name not in WELFARE and not name.startswith(REMARK))
+        self._unexpected.update(name for name in common if name not in expected)
 
     def _done(self, number: int, task: Mapping[str, Any], annotation: Any) -> Done | None:
         """Return the work that one annotation records; None if it was rejected."""
@@ -114,6 +118,12 @@ class _Export:
             time=_time(annotation),
             position=number,
             number=self._annotations,
+            written={
+                free_text.name: "\n".join(
+                    map(str, _chosen(by_control.get(tools.control_of(free_text.name, reading), ())))
+                )
+                for free_text in reading.free_texts
+            },
         )
 
 

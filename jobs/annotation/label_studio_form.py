@@ -6,8 +6,8 @@ from xml.etree import ElementTree as Xml
 from jobs.annotation import form as forms
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.form import Form, FormQuestion, ShownItem
-from jobs.annotation.spans import SpanKind
-from jobs.annotation.tools import COMMENT, REPORT, SHOW
+from jobs.annotation.spans import SpanKind, SpanLabels
+from jobs.annotation.tools import COMMENT, REMARK, REPORT, SHOW
 
 INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible
 # The box unblurs a picture by style alone: Label Studio would measure a picture that a condition hides while it is
@@ -53,18 +53,13 @@ def config_xml(form: Form) -> str:
     if form.asks_issue:
         _box(asked, ISSUE, form.welfare.issue, form.welfare.issue_help)
     if form.span_labels:
-        _note(asked, KEEP_LABEL)
-        for role in form.span_labels.in_reading_order(
-            dict.fromkeys(span_kind.text for span_kind in form.span_labels.kinds)
-        ):
-            for span_kind in form.span_labels.kinds:
-                if span_kind.text == role:
-                    _span_kind(asked, span_kind)
+        _span_kinds(asked, form.span_labels)
     for question in form.questions:
         _question(asked, question)
+        _free_texts(asked, form, question.name)
+    _free_texts(asked, form, "")
     if form.welfare.comment:
-        _header(asked, form.welfare.comment, size="5")
-        _add(asked, "TextArea", name=COMMENT, toName=INSTRUCTION, rows="2", maxSubmissions="1", editable="true")
+        _text_area(asked, COMMENT, form.welfare.comment, "")
     Xml.indent(view)
     return Xml.tostring(view, encoding="unicode") + "\n"
 
@@ -115,6 +110,28 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
         if option.colour:
             extra["style"] = f"border-left: 8px solid {option.colour}; padding-left: 8px"
         _add(choices, "Choice", value=_plain(option.label), alias=option.value, **extra)
+
+
+def _free_texts(view: Xml.Element, form: Form, question: str) -> None:
+    """Add the fields that explain `question`; with an empty one, those about the item as a whole."""
+    for free_text in form.free_texts:
+        if free_text.question == question:
+            _text_area(view, f"{REMARK}{free_text.name}", free_text.label, free_text.guidance)
+
+
+def _text_area(view: Xml.Element, name: str, label: str, guidance: str) -> None:
+    _header(view, label, size="5")
+    if guidance:
+        _note(view, guidance)
+    _add(view, "TextArea", name=name, toName=INSTRUCTION, rows="2", maxSubmissions="1", editable="true")
+
+
+def _span_kinds(view: Xml.Element, span_labels: SpanLabels) -> None:
+    _note(view, KEEP_LABEL)
+    for role in span_labels.in_reading_order(dict.fromkeys(span_kind.text for span_kind in span_labels.kinds)):
+        for span_kind in span_labels.kinds:
+            if span_kind.text == role:
+                _span_kind(view, span_kind)
 
 
 def _span_kind(view: Xml.Element, span_kind: SpanKind) -> None:

@@ -1,4 +1,4 @@
-"""Schemas of what the readers yield: answers, spans and raters as the file has them, and values of their cells."""
+"""Schemas of what the readers yield (answers, spans, remarks and raters as the file has them), and cells' values."""
 
 import math
 from collections.abc import Iterable
@@ -28,10 +28,17 @@ SPANS = pa.schema([
     ("annotation", pa.int64()),  # number of the annotation in the file; null: the file does not number them
     ("position", pa.int64()),
 ])  # fmt: skip
+REMARKS = pa.schema([
+    ("item_id", _STR), ("target", _STR), ("field", _STR), ("rater", _STR), ("condition", _STR), ("sample", pa.int32()),
+    ("text", _STR),  # the whole text of the field; null: the person left it empty
+    ("images", pa.list_(_STR)), ("time", _F64),
+    ("annotation", pa.int64()),  # number of the annotation, or of the row, in the file
+    ("position", pa.int64()),
+])  # fmt: skip
 PEOPLE = pa.schema([
     ("rater", _STR), ("country", _STR), ("pool", _STR), ("experience", _STR), ("position", pa.int64()),
 ])  # fmt: skip
-SCHEMAS = {"ratings": ANSWERS, "spans": SPANS, "raters": PEOPLE}
+SCHEMAS = {"ratings": ANSWERS, "spans": SPANS, "remarks": REMARKS, "raters": PEOPLE}
 ATTRIBUTES = ("country", "pool", "experience")
 
 

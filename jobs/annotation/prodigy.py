@@ -15,6 +15,7 @@ from jobs.store.writer import Reject, Rejects
 ANSWERS = ("accept", "reject", "ignore")
 REPORT_OPTION, ISSUE_OPTION = f"remine:{REPORT}", f"remine:{ISSUE}"  # options in addition to the rubric's answers
 SPAN_KIND = "span_kind"  # field of a task: the kind of spans to mark
+FREE_TEXTS = "free_texts"  # field of a task: the names of the fields for free text
 
 
 def read(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[pa.Table]:
@@ -45,7 +46,9 @@ def _rows(uri: str, reading: ToolReading, reject: Rejects) -> Iterator[dict[str,
         elif reading.table == "spans":
             if SPAN_KIND in data or "spans" in data:
                 yield from tools.spans(uri, done, _of_task(data, reading), reject)
-        elif SPAN_KIND not in data:
+        elif reading.table == "remarks":
+            yield from tools.remarks(done, reading)
+        elif _asks_question(data):
             yield from tools.answers(done, reading)
 
 
@@ -60,13 +63,13 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
     accepted = data.get("accept") or []
     chosen = list(accepted) if isinstance(accepted, list) else [accepted]
     question = reading.get(data, "question") or reading.question
-    if reading.table == "ratings" and SPAN_KIND not in data and model.blank(question):
+    if reading.table == "ratings" and _asks_question(data) and model.blank(question):
         raise InputError(f"{uri}: line {line} has no question; give question=NAME or columns.question=FIELD")
     selected = [option for option in chosen if option not in (REPORT_OPTION, ISSUE_OPTION)]
     offered = {str(option.get("id")) for option in data.get("options") or [] if isinstance(option, dict)}
     issue = ISSUE_OPTION in chosen if ISSUE_OPTION in offered or ISSUE_OPTION in chosen else None
     name = reading.questionnaire.question(str(question)) if reading.questionnaire and question else question
-    if reading.table == "ratings" and SPAN_KIND not in data and name is None:
+    if reading.table == "ratings" and _asks_question(data) and name is None:
         reject(Reject(uri, line, "unknown_question", f"{question!r} is not a question of the rubric"))
         return None
     return Done(
@@ -85,7 +88,23 @@ def _done(uri: str, line: int, data: Mapping[str, Any], reading: ToolReading, re
         position=line,
         number=line,
         refused=data["answer"] == "reject",
+        written=_written(data, reading),
     )
+
+
+def _asks_question(data: Mapping[str, Any]) -> bool:
+    """Return whether a task asks one of the rubric's questions, as opposed to spans or free text."""
+    return SPAN_KIND not in data and FREE_TEXTS not in data
+
+
+def _written(data: Mapping[str, Any], reading: ToolReading) -> dict[str, str | None]:
+    """Return field -> text for the fields of the task: those it names, else those whose field it has."""
+    controls = {free_text.name: tools.control_of(free_text.name, reading) for free_text in reading.free_texts}
+    return {
+        name: data.get(control)
+        for name, control in controls.items()
+        if name in (data.get(FREE_TEXTS) or ()) or control in data
+    }
 
 
 def _rater(data: Mapping[str, Any], reading: ToolReading) -> Any:

@@ -2,8 +2,8 @@
 
     cp prodigy.choice.json prodigy.json && prodigy mark DATASET anna.choice.jsonl --view-id blocks
 
-Prodigy's interface `choice` stores one answer per task. Each question is therefore a separate task, and so is each text
-in which people mark spans.
+Prodigy's interface `choice` stores one answer per task. Each question is therefore a separate task; so is each text in
+which people mark spans, and so are the fields for free text together.
 """
 
 import html
@@ -14,11 +14,11 @@ from typing import Any
 from actors.ids import content_id
 from jobs.annotation import form as forms
 from jobs.annotation.form import Form, ShownItem
-from jobs.annotation.prodigy import ISSUE_OPTION, REPORT_OPTION, SPAN_KIND
+from jobs.annotation.prodigy import FREE_TEXTS, ISSUE_OPTION, REPORT_OPTION, SPAN_KIND
 from jobs.annotation.spans import SpanKind
-from jobs.annotation.tools import COMMENT
+from jobs.annotation.tools import COMMENT, REMARK
 
-KINDS = CHOICE, SPANS = "choice", "spans"
+KINDS = CHOICE, SPANS, TEXTS = "choice", "spans", "texts"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _CSS = """
 .remine-show {position: absolute; opacity: 0}
@@ -32,7 +32,7 @@ _CSS = """
 
 
 def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
-    """Return prodigy.json for the tasks of `kind`, choice or spans. People can always skip (space bar).
+    """Return prodigy.json for the tasks of `kind`: choice, spans or texts. People can always skip (space bar).
 
     Args:
         per_task: for a file that several people share, the number of people to whom Prodigy gives each task; None for
@@ -57,7 +57,12 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
         common["custom_theme"] = {"labels": {label.value: label.colour for label in labels if label.colour}}
         common["keymap_by_label"] = {label.value: label.hotkey for label in labels if label.hotkey}
     blocks.append({"view_id": "choice", "text": None, "html": None, "image": None})
-    if form.welfare.comment:
+    for free_text in form.free_texts if kind == TEXTS else ():
+        label = " ".join(filter(None, [free_text.label, free_text.guidance]))
+        blocks.append(
+            {"view_id": "text_input", "field_id": f"{REMARK}{free_text.name}", "field_label": label, "field_rows": 3}
+        )
+    if form.welfare.comment and kind != TEXTS:
         blocks.append(
             {"view_id": "text_input", "field_id": COMMENT, "field_label": form.welfare.comment, "field_rows": 2}
         )
@@ -65,7 +70,8 @@ def settings(form: Form, kind: str, *, per_task: int | None) -> dict[str, Any]:
 
 
 def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int) -> Iterator[dict[str, Any]]:
-    """Return the tasks of one item: one per question, then one per text to mark (these have a field `span_kind`)."""
+    """Return the tasks of one item: one per question, one per text to mark (with a field `span_kind`), and one for all
+    free texts (with a field `free_texts`)."""
     base: dict[str, Any] = {
         "item_id": item.item_id,
         "target": target,
@@ -105,11 +111,14 @@ def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, 
             "html": _page(form, item, target, title),
             "options": report,
         }
+    if form.free_texts:
+        names = [free_text.name for free_text in form.free_texts]
+        yield {**base, FREE_TEXTS: names, "html": _page(form, item, target, _texts(all_texts)), "options": report}
 
 
 def kind_of(task: dict[str, Any]) -> str:
     """Return the kind of settings that show the task."""
-    return SPANS if SPAN_KIND in task else CHOICE
+    return SPANS if SPAN_KIND in task else TEXTS if FREE_TEXTS in task else CHOICE
 
 
 def _labels(span_kind: SpanKind) -> list[str]:

@@ -1,9 +1,11 @@
 """From the keys of `import_ratings` to a reader of its files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
-from jobs.annotation import answers, label_studio, prodigy, tabular
+from jobs.annotation import answers, label_studio, prodigy, remarks, tabular
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.columns import Reading
 from jobs.annotation.import_config import ImportRatingsConfig
@@ -18,6 +20,16 @@ from jobs.runtime.exclusions import Barred
 from jobs.store import locations
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What people were asked: questions, kinds of spans, free texts, and the one question of files that name none."""
+
+    questionnaire: Questionnaire | None
+    span_labels: SpanLabels | None
+    free_texts: tuple[FreeText, ...]
+    question: str | None
+
+
 def importer(
     cfg: ImportRatingsConfig, files: Sequence[locations.Object], barred: Barred, pseudonyms: Pseudonyms | None
 ) -> Importer:
@@ -27,20 +39,14 @@ def importer(
         InputError: several formats, an invalid rubric, or keys that do not fit the format.
     """
     format_ = cfg.format or format_of(files)
-    try:
-        questionnaire = _questionnaire(cfg)
-        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
-    except ValueError as error:
-        raise InputError(f"import_ratings: {error}") from error
-    question = _question(cfg, questionnaire)
-    private = pseudonyms is not None
-    if format_ in ("csv", "parquet"):
-        read = _of_columns(cfg, format_, questionnaire, question, private=private)
-    else:
-        read = _of_tool(cfg, format_, questionnaire, span_labels, question, private=private)
+    asked = _read_asked(cfg)
+    of_format = _of_columns if format_ in ("csv", "parquet") else _of_tool
+    read = of_format(cfg, format_, asked, private=pseudonyms is not None)
     settings = ImportSettings(
         table=cfg.table,
-        questionnaire=questionnaire,
+        rubric=asked.questionnaire.name if asked.questionnaire else cfg.name,
+        questionnaire=asked.questionnaire,
+        free_texts=asked.free_texts,
         method=cfg.method,
         condition=cfg.condition,
         rater_kind=cfg.rater_kind,
@@ -50,10 +56,27 @@ def importer(
     return Importer(settings, files, read, barred=barred, pseudonym=pseudonyms)
 
 
+def _read_asked(cfg: ImportRatingsConfig) -> _Asked:
+    try:
+        questionnaire = _questionnaire(cfg)
+        span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
+        free_texts = _free_texts(cfg)
+    except ValueError as error:
+        raise InputError(f"import_ratings: {error}") from error
+    return _Asked(questionnaire, span_labels, free_texts, _question(cfg, questionnaire))
+
+
 def _questionnaire(cfg: ImportRatingsConfig) -> Questionnaire | None:
     if cfg.answers:
         return answers.of_list(cfg.name, cfg.answers, ordinal=cfg.scale == "ordinal")
     return answers.of_rubric(Rubric.from_dict(cfg.rubric)) if cfg.rubric else None
+
+
+def _free_texts(cfg: ImportRatingsConfig) -> tuple[FreeText, ...]:
+    if cfg.table != "remarks":
+        return ()
+    rubric = Rubric.from_dict(cfg.rubric) if cfg.rubric else None
+    return remarks.fields_of(rubric, cfg.columns.remarks or {}, cfg.question)
 
 
 def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> str | None:
@@ -66,16 +89,15 @@ def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> 
     return name
 
 
-def _of_columns(
-    cfg: ImportRatingsConfig, format_: str, questionnaire: Questionnaire | None, question: str | None, *, private: bool
-) -> Read:
+def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
     """Return the reader of CSV or Parquet."""
     reading = Reading(
         table=cfg.table,
         columns=cfg.columns,
-        questionnaire=questionnaire,
-        question=question,
+        questionnaire=asked.questionnaire,
+        question=asked.question,
         rater=cfg.rater,
+        free_texts=asked.free_texts,
         encoding=cfg.encoding,
         delimiter=cfg.delimiter,
         private=private,
@@ -84,17 +106,9 @@ def _of_columns(
     return lambda uri, reject: reader(uri, reading, reject)
 
 
-def _of_tool(
-    cfg: ImportRatingsConfig,
-    format_: str,
-    questionnaire: Questionnaire | None,
-    span_labels: SpanLabels | None,
-    question: str | None,
-    *,
-    private: bool,
-) -> Read:
+def _of_tool(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
     """Return the reader of a tool's export."""
-    if cfg.table == "spans" and span_labels is None:
+    if cfg.table == "spans" and asked.span_labels is None:
         raise InputError(
             f"table=spans: format={format_} needs span_labels=NAME, the kinds that people marked (conf/span_labels)"
         )
@@ -102,11 +116,13 @@ def _of_tool(
         raise InputError(f"rater={cfg.rater}: format={format_} names who answered; remove the key, or see rater_from=")
     reading = ToolReading(
         table=cfg.table,
-        questionnaire=questionnaire,
-        span_labels=span_labels,
+        questionnaire=asked.questionnaire,
+        span_labels=asked.span_labels,
+        free_texts=asked.free_texts,
         controls=cfg.columns.questions or {},
+        text_controls=cfg.columns.remarks or {},
         fields={role: name for role, name in plain(cfg.columns).items() if isinstance(name, str)},
-        question=question,
+        question=asked.question,
         rater=cfg.rater_from,
         private=private,
     )

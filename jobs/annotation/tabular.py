@@ -85,11 +85,10 @@ class _Batches:
             return self._answers(rows, question=None, cells=rows["value"])
         index_of = {position: index for index, position in enumerate(positions.to_pylist())}
         kept = pa.array([index_of[p] for p in rows["position"].to_pylist()], pa.int64())
-        batches = [
-            self._answers(rows, question=question, cells=_joined([columns[column]]).take(kept))
-            for question, column in self._mapping.wide.items()
-        ]
-        return pa.concat_tables(batches)
+        cells_of = {name: _joined([columns[column]]).take(kept) for name, column in self._mapping.wide.items()}
+        if reading.table == "remarks":
+            return pa.concat_tables(self._remarks(rows, field=name, cells=texts) for name, texts in cells_of.items())
+        return pa.concat_tables(self._answers(rows, question=name, cells=texts) for name, texts in cells_of.items())
 
     def _drop(self, rows: pa.Table, where: Any, reason: str, message: str) -> pa.Table:
         """Return `rows` without those at `where`, which it rejects."""
@@ -125,6 +124,13 @@ class _Batches:
         if "sample" in rows.column_names:
             rows = self._integers(rows, ("sample",))
         return _with_schema(rows, model.ANSWERS)
+
+    def _remarks(self, rows: pa.Table, *, field: str, cells: Any) -> pa.Table:
+        rows = _with(_with(rows, "text", cells), "field", pa.array([field] * rows.num_rows, pa.string()))
+        rows = self._times(_with(rows, "annotation", rows["position"]), ())
+        if "sample" in rows.column_names:
+            rows = self._integers(rows, ("sample",))
+        return _with_schema(rows, model.REMARKS)
 
     def _spans(self, rows: pa.Table) -> pa.Table:
         rows = self._integers(rows, ("start", "end"))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from actors.ids import content_id
 from actors.status import Status
+from actors.vlm.people import FreeText
 from jobs.annotation import model
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.spans import SpanKind, SpanLabels
@@ -15,6 +16,7 @@ from jobs.store.writer import Reject, Rejects
 
 REPORT = "report_picture"  # the control by which a person reports a picture
 COMMENT = "comment"
+REMARK = "remark_"  # prefix of the controls for free text, so that none has the name of another field
 SHOW = "show_picture"  # the control that shows a blurred picture
 WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
 
@@ -24,8 +26,10 @@ class ToolReading:
     """How to read a tool's export.
 
     Attributes:
-        table: ratings, spans or raters.
+        table: ratings, spans, remarks or raters.
+        free_texts: the rubric's fields for free text.
         controls: question -> name of its control in the tool, if it differs.
+        text_controls: free text -> name of its control in the tool, if it differs.
         fields: item_id, target, text_id, … -> field of a task's data, if it differs.
         question: the question of tasks that do not name one.
         rater: `annotator`, who answered according to the tool, or `assigned`, the person to whom the task was assigned.
@@ -35,7 +39,9 @@ class ToolReading:
     table: str
     questionnaire: Questionnaire | None = None
     span_labels: SpanLabels | None = None
+    free_texts: Sequence[FreeText] = ()
     controls: Mapping[str, str] = field(default_factory=dict)
+    text_controls: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     question: str | None = None
     rater: str = "annotator"
@@ -89,6 +95,7 @@ class Done:
     position: int
     number: int  # of the annotation in its file
     refused: bool = False
+    written: Mapping[str, str | None] = field(default_factory=dict)  # field for free text -> what the person wrote
 
 
 def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
@@ -119,6 +126,28 @@ def answers(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
             "time": done.time,
             "position": done.position,
         }
+
+
+def remarks(done: Done, reading: ToolReading) -> Iterator[dict[str, Any]]:
+    """Yield rows of `model.REMARKS`: one per field of the task; the text is None where the person wrote nothing."""
+    for name, text in done.written.items():
+        yield {
+            "item_id": done.item_id,
+            "target": _text(reading.get(done.data, "target")),
+            "field": name,
+            "rater": done.rater,
+            "condition": _text(reading.get(done.data, "condition")),
+            "text": None if model.blank(text) else str(text).strip(),
+            "images": images(done.data),
+            "time": done.time,
+            "annotation": done.number,
+            "position": done.position,
+        }
+
+
+def control_of(field_name: str, reading: ToolReading) -> str:
+    """Return the name of the control, or of the field of a task, that holds a free text."""
+    return reading.text_controls.get(field_name, f"{REMARK}{field_name}")
 
 
 def _ended(done: Done) -> tuple[str | None, str | None]:

@@ -1,6 +1,9 @@
 """From a search to a choice: winners become records, their pictures are fetched from a server, a person sees them."""
 
 import csv
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from tests.https_server import HttpsServer
 from tests.jobs.fetch_alone import fetch_alone
 from tests.picture_site import Site
 
+ROOT = Path(__file__).parents[2]
 IDS = [content_id("uid", str(number)) for number in range(8)]  # uids of a corpus
 
 
@@ -78,6 +82,25 @@ def test_winners_are_fetched_and_shown(tmp_path: Path, server: HttpsServer, caps
     assert all(url == urls[searched[key]] for key, url in shown.items())  # query and rank lead back to the search
     page = (tmp_path / "choose" / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/") == 5
+
+
+def test_a_killed_run_is_completed(tmp_path: Path) -> None:
+    arguments = [*world(tmp_path, lambda path: f"https://pictures.example{path}"), f"out={tmp_path}/c"]
+    # The driver kills itself when it has written the records, and not yet the neighbors.
+    program = (
+        "import os, signal, sys\nfrom jobs import candidates\nfrom jobs.runtime import cli\n"
+        "write, calls = candidates.write_small, []\n"
+        "def dying(*arguments, **keys):\n    write(*arguments, **keys)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "candidates.write_small = dying\ncli.main('candidates', sys.argv[1:])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["records"]
+    assert cli.main("candidates", arguments) == 0
+    assert cli.main("candidates", [*arguments[:-1], f"out={tmp_path}/calm"]) == 0
+    for name in ("records", "neighbors"):
+        assert rows_of(f"{tmp_path}/c/{name}") == rows_of(f"{tmp_path}/calm/{name}")
+        assert cli.main("verify", [f"input={tmp_path}/c/{name}"]) == 0
 
 
 def test_ranks_exclusions_and_what_is_refused(tmp_path: Path, capsys) -> None:

@@ -18,6 +18,7 @@ class Act:
     reported: bool = False
     issue: bool = False
     comment: str | None = None
+    written: Mapping[str, str] = field(default_factory=dict)  # field for free text -> text
     seconds: float = 10.0
 
 
@@ -92,6 +93,7 @@ def _results(data: Mapping[str, Any], act: Act) -> list[dict[str, Any]]:
         results.append(result("response_issue", "choices", {"choices": ["Something is wrong with this response"]}))
     if act.comment:
         results.append(result("comment", "textarea", {"text": [act.comment]}))
+    results += [result(f"remark_{name}", "textarea", {"text": [text]}) for name, text in act.written.items()]
     return results
 
 
@@ -113,6 +115,8 @@ def prodigy(task: Mapping[str, Any], act: Act, *, dataset: str, time: int) -> di
             for start, end, label in act.marked.get(task["span_kind"], ())
         ]
         line["accept"] = [REPORT_OPTION] if act.reported else []
+    elif "free_texts" in task:
+        line |= {f"remark_{name}": text for name, text in act.written.items()}
     else:
         first = any(option["id"] == ISSUE_OPTION for option in task["options"])
         chosen = [act.chosen[task["question"]]] if task["question"] in act.chosen else []
