@@ -44,8 +44,8 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     rubric, span_labels = study_form.read_questions(cfg)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     sources = _sources(cfg)
-    barred = exclusions.Barred(excluded.marks)
-    chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, barred=barred)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter)
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
     tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric)
     base = cfg.picture_base if cfg.pictures == "files" else None
@@ -70,7 +70,7 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
             writer.write(pa.Table.from_pylist(rows, schema=TABLES["assignments"].schema()))
     manifest = run.finish()
     summary.show_result("annotate", manifest, run)
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     if drawn:
         say(f"  {drawn}")
     say(f"  {study_plan.describe(cfg, tasks)}")

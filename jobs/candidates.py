@@ -55,7 +55,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     if cfg.k is not None and cfg.k < 1:
         raise InputError(f"k={cfg.k}: must be at least 1, or null for all")
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    barred = exclusions.Barred(excluded.marks)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     source = open_table(cfg.neighbors, "neighbors")
     neighbors = best_neighbors(source, cfg.k)
     ids = pc.unique(neighbors["item_id"])
@@ -65,7 +65,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
             f"corpus.path={cfg.corpus.path}: column {cfg.corpus.id} has none of the {len(ids):,} pictures of "
             f"neighbors={cfg.neighbors}, such as {ids[0]}; name the files of the corpus that was searched"
         )
-    chosen = candidates(neighbors, described, barred)
+    chosen = candidates(neighbors, described, exclusion_filter)
     identity = {"neighbors": source.identity, "k": cfg.k, "corpus": asdict(cfg.corpus)}
     manifests = {}
     for name, rows in (("records", chosen.records), ("neighbors", chosen.neighbors)):
@@ -82,7 +82,7 @@ def execute(cfg: CandidatesConfig) -> dict[str, Any]:
     say(f"  {len(chosen.records):,} distinct pictures")
     if chosen.left_out[ABSENT]:
         say(f"  corpus.path={cfg.corpus.path} does not have all pictures of the search; add the other files")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifests
 
 

@@ -73,8 +73,8 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
         )
     out = locations.absolute(cfg.out)
     choice_sheet.check_not_completed(out)
-    barred = exclusions.Barred(excluded.marks)
-    rows = choice_sheet.sheet_rows(neighbors, prompts, barred)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    rows = choice_sheet.sheet_rows(neighbors, prompts, exclusion_filter)
     ids = {row["item_id"] for row in rows}
     pictures = choice_sheet.read_pictures(open_table(cfg.images, "images"), ids) if cfg.images else {}
     for row in rows:
@@ -86,7 +86,7 @@ def write_sheet(cfg: ChooseConfig, excluded: Exclusions) -> None:
     say(f"choose: {len(rows):,} rows for {len({row['query_id'] for row in rows}):,} prompts")
     say(f"  {sheet}: put an x into the column `chosen`, then run jobs.choose chosen=…")
     say(f"  {page}: the same rows with {len(pictures):,} pictures")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
 
 
 def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     Raises:
         InputError: the CSV cannot be read, lacks an id, or has no entry.
     """
-    barred = exclusions.Barred(excluded.marks)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     (file,) = locations.find(chosen)[:1]
     dialect = delimited.read_dialect(file.uri, encoding=cfg.encoding)
     hint = "; name the choose.csv that this job wrote"
@@ -105,7 +105,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
             raise InputError(f"{file.uri}: line {line}: column {empty[0]} is empty")
         items = by_prompt.setdefault(row["query_id"], {})
-        if not barred.hit(row["item_id"], row["url"]) and row["chosen"].strip():
+        if not exclusion_filter.hit(row["item_id"], row["url"]) and row["chosen"].strip():
             item = choice_sheet.item_of(row)
             items[item["item_id"]] = item
     rows = [item for items in by_prompt.values() for item in items.values()]
@@ -119,7 +119,7 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     multiple, none = sum(n > 1 for n in sizes), sizes.count(0)
     if multiple or none:
         say(f"  {multiple:,} prompts with more than one, {none:,} with none")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 

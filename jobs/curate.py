@@ -57,8 +57,8 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
             f"input={cfg.input}: {sum(repeated.values()) - len(repeated):,} duplicate record_ids; record_ids must be "
             "unique"
         )
-    barred = exclusions.Barred(excluded.marks)
-    selection = select(cfg, tables, barred)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    selection = select(cfg, tables, exclusion_filter)
     plan = TablePlan(
         out=cfg.out,
         table="records",
@@ -71,7 +71,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     if cfg.plan:
         summary.show_plan("curate", plan)
         show(statistics.counts_of(selection, 0, len(selection.rows)).to_json(), selection)
-        summary.show_exclusions(excluded, barred.matched)
+        summary.show_exclusions(excluded, exclusion_filter.matched)
         return None
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     if selection.near is not None:
@@ -80,7 +80,7 @@ def execute(cfg: CurateConfig) -> dict[str, Any] | None:
     manifest = run.finish()
     show(manifest["counts"], selection)
     summary.show_result("curate", manifest, run)
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 

@@ -47,15 +47,15 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    barred = exclusions.Barred(excluded.marks)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)
-    gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not barred.hit(q)}, gold.group)
+    gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not exclusion_filter.hit(q)}, gold.group)
     ranks = ranks_of(source, gold.right)
     if not ranks:
         raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
     metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
     say(f"evaluate: {len(ranks):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     if not any(ranks.values()):
         _show_ids(source, cfg.gold, gold, next(iter(ranks)))
     _show(metrics)

@@ -47,7 +47,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     files = files_of(cfg.input, cfg.format)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     pseudonyms = read_key(cfg.key_file) if cfg.anonymise else None
-    importer = readers.importer(cfg, files, exclusions.Barred(excluded.marks), pseudonyms)
+    importer = readers.importer(cfg, files, exclusions.ExclusionFilter(excluded.marks), pseudonyms)
     importer.peek()
     plan = _plan(cfg, files, pseudonyms, excluded)
     if cfg.plan:

@@ -72,10 +72,12 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     refuse_foreign(cfg.out, "index.html")
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    barred = exclusions.Barred(excluded.marks)
-    chosen = gallery.choose(tables, cfg.gallery, barred)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    chosen = gallery.choose(tables, cfg.gallery, exclusion_filter)
     with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
-        ratings = summarize_ratings(tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, barred=barred)
+        ratings = summarize_ratings(
+            tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
+        )
         metrics = list(
             report_metrics(
                 tables,
@@ -85,7 +87,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
                 rubrics=rubrics,
                 questions_rubric=cfg.questions_rubric,
                 likert=cfg.likert,
-                barred=barred,
+                exclusion_filter=exclusion_filter,
             )
         )
     manifest = write_metrics(
@@ -104,14 +106,14 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         models=models,
         methods=reduction.methods,
         gallery=chosen,
-        barred=barred,
+        exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
     )
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")
     say(f"  {manifest['counts']['rows_out']:,} metrics in {manifest['out']}")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 

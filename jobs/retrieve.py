@@ -17,7 +17,7 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from actors.search.settings import COSINE, SearchSettings
-from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
+from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.corpora.vectors import layout_of
 from jobs.errors import InputError, RunError
@@ -84,8 +84,17 @@ def execute(cfg: RetrieveConfig) -> dict[str, Any] | None:
     _balance(run.target.out, manifest, corpus)
     if cfg.faiss.out is not None:
         exact = open_table(run.target.out, "neighbors")
-        barred, cosine = exclusions.load(task.excluded), cfg.score == COSINE
-        export(cfg.faiss, corpus, task.layout, queries=queries, exact=exact, cosine=cosine, k=cfg.k, barred=barred)
+        exclusion_filter, cosine = exclusions.load(task.excluded), cfg.score == COSINE
+        export(
+            cfg.faiss,
+            corpus,
+            task.layout,
+            queries=queries,
+            exact=exact,
+            cosine=cosine,
+            k=cfg.k,
+            exclusion_filter=exclusion_filter,
+        )
     return manifest
 
 
@@ -109,7 +118,7 @@ def _calibration(cfg: RetrieveConfig, queries: TableSource) -> Calibration | Non
 def _plan(
     cfg: RetrieveConfig,
     queries: list[TableSource],
-    corpus: Corpus,
+    corpus: VectorCorpus,
     calibration: Calibration | None,
     excluded: dict[str, str],
 ) -> TablePlan:
@@ -133,7 +142,7 @@ def _plan(
     )
 
 
-def _balance(out: str, manifest: dict[str, Any], corpus: Corpus) -> None:
+def _balance(out: str, manifest: dict[str, Any], corpus: VectorCorpus) -> None:
     """Print how many rows of the corpus were searched, and why others were not.
 
     Raises:

@@ -30,7 +30,7 @@ from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.reading import TableSource, open_table, tables_in
 from jobs.store.single_unit import write_small
@@ -75,8 +75,8 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     parts = {"nodes": "nodes", "articles": "texts"}
     kb = {part: open_table(locations.join(cfg.kb.path, part), table) for part, table in parts.items()}
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    barred = exclusions.Barred(excluded.marks)
-    pairs = _pairs(sources, cfg.ranks, barred)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    pairs = _pairs(sources, cfg.ranks, exclusion_filter)
     texts = _texts(kb, {node for _, node in pairs}, cfg.language)
     if missing := next((node for _, node in pairs if node not in texts), None):
         raise InputError(
@@ -85,7 +85,7 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
     if cfg.kb.images is not None:
         kb["node_images"] = open_table(locations.join(cfg.kb.path, "node_images"), "node_images")
         kb["images"] = open_table(cfg.kb.images, "images")
-    shown = _pictures(kb, set(texts), barred) if cfg.kb.images is not None else {}
+    shown = _pictures(kb, set(texts), exclusion_filter) if cfg.kb.images is not None else {}
     items = []
     for (image, node), ranks in sorted(pairs.items()):
         attributes = {"node": node, **{method: f"rank {rank}" for method, rank in sorted(ranks.items())}}
@@ -104,17 +104,19 @@ def execute(cfg: ReviewLinksConfig) -> dict[str, Any]:
         f"review_links: {locations.absolute(cfg.out)}\n  {len(items):,} pairs of a picture and one of "
         f"{len(texts):,} nodes"
     )
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 
-def _pairs(sources: Iterable[TableSource], ranks: int, barred: Barred) -> dict[tuple[str, str], dict[str, int]]:
+def _pairs(
+    sources: Iterable[TableSource], ranks: int, exclusion_filter: ExclusionFilter
+) -> dict[tuple[str, str], dict[str, int]]:
     """Return (image_id, node_id) -> method -> rank, of the best `ranks` links of each picture."""
     pairs: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for source in sources:
         for batch in source.batches(["image_id", "method", "rank", "node_id"]):
             for row in batch.filter(pc.less_equal(batch["rank"], ranks)).to_pylist():
-                if not barred.hit(row["image_id"]):
+                if not exclusion_filter.hit(row["image_id"]):
                     pairs[row["image_id"], row["node_id"]][row["method"]] = row["rank"]
             if len(pairs) > MAX_PAIRS:
                 raise InputError(f"links=: more than {MAX_PAIRS:,} pairs, too many for people; link fewer pictures")
@@ -162,20 +164,22 @@ def _in_language(values: Mapping[str, str], language: str) -> str:
     return values.get(language) or next((values[code] for code in sorted(values)), "")
 
 
-def _pictures(kb: Mapping[str, TableSource], nodes: set[str], barred: Barred) -> dict[str, list[tuple[str, str]]]:
+def _pictures(
+    kb: Mapping[str, TableSource], nodes: set[str], exclusion_filter: ExclusionFilter
+) -> dict[str, list[tuple[str, str]]]:
     """Return node_id -> (image_id, web address) of its pictures that are not excluded, by image_id."""
     wanted = pa.array(sorted(nodes), pa.string())
     nodes_of: dict[str, set[str]] = defaultdict(set)
     for batch in kb["node_images"].batches(["node_id", "image_id"]):
         for row in batch.filter(pc.is_in(batch["node_id"], wanted)).to_pylist():
-            if not barred.hit(row["image_id"]):
+            if not exclusion_filter.hit(row["image_id"]):
                 nodes_of[row["image_id"]].add(row["node_id"])
     ids = pa.array(sorted(nodes_of), pa.string())
     addresses = {}
     for batch in kb["images"].batches(["image_id", "source_url", "final_url", "status"]):
         usable = batch.filter(pc.and_(pc.is_in(batch["image_id"], ids), pc.equal(batch["status"], "ok")))
         for row in usable.to_pylist():
-            if barred.hit(row["source_url"]):
+            if exclusion_filter.hit(row["source_url"]):
                 continue
             if address := next((url for url in (row["final_url"], row["source_url"]) if is_web(url)), None):
                 addresses[row["image_id"]] = address

@@ -56,8 +56,8 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     )
     check_same_space((cfg.pictures, space_of(pictures)), (cfg.vectors, space_of(vectors)))
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    barred = exclusions.Barred(excluded.marks)
-    usable = {content_id(name) for name in split.pictures if not barred.hit(content_id(name), name)}
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    usable = {content_id(name) for name in split.pictures if not exclusion_filter.hit(content_id(name), name)}
     picture_vectors = read_vectors(pictures, usable)
     worded = read_captions(split, captions, vectors)
     if cfg.answer not in (templates := list(dict.fromkeys(template for template, _ in worded))):
@@ -68,7 +68,7 @@ def execute(cfg: TricRankConfig) -> dict[str, Any]:
     metrics = list(ranking_metrics(split, worded, rankings))
     ranked, count = len(picture_vectors), len(split.captions)
     say(f"tric_rank: {ranked:,} of {len(split.pictures):,} pictures ranked, {count:,} captions each")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     _show(split, metrics, pictures.metadata.get("remine.encoder", ""))
 
     out = locations.absolute(cfg.out)

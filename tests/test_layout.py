@@ -218,3 +218,12 @@ def test_test_modules_import_no_test_modules() -> None:
             if module.startswith("tests.") and module.rpartition(".")[2].startswith("test_"):
                 importing.append(f"{path.relative_to(ROOT)}: {module}")
     assert importing == []
+
+
+def test_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -20,7 +20,7 @@ from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
@@ -328,7 +328,12 @@ def _texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
 
 
 def dsg_metrics(
-    ratings: Sequence[TableSource], questions: TableSource, *, rubric: str, likert: str | None, barred: Barred
+    ratings: Sequence[TableSource],
+    questions: TableSource,
+    *,
+    rubric: str,
+    likert: str | None,
+    exclusion_filter: ExclusionFilter,
 ) -> Iterator[Metric]:
     """Yield scene-graph metrics of each model. Answers are ratings of `rubric` whose question is a question_id.
 
@@ -337,7 +342,7 @@ def dsg_metrics(
 
     Args:
         likert: `rubric/question` of the people's ratings to correlate the scores with.
-        barred: the exclusions.
+        exclusion_filter: the exclusions.
     """
     sets: dict[str, list[dsg.DsgQuestion]] = defaultdict(list)
     for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):
@@ -352,7 +357,7 @@ def dsg_metrics(
         for batch in source.batches(columns):
             chosen = batch.filter(pc.is_in(batch["rubric"], pa.array([rubric, of_people[0]], batch["rubric"].type)))
             for row in chosen.to_pylist():
-                if barred.hit(row["item_id"]):
+                if exclusion_filter.hit(row["item_id"]):
                     continue
                 if row["rubric"] == rubric:
                     asked = answers[row["rater"], row[CONDITION]][row["item_id"], row["target"] or row["item_id"]]

@@ -19,7 +19,7 @@ from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 ALL_PEOPLE = "all people"  # the rater of people's pooled ratings
@@ -82,7 +82,7 @@ def summarize_ratings(
     *,
     models: Sequence[Mapping[str, Any]],
     gallery: set[str],
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
 ) -> RatingSummary:
     """Read all ratings once, without those of excluded items, and add their codes to `reduction`.
 
@@ -99,7 +99,7 @@ def summarize_ratings(
     wanted = pa.array(sorted(gallery), pa.string())
     for source in tables.ratings:
         for rows in source.batches(columns):
-            batch = rows.filter(pa.array(~barred.mask(rows["item_id"])))
+            batch = rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"])))
             distributions.add(batch)
             reduction.add(batch)
             people = batch.filter(pc.equal(batch["method"], HUMAN))
@@ -123,7 +123,7 @@ def report_metrics(
     rubrics: Rubrics,
     questions_rubric: str,
     likert: str | None,
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
 ) -> Iterator[Metric]:
     """Yield all metrics that the tables allow, except those of distributions.
 
@@ -145,13 +145,13 @@ def report_metrics(
         reduction, summary.raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
     )
     if tables.responses:
-        yield from refusals.refusal_metrics(refusal_rates(tables.responses, barred=barred))
+        yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
     if tables.spans:
         kinds = _span_kinds(tables, settings.gold)
         yield from compute.span_metrics(tables.spans, tables.texts, kinds, settings.overlap)
     if tables.questions:
         yield from compute.dsg_metrics(
-            tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, barred=barred
+            tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, exclusion_filter=exclusion_filter
         )
 
 

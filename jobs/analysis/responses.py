@@ -7,17 +7,19 @@ import pyarrow as pa
 
 from jobs.errors import InputError
 from jobs.metrics.refusals import COLUMNS, RefusalRate, RefusalRates
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, read_unit
 
 
-def refusal_rates(sources: Sequence[TableSource], *, barred: Barred | None = None) -> list[RefusalRate]:
+def refusal_rates(
+    sources: Sequence[TableSource], *, exclusion_filter: ExclusionFilter | None = None
+) -> list[RefusalRate]:
     """Return refusal rates by model, prompt, condition and kind; one unit is in memory at a time.
 
     Args:
         sources: tables `responses`; a response that several of them hold counts once, at 8 bytes per response.
-        barred: the exclusions; responses about excluded items do not count.
+        exclusion_filter: the exclusions; responses about excluded items do not count.
 
     Raises:
         InputError: a refusal has an unknown kind.
@@ -33,7 +35,7 @@ def refusal_rates(sources: Sequence[TableSource], *, barred: Barred | None = Non
                 rows = rows.filter(pa.array(~np.isin(hashes, counted)))
                 fresh += [hashes] if number < len(sources) else []
             try:
-                rates.add(rows.filter(pa.array(~barred.mask(rows["item_id"]))) if barred else rows)
+                rates.add(rows.filter(pa.array(~exclusion_filter.mask(rows["item_id"]))) if exclusion_filter else rows)
             except ValueError as error:
                 raise InputError(f"{footer.object.uri}: {error}") from error
         counted = np.unique(np.concatenate(fresh))

@@ -18,7 +18,7 @@ from jobs.annotation.model import ROWS_AT_A_TIME
 from jobs.annotation.repeats import Repeats
 from jobs.errors import InputError
 from jobs.runtime import exclusions
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.writer import REJECTS, REJECTS_HELD, Reject, Rejects, UnitWriter
 from jobs.tables import TABLES
@@ -51,7 +51,7 @@ class Importer:
 
     Args:
         read: yields a file's annotations in batches, and passes anything else to a callback.
-        barred: the exclusions; rows of excluded pictures are dropped.
+        exclusion_filter: the exclusions; rows of excluded pictures are dropped.
         pseudonym: returns the name that replaces a rater's; None keeps the names.
     """
 
@@ -61,7 +61,7 @@ class Importer:
         files: Sequence[locations.Object],
         read: Read,
         *,
-        barred: Barred,
+        exclusion_filter: ExclusionFilter,
         pseudonym: Callable[[str], str] | None,
     ) -> None:
         self.table, self.files, self.questionnaire = settings.table, files, settings.questionnaire
@@ -69,7 +69,7 @@ class Importer:
         self._rubric, self._free_texts = settings.rubric, settings.free_texts
         self._method, self._condition = settings.method, settings.condition
         self._duplicates, rater_kind, table = settings.duplicates, settings.rater_kind, settings.table
-        self._barred, self._pseudonym = barred, pseudonym
+        self._exclusion_filter, self._pseudonym = exclusion_filter, pseudonym
         self._welfare, self._people = rows.Welfare(), rows.RaterRows(rater_kind)
         self.first_rejects: list[Reject] = []
         self.first_repeat = ""
@@ -116,13 +116,17 @@ class Importer:
     def _rows(self, raw: pa.Table, number: int) -> pa.Table | None:
         """Return a batch as rows of the table, with the additional columns `_file`, `_position` and `_images`."""
         # Check URLs before they become ids: the id does not show that another URL is the same picture.
-        out = rows.is_excluded(raw, self._barred) if self._barred and "item_id" in raw.column_names else None
+        out = (
+            rows.is_excluded(raw, self._exclusion_filter)
+            if self._exclusion_filter and "item_id" in raw.column_names
+            else None
+        )
         raw = rows.named(raw, pseudonym=self._pseudonym, urls=self._urls)
         if self.table == "raters":
             self._people.add(raw)
             return None
         if out is not None:
-            out |= self._barred.mask(raw["item_id"])
+            out |= self._exclusion_filter.mask(raw["item_id"])
             self._excluded_rows += int(out.sum())
             raw = raw.filter(pa.array(~out))
         if not raw.num_rows:
@@ -175,7 +179,7 @@ class Importer:
             writer.write(raters)
             return
         counts.rows_in += self._excluded_rows
-        exclusions.count(counts, self._barred.take_matched())
+        exclusions.count(counts, self._exclusion_filter.take_matched())
         counts.filtered = Counter({"excluded": self._excluded_rows} if self._excluded_rows else {})
         if (folder / ROWS_SPOOL).exists():
             self._write_rows(folder / ROWS_SPOOL, writer)

@@ -16,7 +16,7 @@ from jobs.annotation.spans import SpanLabels
 from jobs.annotation.tools import ToolReading
 from jobs.errors import InputError
 from jobs.runtime.config import plain
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 
 
@@ -31,7 +31,10 @@ class _Asked:
 
 
 def importer(
-    cfg: ImportRatingsConfig, files: Sequence[locations.Object], barred: Barred, pseudonyms: Pseudonyms | None
+    cfg: ImportRatingsConfig,
+    files: Sequence[locations.Object],
+    exclusion_filter: ExclusionFilter,
+    pseudonyms: Pseudonyms | None,
 ) -> Importer:
     """Return an importer of `files`, with the reader of their format.
 
@@ -53,7 +56,7 @@ def importer(
         urls=cfg.items == "url",
         duplicates=cfg.duplicates,
     )
-    return Importer(settings, files, read, barred=barred, pseudonym=pseudonyms)
+    return Importer(settings, files, read, exclusion_filter=exclusion_filter, pseudonym=pseudonyms)
 
 
 def _read_asked(cfg: ImportRatingsConfig) -> _Asked:

@@ -13,7 +13,7 @@ from actors.status import Status
 from jobs.annotation.answers import ISSUE, Questionnaire
 from jobs.annotation.model import ATTRIBUTES
 from jobs.annotation.tabular import mapped
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts, joined_columns
 from jobs.tables import TABLES
 
@@ -86,11 +86,13 @@ def _complete(columns: Mapping[str, Any], table: str, rows: int) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def is_excluded(raw: pa.Table, barred: Barred) -> np.ndarray:
+def is_excluded(raw: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
     """Return bool [rows]: whether the row's item, or one of the pictures that the row names, is excluded."""
-    hit = barred.mask(raw["item_id"])
+    hit = exclusion_filter.mask(raw["item_id"])
     if "images" in raw.column_names:
-        hit |= np.fromiter((barred.hit(*(images or ())) for images in raw["images"].to_pylist()), bool, raw.num_rows)
+        hit |= np.fromiter(
+            (exclusion_filter.hit(*(images or ())) for images in raw["images"].to_pylist()), bool, raw.num_rows
+        )
     return hit
 
 

@@ -11,7 +11,7 @@ from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links
 from jobs.annotation.shown_tables import Tables
 from jobs.errors import InputError
 from jobs.runtime.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.tables import TABLES
 
@@ -41,7 +41,7 @@ class Showing:
 
 
 def choose(
-    sources: ShownTables, draw: CompleteDrawConfig, together: str | None = None, *, barred: Barred
+    sources: ShownTables, draw: CompleteDrawConfig, together: str | None = None, *, exclusion_filter: ExclusionFilter
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the items to show, ordered by id, and what was drawn in words (empty without a draw).
 
@@ -58,12 +58,12 @@ def choose(
     if draw.is_set:
         groups = Draw(draw, sources.main.name)
         columns = groups.columns
-        for batch in _usable(sources.main, columns, barred):
+        for batch in _usable(sources.main, columns, exclusion_filter):
             groups.add(batch)
         drawn = groups.drawn()
     items: dict[str, dict[str, Any]] = {}
     columns = [*columns, *(sets.columns if sets else ())]
-    for batch in _usable(sources.main, columns, barred):
+    for batch in _usable(sources.main, columns, exclusion_filter):
         rows = batch if drawn is None else batch.filter(pa.array(drawn.mask(groups.keys(batch))))
         keys = sets.add(rows) if sets else None
         for number, row in enumerate(rows.to_pylist()):
@@ -79,11 +79,11 @@ def choose(
     return [items[item_id] for item_id in sorted(items)], str(drawn or "")
 
 
-def _usable(main: Tables, columns: Sequence[str], barred: Barred) -> Iterator[pa.Table]:
+def _usable(main: Tables, columns: Sequence[str], exclusion_filter: ExclusionFilter) -> Iterator[pa.Table]:
     """Yield the rows that can be shown, with `columns` and those of an item."""
     always = draw_columns(main.name) if main.name == "images" else _ITEM
     for batch in main.batches(list(dict.fromkeys([*always, *columns]))):
-        yield batch.filter(pa.array(usable(batch, main.name, barred)))
+        yield batch.filter(pa.array(usable(batch, main.name, exclusion_filter)))
 
 
 def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showing: Showing) -> list[ShownItem]:

@@ -175,7 +175,7 @@ def rows(
         text = io.TextIOWrapper(stream, encoding=dialect.encoding, errors="surrogateescape", newline="")
         for _ in range(dialect.lines_before):
             next(text)
-        lines = _Lines(text)
+        lines = _CsvLines(text)
         reader = csv.reader(lines, delimiter=dialect.delimiter)
         with _csv_errors(uri, reader, dialect.lines_before):
             next(reader)
@@ -198,7 +198,7 @@ def rows(
                 reject(Reject(uri, line, *fault, raw.encode("utf-8", "replace").decode()))
 
 
-class _Lines:
+class _CsvLines:
     """The lines of a text; `ended` if a reader asked for a line after the last, which it only does inside quotes."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:

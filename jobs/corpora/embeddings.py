@@ -48,7 +48,7 @@ class VectorsConfig:
     unit_mb: int = 256  # MB of vectors per work unit; a crash repeats the search of at most one unit per worker
 
 
-class Corpus(NamedTuple):
+class VectorCorpus(NamedTuple):
     """A corpus cut into work units."""
 
     units: CompactList[Unit]
@@ -94,7 +94,7 @@ def open_tables(pattern: str) -> list[TableSource]:
     return sources
 
 
-def find_corpus(cfg: VectorsConfig) -> Corpus:
+def find_corpus(cfg: VectorsConfig) -> VectorCorpus:
     """Find the files, compare their rows and vector lengths, and cut them into units; reads headers and footers only.
 
     Raises:
@@ -126,7 +126,7 @@ def _check_keys(cfg: VectorsConfig) -> None:
             )
 
 
-def _tables(cfg: VectorsConfig) -> Corpus:
+def _tables(cfg: VectorsConfig) -> VectorCorpus:
     sources = open_tables(cfg.path)
     space = space_of(sources[0])
     if cfg.where is not None:
@@ -239,7 +239,7 @@ def _check_columns(cfg: VectorsConfig, uri: str, schema: pa.Schema) -> None:
             raise InputError(f"corpus.{error} (in {uri})") from error
 
 
-def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> Corpus:
+def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> VectorCorpus:
     units = CompactList(_units(files, cfg.unit_mb * 10**6))
     if not units:
         raise InputError(f"corpus.path={cfg.path}: the files hold no vectors")
@@ -253,7 +253,7 @@ def _corpus(cfg: VectorsConfig, files: Iterable[_File], space: VectorSpace) -> C
         "preprocessing": space.preprocessing,
         "content": content_id(*(f"{u.name} {u.version}" for u in units)),
     }
-    return Corpus(units, space, sum(unit.rows or 0 for unit in units), identity)
+    return VectorCorpus(units, space, sum(unit.rows or 0 for unit in units), identity)
 
 
 def _units(files: Iterable[_File], at_most: int) -> Iterator[Unit]:

@@ -24,7 +24,7 @@ from jobs.store import locations
 from jobs.store.units import Unit
 
 if TYPE_CHECKING:
-    from jobs.runtime.exclusions import Barred
+    from jobs.runtime.exclusions import ExclusionFilter
 
 T = TypeVar("T")
 
@@ -58,9 +58,9 @@ class UnitVectors:
     not searched (`where`, `excluded`, or its status).
     """
 
-    def __init__(self, unit: Unit, layout: VectorLayout, *, barred: "Barred | None" = None) -> None:
+    def __init__(self, unit: Unit, layout: VectorLayout, *, exclusion_filter: "ExclusionFilter | None" = None) -> None:
         self._unit, self._layout = unit, layout
-        self._barred = barred or None
+        self._exclusion_filter = exclusion_filter or None
         self._parts = parts_of(unit)
         sizes = [part.last - part.first for part in self._parts]
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -122,14 +122,16 @@ class UnitVectors:
         """Return which rows of the part are searched, bool [rows]; None without a condition: all."""
         layout = self._layout
         ids = "item_id" if layout.table else layout.id
-        conditional = layout.table or layout.where is not None or (self._barred is not None and ids is not None)
+        conditional = (
+            layout.table or layout.where is not None or (self._exclusion_filter is not None and ids is not None)
+        )
         if part.meta < 0 or not conditional:
             return None
         masks = []
         with _parquet(self._unit.inputs[part.meta].uri) as file:
             where = parse_where(layout.where, condition_columns(file.schema_arrow)) if layout.where else None
             columns = [*(where.columns if where else ()), *(["status"] if layout.table else [])]
-            if self._barred is not None and ids is not None:
+            if self._exclusion_filter is not None and ids is not None:
                 columns.append(ids)
             for first, rows in _groups(file, list(dict.fromkeys(columns)), part.first, part.last):
                 masks.append(self._mask(rows, where, ids))
@@ -144,10 +146,10 @@ class UnitVectors:
                 if entry["values"] != Status.OK:
                     self.counts[str(entry["values"])] += entry["counts"]
             keep &= _as_bool(pc.equal(rows["status"], Status.OK.value))
-        if self._barred is not None and ids is not None:
-            barred = self._barred.mask(rows[ids])
-            self.counts["excluded"] += int((keep & barred).sum())
-            keep &= ~barred
+        if self._exclusion_filter is not None and ids is not None:
+            excluded = self._exclusion_filter.mask(rows[ids])
+            self.counts["excluded"] += int((keep & excluded).sum())
+            keep &= ~excluded
         if where is not None:
             passed = _as_bool(ds.dataset(rows).to_table(columns={"passed": where.expression})["passed"])
             self.counts["where"] += int((keep & ~passed).sum())

@@ -11,14 +11,14 @@ import numpy as np
 
 from jobs.curation import near, rules
 from jobs.curation.config import CurationRules
-from jobs.curation.pictures import PictureFacts, read_facts
+from jobs.curation.pictures import CurationFacts, read_facts
 from jobs.curation.rows import Rows, batches_at, columns_at, ranks, read_rows
 from jobs.curation.rules import Decision
 from jobs.curation.sampling import smallest_by_group
 from jobs.curation.starter import question_counts, rated_above, read_ratings, region_labels
 from jobs.errors import InputError
 from jobs.runtime.draws import Draw, draw_keys
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 NO_REGION = -1
@@ -64,14 +64,14 @@ class Selection:
         return digest.hexdigest()[:32]
 
 
-def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> Selection:
+def select(settings: CurationRules, tables: CurationTables, exclusion_filter: ExclusionFilter) -> Selection:
     """Apply the rules that `settings` ask for, in the order of `rules.RULES`.
 
     Raises:
         InputError: see `read_facts`, `draw_records` and `jobs.curation.starter`.
     """
     records = tables.records
-    rows = read_rows(records, thumbnails=settings.thumbnails, barred=barred)
+    rows = read_rows(records, thumbnails=settings.thumbnails, exclusion_filter=exclusion_filter)
     facts = None
     if tables.images is not None:
         facts = read_facts(tables.images, rows.pictures, hashes=settings.near_duplicates != "keep")
@@ -82,7 +82,7 @@ def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> S
     if facts:
         counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in facts.counts.items())
         selection.notes.append(f"pictures by the table of images: {counts}")
-    if barred:
+    if exclusion_filter:
         decision.apply("excluded")
         is_excluded = np.zeros(len(rows.pictures), bool)
         is_excluded[rows.image[rows.excluded]] = True
@@ -97,7 +97,7 @@ def select(settings: CurationRules, tables: CurationTables, barred: Barred) -> S
     return selection
 
 
-def near_duplicates(selection: Selection, facts: PictureFacts, records: TableSource, settings: CurationRules) -> None:
+def near_duplicates(selection: Selection, facts: CurationFacts, records: TableSource, settings: CurationRules) -> None:
     """Find groups of near-duplicates; with `drop`, drop all but one of each as `near_duplicate`.
 
     Of two near-duplicates the same one is kept as of two records of one image: the first method in `precedence`, then

@@ -15,7 +15,7 @@ PHASH_DIGITS = 16
 
 
 @dataclass(frozen=True)
-class PictureFacts:
+class CurationFacts:
     """Facts by picture.
 
     Attributes:
@@ -31,7 +31,7 @@ class PictureFacts:
     counts: dict[str, int]
 
 
-def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> PictureFacts:
+def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> CurationFacts:
     """Read a table of images in one pass; holds 11 B per picture, 12 with `hashes`.
 
     A picture is gone if a rendition of it is `missing` (the source answered 404 or 410) and none is ok; other
@@ -64,7 +64,7 @@ def read_facts(source: TableSource, pictures: HashIndex, *, hashes: bool) -> Pic
         raise InputError(f"images={source.uri}: no phash in any row; near_duplicates= needs them")
     gone = missing & ~fine
     counts = {"existing": int(fine.sum()), "gone": int(gone.sum()), "unknown": int((~(missing | fine)).sum())}
-    return PictureFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})
+    return CurationFacts(gone, hashed, first.phash, {**counts, "of_others": n_others})
 
 
 def _is(rows: pa.Table, status: Status) -> np.ndarray:

@@ -20,7 +20,7 @@ from jobs.errors import InputError
 from jobs.store.hashing import hash_texts_128
 
 if TYPE_CHECKING:
-    from jobs.runtime.exclusions import Barred
+    from jobs.runtime.exclusions import ExclusionFilter
     from jobs.store.reading import TableSource
 
 UNSAID = "unsaid"  # for a missing method or split
@@ -50,13 +50,13 @@ class Rows:
         return len(self.split)
 
 
-def read_rows(source: "TableSource", *, thumbnails: str, barred: "Barred | None" = None) -> Rows:
+def read_rows(source: "TableSource", *, thumbnails: str, exclusion_filter: "ExclusionFilter | None" = None) -> Rows:
     """Read the narrow columns of a table of records in one pass.
 
     Args:
         thumbnails: URLs that must have a resized form: none with `any`, those of Wikimedia's file server with
             `wikimedia`, every URL with `all`.
-        barred: the list of exclusions.
+        exclusion_filter: the list of exclusions.
 
     Raises:
         InputError: there are more methods or splits than a byte per row can represent.
@@ -71,10 +71,10 @@ def read_rows(source: "TableSource", *, thumbnails: str, barred: "Barred | None"
         urls.append(hash_texts_128(batch["image_url"]))
         images.append(hash_texts_128(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
-        if barred is None:
+        if exclusion_filter is None:
             excluded.append(np.zeros(batch.num_rows, bool))
         else:
-            excluded.append(barred.mask(batch["image_id"]) | barred.mask(batch["image_url"]))
+            excluded.append(exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["image_url"]))
         split.append(splits.codes(pc.fill_null(batch["split"], "")).astype(np.uint8))
         memberships.append(_memberships(batch["methods"], methods, rows))
         rows += batch.num_rows

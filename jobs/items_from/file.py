@@ -12,7 +12,7 @@ from jobs.items_from.output import ITEMS, ItemsPlan
 from jobs.items_from.pictures import open_pictures
 from jobs.items_from.unit_spool import UnitSpool
 from jobs.runtime.config import plain
-from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.spool import Spool
 from jobs.store.writer import Reject
 
@@ -32,9 +32,9 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     roles = row_items.roles_of(cfg, file)
     pictures = open_pictures(cfg, file)
     records = pictures.by_url and bool(roles.pictures)
-    reader = row_items.RowReader(cfg, file, roles, pictures)
-    barred = Barred(excluded.marks)
-    with Spool("items") as folder, UnitSpool(folder.path, cfg.unit_rows, barred, records=records) as spool:
+    reader = row_items.ItemRowReader(cfg, file, roles, pictures)
+    exclusion_filter = ExclusionFilter(excluded.marks)
+    with Spool("items") as folder, UnitSpool(folder.path, cfg.unit_rows, exclusion_filter, records=records) as spool:
         for line, row in file.rows(spool.reject):
             prepared = reader.items(line, row)
             if isinstance(prepared, Reject):

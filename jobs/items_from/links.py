@@ -22,7 +22,7 @@ from jobs.items_from.link_contexts import CONTEXTS, NO_GOLD, NO_LINK, TALLY, Con
 from jobs.items_from.linked_units import linked_items, linked_units
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.runtime import exclusions
-from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store import locations
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource, open_table
@@ -52,7 +52,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
     if cfg.context == "gold":
         identity["gold_node"] = cfg.gold_node
     with Spool("items") as folder:
-        reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, Barred(excluded.marks))
+        reader = None if cfg.plan else _UnitReader(cfg, tables, base, folder.path, ExclusionFilter(excluded.marks))
         yield ItemsPlan(
             units=linked_units(base, inputs, cfg.unit_rows),
             identity={**identity, **{name: table.identity for name, table in tables.items()}},
@@ -70,9 +70,14 @@ class _UnitReader:
     """
 
     def __init__(
-        self, cfg: ItemsConfig, tables: Mapping[str, TableSource], base: TableSource, folder: Path, barred: Barred
+        self,
+        cfg: ItemsConfig,
+        tables: Mapping[str, TableSource],
+        base: TableSource,
+        folder: Path,
+        exclusion_filter: ExclusionFilter,
     ) -> None:
-        self._cfg, self._base, self._barred = cfg, base, barred
+        self._cfg, self._base, self._exclusion_filter = cfg, base, exclusion_filter
         self._links = self._nodes = self._articles = self._texts = None
         if "texts" in tables:
             all_columns = list(TABLES["texts"].columns)
@@ -126,9 +131,9 @@ class _UnitReader:
         items = [
             item
             for item in items
-            if not self._barred.hit(*(name for i in item["image_ids"] or () for name in (i, urls.get(i))))
+            if not self._exclusion_filter.hit(*(name for i in item["image_ids"] or () for name in (i, urls.get(i))))
         ]
-        matched = self._barred.take_matched()
+        matched = self._exclusion_filter.take_matched()
         texts = dict(self._texts.rows(t for item in items for t in item["text_ids"] or ())) if self._texts else {}
         contexts = self._contexts(items)
         language = self._cfg.kb.language

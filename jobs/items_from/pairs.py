@@ -16,7 +16,7 @@ from jobs.items_from.kept_rows import KeptRows, column_keys
 from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows, rows_of
 from jobs.items_from.pair_rows import pair_item
 from jobs.judging.condition import METADATA
-from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.compact_list import CompactList
 from jobs.store.reading import TableSource, open_table
 from jobs.store.spool import Spool
@@ -81,7 +81,7 @@ def read_plan(
             else None
         )
         reader = PairReader(items, texts, by)
-        groups = reader.groups(Barred(excluded.marks))
+        groups = reader.groups(ExclusionFilter(excluded.marks))
         paired = {value: ids for value, ids in groups.members.items() if len(ids) > 1}
         if not paired:
             raise InputError(_nothing_to_pair(sources, by, groups))
@@ -163,7 +163,7 @@ class PairReader:
     texts: KeptRows | None
     by: str
 
-    def groups(self, barred: Barred) -> Groups:
+    def groups(self, exclusion_filter: ExclusionFilter) -> Groups:
         """Return the items that can be paired, by their value of `by`."""
         members: dict[str, list[str]] = {}
         left_out = Counter[str]()
@@ -172,7 +172,7 @@ class PairReader:
             texts = self._texts(rows)
             for item in rows:
                 value = self._value(item, texts)
-                if barred.hit(item["item_id"], *(item["image_ids"] or ())):
+                if exclusion_filter.hit(item["item_id"], *(item["image_ids"] or ())):
                     left_out["excluded"] += 1
                 elif len(item["image_ids"] or ()) != 1:
                     left_out["not exactly one picture"] += 1
@@ -182,7 +182,7 @@ class PairReader:
                     members.setdefault(value, []).append(item["item_id"])
         if alone := sum(len(ids) == 1 for ids in members.values()):
             left_out[f"the only one of their {self.by}"] += alone
-        return Groups(members, left_out, barred.take_matched())
+        return Groups(members, left_out, exclusion_filter.take_matched())
 
     def read(self, unit: Unit) -> UnitRows:
         """Return the rows of a unit."""

@@ -21,7 +21,7 @@ OTHER_SEPARATORS = ";,|\t"
 
 
 @dataclass(frozen=True)
-class Picture:
+class NamedPicture:
     """A picture: its image_id, and the URL or path from which the id is computed (the id itself if it was given)."""
 
     image_id: str
@@ -37,7 +37,7 @@ class Pictures(Protocol):
 
     by_url: bool  # whether they become records
 
-    def find(self, name: str, line: int) -> Picture:
+    def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture. Raises NoPictureError, or InputError if it does not exist."""
 
     def finish(self) -> None:
@@ -69,7 +69,7 @@ class Paths:
         self._key, self._folder, self._file = f"pictures.path={path}", locations.absolute(path), file
         self._names = {picture_folder.name_in(self._folder, o.uri) for o in picture_folder.list_files(self._folder)}
 
-    def find(self, name: str, line: int) -> Picture:
+    def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture at `name`, relative to the folder or absolute; raises InputError if it is not there."""
         path = name.removeprefix(self._folder + "/")
         path = posixpath.normpath(path)
@@ -78,7 +78,7 @@ class Paths:
                 f"{self._file.at(line)}: no picture {name!r} among the {len(self._names):,} files of {self._key}"
                 f"{self._hint(name, path)}"
             )
-        return Picture(content_id(path), locations.join(self._folder, path))
+        return NamedPicture(content_id(path), locations.join(self._folder, path))
 
     def _hint(self, name: str, path: str) -> str:
         if mark := next((mark for mark in OTHER_SEPARATORS if mark in name), None):
@@ -102,7 +102,7 @@ class Urls:
 
     by_url = True
 
-    def find(self, name: str, line: int) -> Picture:
+    def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture; raises NoPictureError if `name` is not a URL."""
         try:
             parts = urlsplit(name)
@@ -112,7 +112,7 @@ class Urls:
             raise NoPictureError(
                 f"{name!r} is not a URL; for files set pictures.path=FOLDER, for image_ids images=TABLE"
             )
-        return Picture(content_id(name), name)
+        return NamedPicture(content_id(name), name)
 
     def finish(self) -> None:
         """There is nothing left to check."""
@@ -127,13 +127,13 @@ class Ids:
         self._images, self._file = images, file
         self._lines, self._hashes, self._held = array("q"), array("Q"), list[str]()
 
-    def find(self, name: str, line: int) -> Picture:
+    def find(self, name: str, line: int) -> NamedPicture:
         """Return the picture; `finish` checks that the table has it."""
         self._lines.append(line)
         self._held.append(name)
         if len(self._held) >= 4096:
             self._hash()
-        return Picture(name, name)
+        return NamedPicture(name, name)
 
     def _hash(self) -> None:
         self._hashes.frombytes(hash_texts(self._held).tobytes())

@@ -18,7 +18,7 @@ from jobs.judging.items import lookup
 from jobs.judging.rating_tables import open_ratings
 from jobs.runtime import exclusions
 from jobs.runtime.draws import Draw, usable
-from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.compact_list import CompactList
 from jobs.store.keys import refuse_shared_keys
 from jobs.store.objects import Object
@@ -66,7 +66,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         labels = read_labels(tables.labels, questions=cfg.label_questions, by=cfg.labels_by)
         if taken := sorted(TAKEN & set(labels)):
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
-    reader = UnitReader(tables, labels, cfg.labels_by, excluded.marks)
+    reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks)
     units, lines = CompactList(response_units(tables, cfg.unit_rows)), list[str]()
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
@@ -127,7 +127,7 @@ def response_units(tables: ResponseTables, unit_rows: int) -> Iterator[Unit]:
 
 
 @dataclass
-class UnitReader:
+class ResponseUnitReader:
     """Reads the items of a unit.
 
     Attributes:
@@ -143,15 +143,15 @@ class UnitReader:
 
     def read(self, unit: Unit) -> UnitRows:
         """Return the rows of a unit."""
-        barred = Barred(self.marks)
+        exclusion_filter = ExclusionFilter(self.marks)
         responses = _responses(unit)
-        rows, texts, filtered, rejects = self.rows(unit, responses, barred)
+        rows, texts, filtered, rejects = self.rows(unit, responses, exclusion_filter)
         if self.draw is not None:
             is_drawn = self.drawn[unit.name]
             filtered["draw"] += int((~is_drawn).sum())
             rows = [row for row, keep in zip(rows, is_drawn.tolist(), strict=True) if keep]
         wanted = {text for row in rows for text in row["text_ids"]}
-        matched = barred.take_matched()
+        matched = exclusion_filter.take_matched()
         return UnitRows(
             {ITEMS: rows_of(ITEMS, rows), "texts": rows_of("texts", [texts[name] for name in texts if name in wanted])},
             rows_in=len(responses),
@@ -164,7 +164,7 @@ class UnitReader:
         )
 
     def rows(
-        self, unit: Unit, responses: Sequence[Mapping[str, Any]], barred: Barred
+        self, unit: Unit, responses: Sequence[Mapping[str, Any]], exclusion_filter: ExclusionFilter
     ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]], Counter[str], list[Reject]]:
         """Return the rows of `items` before the draw, those of `texts` by id, and the responses that were left out."""
         asked = self._asked(unit, {response["item_id"] for response in responses})
@@ -178,7 +178,7 @@ class UnitReader:
                 message = f"input_items= has no item {response['item_id']}, which the response is about"
                 rejects.append(Reject(unit.inputs[0].uri, number, MISSING_ITEM, message, response["response_id"]))
                 continue
-            if barred.hit(response["item_id"], response["response_id"], *(item.item.get("image_ids") or ())):
+            if exclusion_filter.hit(response["item_id"], response["response_id"], *(item.item.get("image_ids") or ())):
                 filtered["excluded"] += 1
                 continue
             row, rows = response_item(response, item, unit=unit.name, labels=labels[response["item_id"]])
@@ -232,13 +232,13 @@ def _responses(unit: Unit) -> list[dict[str, Any]]:
     return rows
 
 
-def _drawn(units: Sequence[Unit], reader: UnitReader, draw: Draw) -> tuple[CompactList[Unit], list[str]]:
+def _drawn(units: Sequence[Unit], reader: ResponseUnitReader, draw: Draw) -> tuple[CompactList[Unit], list[str]]:
     """Return the units, whose versions cover their drawn items, and what was drawn; holds 9 B per item."""
     keys: dict[str, np.ndarray] = {}
     for unit in units:
-        barred = Barred(reader.marks)
-        rows = rows_of(ITEMS, reader.rows(unit, _responses(unit), barred)[0])
-        keys[unit.name] = draw.add(rows, usable(rows, ITEMS, barred))
+        exclusion_filter = ExclusionFilter(reader.marks)
+        rows = rows_of(ITEMS, reader.rows(unit, _responses(unit), exclusion_filter)[0])
+        keys[unit.name] = draw.add(rows, usable(rows, ITEMS, exclusion_filter))
     drawn = draw.drawn()
     reader.drawn = {name: drawn.mask(of_unit) for name, of_unit in keys.items()}
     versions = {name: content_id(mask.tobytes().hex()) for name, mask in reader.drawn.items()}

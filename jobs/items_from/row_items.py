@@ -8,7 +8,7 @@ from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.items_from.config import KINDS, ItemsConfig
 from jobs.items_from.input_rows import PICTURE, Row, UserFile, entries
-from jobs.items_from.pictures import NoPictureError, Picture, Pictures
+from jobs.items_from.pictures import NamedPicture, NoPictureError, Pictures
 from jobs.store.writer import RAW_KEPT, Reject
 from jobs.tables import WIT_COLUMNS
 
@@ -83,12 +83,12 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class PreparedItem:
+class ItemRow:
     """An item with its texts (rows of `texts`) and pictures."""
 
     item: dict[str, Any]
     texts: list[dict[str, Any]]
-    pictures: list[Picture]
+    pictures: list[NamedPicture]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Text:
     text: str
 
 
-class RowReader:
+class ItemRowReader:
     """Turns rows into items.
 
     Args:
@@ -115,7 +115,7 @@ class RowReader:
             key: ListColumn(f"separators.{key}", getattr(cfg.separators, key)) for key in ("targets", "gold")
         }
 
-    def items(self, line: int, row: Row) -> list[PreparedItem] | Reject:
+    def items(self, line: int, row: Row) -> list[ItemRow] | Reject:
         """Return the items of a row, several with item_per=; a Reject if it has no picture, text or id.
 
         Raises:
@@ -166,7 +166,7 @@ class RowReader:
                 for number, text in enumerate(entries([row.get(column)], self._cfg.separators.texts), start=1):
                     yield _Text(role, column if number == 1 else f"{column}/{number}", text)
 
-    def _shared(self, line: int, row: Row, pictures: Sequence[Picture]) -> dict[str, Any]:
+    def _shared(self, line: int, row: Row, pictures: Sequence[NamedPicture]) -> dict[str, Any]:
         """Return the columns that all items of a row share."""
         roles = self._roles
         targets = self._lists["targets"].read([row.get(name) for name in roles.targets], line)
@@ -190,8 +190,13 @@ class RowReader:
         }
 
     def _item(
-        self, item_id: str, shared: Mapping[str, Any], pictures: list[Picture], texts: Sequence[_Text], language: str
-    ) -> PreparedItem:
+        self,
+        item_id: str,
+        shared: Mapping[str, Any],
+        pictures: list[NamedPicture],
+        texts: Sequence[_Text],
+        language: str,
+    ) -> ItemRow:
         # A text's id contains its item: units must share no rows, so that joins stay local to a unit.
         rows = [
             {
@@ -204,7 +209,7 @@ class RowReader:
             for text in texts
         ]
         item = {"item_id": item_id, **shared, "text_ids": [row["text_id"] for row in rows]}
-        return PreparedItem(item, rows, pictures)
+        return ItemRow(item, rows, pictures)
 
     def _reject(self, line: int, reason: str, message: str, row: Row) -> Reject:
         raw = " ".join(f"{name}={_joined(value)}" for name, value in row.items() if value)
@@ -242,7 +247,7 @@ class ListColumn:
             )
 
 
-def record_of(picture: Picture, item_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
+def record_of(picture: NamedPicture, item_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
     """Return the row of `records` of a picture given by URL; columns of the file named as WIT's are taken over."""
     return {
         **{name: attributes.get(name) for name in WIT_COLUMNS},
@@ -255,7 +260,7 @@ def record_of(picture: Picture, item_id: str, attributes: Mapping[str, str]) -> 
     }
 
 
-def _content(pictures: Sequence[Picture], texts: Sequence[_Text], language: str) -> str:
+def _content(pictures: Sequence[NamedPicture], texts: Sequence[_Text], language: str) -> str:
     """Return the id of what is judged: a single picture's own id, so that its ratings as an image have the same id."""
     if len(pictures) == 1 and not texts:
         return pictures[0].image_id

@@ -15,9 +15,9 @@ import pyarrow as pa
 from jobs.errors import InputError
 from jobs.items_from.input_rows import UserFile
 from jobs.items_from.output import ITEMS, UnitRows
-from jobs.items_from.row_items import PreparedItem, record_of
+from jobs.items_from.row_items import ItemRow, record_of
 from jobs.runtime import exclusions
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import hash_texts
 from jobs.store.units import Unit, unit_of_file
 from jobs.store.writer import REJECTS, Reject
@@ -46,12 +46,17 @@ class UnitSpool:
     Args:
         folder: for the temporary files.
         unit_rows: items per unit; the items of one row are never divided.
-        barred: the exclusions; items with an excluded picture are left out.
+        exclusion_filter: the exclusions; items with an excluded picture are left out.
         records: whether pictures become records.
     """
 
-    def __init__(self, folder: Path, unit_rows: int, barred: Barred, *, records: bool) -> None:
-        self._folder, self._unit_rows, self._barred, self._records = folder, unit_rows, barred, records
+    def __init__(self, folder: Path, unit_rows: int, exclusion_filter: ExclusionFilter, *, records: bool) -> None:
+        self._folder, self._unit_rows, self._exclusion_filter, self._records = (
+            folder,
+            unit_rows,
+            exclusion_filter,
+            records,
+        )
         self._block = _Block()
         self._counts: list[tuple[int, int, dict[str, int]]] = []  # by unit: items, excluded items, matched exclusions
         self._lines, self._ids, self._pictures = array("q"), array("Q"), array("Q")
@@ -78,12 +83,12 @@ class UnitSpool:
         if len(self._block.rows["rejects"]) >= self._unit_rows:
             self._close_unit()
 
-    def add(self, line: int, items: Sequence[PreparedItem]) -> None:
+    def add(self, line: int, items: Sequence[ItemRow]) -> None:
         """Add the items of one row."""
         block = self._block
         for prepared in items:
             names = [name for picture in prepared.pictures for name in (picture.image_id, picture.name)]
-            if self._barred.hit(*names):
+            if self._exclusion_filter.hit(*names):
                 block.excluded += 1
                 continue
             block.ids.append(prepared.item["item_id"])
@@ -105,7 +110,7 @@ class UnitSpool:
             rows = pa.Table.from_pylist(block.rows[name], schema=SCHEMAS[name]).combine_chunks()
             (batch,) = rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=SCHEMAS[name])]
             writer.write_batch(batch)
-        self._counts.append((len(block.ids), block.excluded, self._barred.take_matched()))
+        self._counts.append((len(block.ids), block.excluded, self._exclusion_filter.take_matched()))
         self._lines.extend(block.lines)
         self._ids.frombytes(hash_texts(block.ids).tobytes())
         self._pictures.frombytes(hash_texts(block.pictures).tobytes())

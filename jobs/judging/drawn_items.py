@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from actors.ids import content_id
 from jobs.judging.items import DRAWN, ItemTables
 from jobs.runtime.draws import CompleteDrawConfig, Draw, draw_columns, usable
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.compact_list import CompactList
 from jobs.store.units import Unit
 
@@ -44,10 +44,12 @@ def item_units(sources: ItemTables, config: CompleteDrawConfig, marks: frozenset
     units = sources.units()
     if not config.is_set:
         return ItemUnits(units, sources.items.rows, [])
-    table, barred = sources.items.name, Barred(marks)
+    table, exclusion_filter = sources.items.name, ExclusionFilter(marks)
     draw = Draw(config, table)
     batches = sources.items.batches(list(dict.fromkeys([*draw_columns(table), *draw.columns])))
-    keys = np.concatenate([np.zeros(0, np.uint64), *(draw.add(rows, usable(rows, table, barred)) for rows in batches)])
+    keys = np.concatenate(
+        [np.zeros(0, np.uint64), *(draw.add(rows, usable(rows, table, exclusion_filter)) for rows in batches)]
+    )
     drawn = draw.drawn()
     is_drawn = drawn.mask(keys)
     return ItemUnits(CompactList(_drawn(units, is_drawn)), int(is_drawn.sum()), [str(drawn)])

@@ -11,7 +11,7 @@ from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
 from jobs.page.gallery import Gallery, cards
 from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 TABLES_NAMED = 3  # in a notice
@@ -42,7 +42,7 @@ def report_page(
     models: Sequence[Mapping[str, Any]],
     methods: Mapping[str, set[str]],
     gallery: Gallery,
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
 ) -> Page:
     """Return the page of a report.
@@ -50,7 +50,7 @@ def report_page(
     Args:
         models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
-        gallery: the pictures and items to show; barred: the exclusions.
+        gallery: the pictures and items to show; exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
@@ -66,7 +66,14 @@ def report_page(
         distributions=summary.shown(methods),
         metrics=metrics,
         wording=words,
-        pictures=cards(tables, gallery, summary.rows_of, words, extra=summary.distributions.extra, barred=barred),
+        pictures=cards(
+            tables,
+            gallery,
+            summary.rows_of,
+            words,
+            extra=summary.distributions.extra,
+            exclusion_filter=exclusion_filter,
+        ),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
     )

@@ -15,7 +15,7 @@ from actors.ids import content_id
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.page.thumbnails import thumbnail
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource
@@ -48,7 +48,7 @@ def check_not_completed(out: str) -> None:
         raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
 
 
-def sheet_rows(neighbors: TableSource, prompts: TableSource, barred: Barred) -> list[dict[str, Any]]:
+def sheet_rows(neighbors: TableSource, prompts: TableSource, exclusion_filter: ExclusionFilter) -> list[dict[str, Any]]:
     """Return the rows of the sheet without URLs: prompts in the order of their table, neighbours by rank.
 
     Raises:
@@ -62,7 +62,7 @@ def sheet_rows(neighbors: TableSource, prompts: TableSource, barred: Barred) -> 
         for row in batch.to_pylist():
             if row["query_id"] not in texts:
                 raise InputError(f"neighbors={neighbors.uri}: query {row['query_id']} is not in prompts={prompts.uri}")
-            if not barred.hit(row["item_id"]):
+            if not exclusion_filter.hit(row["item_id"]):
                 prompt = texts[row["query_id"]]
                 by_query[row["query_id"]].append(
                     {**row, "prompt": prompt["text"], "values": prompt["source"] or "", "url": "", "chosen": ""}

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.analysis.report_tables import ReportTables
-from jobs.page.model import Picture, PictureRating, Wording, rater_label
+from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
 from jobs.page.thumbnails import Thumbnail, thumbnail
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource, read_unit
 
 Words = Mapping[tuple[str, str], Wording]
@@ -48,7 +48,7 @@ class Gallery:
         return {*self.pictures, *(item["item_id"] for item in self.items)}
 
 
-def choose(tables: ReportTables, size: int, barred: Barred) -> Gallery:
+def choose(tables: ReportTables, size: int, exclusion_filter: ExclusionFilter) -> Gallery:
     """Return a sample that depends only on ids: the `size` smallest image_ids that are not excluded, and their items.
 
     Ids are hashes, so that the smallest are a sample.
@@ -58,7 +58,7 @@ def choose(tables: ReportTables, size: int, barred: Barred) -> Gallery:
         return Gallery()
     smallest: list[str] = []
     for batch in images.batches(["image_id", "source_url"]):
-        excluded = barred.mask(batch["image_id"]) | barred.mask(batch["source_url"])
+        excluded = exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["source_url"])
         smallest = sorted({*smallest, *batch["image_id"].filter(pa.array(~excluded)).to_pylist()})[:size]
     return Gallery(size, tuple(smallest), _items(tables.items, smallest))
 
@@ -88,19 +88,19 @@ def cards(
     words: Words,
     *,
     extra: Sequence[str],
-    barred: Barred,
-) -> list[Picture]:
+    exclusion_filter: ExclusionFilter,
+) -> list[GalleryPicture]:
     """Return at most `gallery.size` cards: of a picture that was rated itself or is in no item, and of its items.
 
     Args:
         rows_of: id of a picture or an item -> its rows of `ratings`.
         extra: columns that distinguish the ratings of one rater, such as `condition`.
-        barred: the exclusions; no card shows an excluded picture.
+        exclusion_filter: the exclusions; no card shows an excluded picture.
     """
     if not gallery.pictures:
         return []
     several = {image_id for item in gallery.items for image_id in item["image_ids"]}
-    shown = _shown(tables, {*gallery.pictures, *several}, barred)
+    shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter)
     texts = _texts(tables, gallery.items)
     made = []
     for image_id in gallery.pictures:
@@ -123,7 +123,7 @@ class _Shown(NamedTuple):
     error_kind: str | None
 
 
-def _shown(tables: ReportTables, image_ids: set[str], barred: Barred) -> dict[str, _Shown]:
+def _shown(tables: ReportTables, image_ids: set[str], exclusion_filter: ExclusionFilter) -> dict[str, _Shown]:
     """Return image_id -> its picture, for those that are in the table and not excluded."""
     records = tables.corpus["records"].by_unit() if "records" in tables.corpus else {}
     wanted = pa.array(sorted(image_ids), pa.string())
@@ -137,7 +137,7 @@ def _shown(tables: ReportTables, image_ids: set[str], barred: Barred) -> dict[st
         record_of = _records(parent.uri) if parent else {}
         for image in images.filter(pc.is_in(images["image_id"], wanted)).to_pylist():
             image_id, data = image["image_id"], image.pop("bytes")
-            if not barred.hit(image_id, image["source_url"]):
+            if not exclusion_filter.hit(image_id, image["source_url"]):
                 small, error_kind = thumbnail(data) if data is not None else (None, image["error_kind"])
                 shown[image_id] = _Shown(image, record_of.get(image_id, {}), small, error_kind)
     return shown
@@ -174,7 +174,7 @@ def _lookup(sources: Sequence[TableSource], key: str, ids: set[str]) -> dict[str
 
 def _card(
     pictures: Sequence[_Shown], ratings: list[PictureRating], *, item: Mapping[str, Any] | None = None, text: str = ""
-) -> Picture:
+) -> GalleryPicture:
     first = pictures[0]
     image, record = first.image, first.record
     title = record.get("page_title") or (image["source_url"] or "").rsplit("/", 1)[-1]
@@ -187,7 +187,7 @@ def _card(
         title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
         facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts
     failed = next((picture for picture in pictures if picture.small is None), first)
-    return Picture(
+    return GalleryPicture(
         title=title,
         caption=text or record.get("caption_reference_description") or "",
         thumbnails=[picture.small for picture in pictures if picture.small],

@@ -61,7 +61,7 @@ class PictureRating:
 
 
 @dataclass(frozen=True)
-class Picture:
+class GalleryPicture:
     """A card of the gallery: a picture, or an item with its pictures; without a thumbnail, status and error_kind.
 
     Attributes:
@@ -119,7 +119,7 @@ class Page:
     distributions: Sequence[Distribution] = ()
     metrics: Sequence[Metric] = ()
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[GalleryPicture] = ()
     pictures_total: int | None = None
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
 from jobs.page.metric_families import COUNTS, SHARE_METRICS, blocks, definitions
-from jobs.page.model import FunnelStep, Page, Picture, PictureRating, Wording, rater_label
+from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, Wording, rater_label
 from jobs.page.thumbnails import Thumbnail
 
 _HERE = Path(__file__).parent
@@ -236,7 +236,7 @@ def _totals(page: Page) -> dict[str, int]:
 
 
 def _grid(
-    picture: Picture, letters: dict[str, str]
+    picture: GalleryPicture, letters: dict[str, str]
 ) -> tuple[list[str], list[tuple[str, str, list[PictureRating | None]]]]:
     """Return the raters of a card in the order of their letters, and for each question and target their ratings."""
     raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)

@@ -14,7 +14,7 @@ from actors.errors import first_line
 from actors.ids import content_id
 from jobs.corpora import delimited
 from jobs.errors import InputError
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.locations import Object
 from jobs.store.lookup import RowLookup
@@ -37,7 +37,7 @@ class MetadataConfig:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateTables:
     """Rows of the tables `records` and `neighbors`, and how many neighbours were left out, by reason."""
 
     records: list[dict[str, Any]]
@@ -90,7 +90,9 @@ def read_metadata(
     return described
 
 
-def candidates(neighbors: pa.Table, described: dict[str, tuple[str | None, str | None]], barred: Barred) -> Candidates:
+def candidates(
+    neighbors: pa.Table, described: dict[str, tuple[str | None, str | None]], exclusion_filter: ExclusionFilter
+) -> CandidateTables:
     """Return a record for each distinct picture, and the neighbours with the pictures' ids.
 
     Ids of a corpus with one URL are one picture: a query keeps the better rank of it, and its record has the id that
@@ -99,7 +101,7 @@ def candidates(neighbors: pa.Table, described: dict[str, tuple[str | None, str |
     Args:
         neighbors: sorted by query and rank.
         described: id -> (URL, caption).
-        barred: the exclusions, by id or URL.
+        exclusion_filter: the exclusions, by id or URL.
     """
     records: dict[str, dict[str, Any]] = {}
     rows, left_out = [], Counter[str]()
@@ -108,13 +110,13 @@ def candidates(neighbors: pa.Table, described: dict[str, tuple[str | None, str |
         url, caption = described.get(row["item_id"], (None, None))
         url = (url or "").strip()
         image_id = content_id(url)
-        if reason := _reason(row, url, image_id, described=described, barred=barred, shown=shown):
+        if reason := _reason(row, url, image_id, described=described, exclusion_filter=exclusion_filter, shown=shown):
             left_out[reason] += 1
             continue
         shown.add((row["query_id"], image_id))
         rows.append({**row, "item_id": image_id})
         records.setdefault(image_id, _record(row["item_id"], image_id, url, caption))
-    return Candidates(list(records.values()), rows, left_out)
+    return CandidateTables(list(records.values()), rows, left_out)
 
 
 def _reason(
@@ -123,7 +125,7 @@ def _reason(
     image_id: str,
     *,
     described: dict[str, tuple[str | None, str | None]],
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
     shown: set[tuple[str, str]],
 ) -> str | None:
     """Return why a neighbour is left out; None if it is not."""
@@ -131,7 +133,7 @@ def _reason(
         return ABSENT
     if not url:
         return NO_URL
-    if barred.hit(row["item_id"], image_id, url):
+    if exclusion_filter.hit(row["item_id"], image_id, url):
         return EXCLUDED
     return SAME if (row["query_id"], image_id) in shown else None
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from jobs.corpora.embeddings import Corpus
+from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import VectorLayout
 from jobs.errors import InputError
 from jobs.retrieval.queries import read_queries
 from jobs.runtime.console import say
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.reading import TableSource
 
@@ -23,7 +23,7 @@ class FaissConfig:
     nprobe: int = 16  # lists of an IVF index that each query searches
 
 
-def check_export(cfg: FaissConfig, corpus: Corpus, tables: Mapping[str, str]) -> None:
+def check_export(cfg: FaissConfig, corpus: VectorCorpus, tables: Mapping[str, str]) -> None:
     """Check before the search that the index can be built. `tables`: key -> URI of the run's tables.
 
     Raises:
@@ -43,21 +43,23 @@ def check_export(cfg: FaissConfig, corpus: Corpus, tables: Mapping[str, str]) ->
 
 def export(
     cfg: FaissConfig,
-    corpus: Corpus,
+    corpus: VectorCorpus,
     layout: VectorLayout,
     *,
     queries: Sequence[TableSource],
     exact: TableSource,
     cosine: bool,
     k: int,
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
 ) -> None:
     """Write the index and print its recall@k against the table `exact`."""
     from jobs.retrieval import faiss_index
 
     folder = locations.absolute(cfg.out or "")
-    index, ids = faiss_index.build(corpus, layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, barred=barred)
+    index, ids = faiss_index.build(
+        corpus, layout, factory=cfg.factory, nprobe=cfg.nprobe, cosine=cosine, exclusion_filter=exclusion_filter
+    )
     faiss_index.write(index, ids, folder)
-    units = [read_queries(footer.object.uri, barred) for source in queries for footer in source.footers]
+    units = [read_queries(footer.object.uri, exclusion_filter) for source in queries for footer in source.footers]
     recall = faiss_index.recall(index, ids, units, exact, k=k)
     say(f"  index {folder}: {cfg.factory}, {index.ntotal:,} vectors, recall@{k} {recall:.4f}")

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.corpora.embeddings import Corpus
+from jobs.corpora.embeddings import VectorCorpus
 from jobs.corpora.vectors import UnitVectors, VectorLayout
 from jobs.errors import InputError, RunError
 from jobs.runtime.console import say
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 from jobs.store.reading import TableSource
 from jobs.store.spool import Spool
@@ -34,7 +34,13 @@ INDEX, IDS = "corpus.faiss", "ids.parquet"
 
 
 def build(
-    corpus: Corpus, layout: VectorLayout, *, factory: str, nprobe: int, cosine: bool, barred: Barred
+    corpus: VectorCorpus,
+    layout: VectorLayout,
+    *,
+    factory: str,
+    nprobe: int,
+    cosine: bool,
+    exclusion_filter: ExclusionFilter,
 ) -> tuple[Any, pa.ChunkedArray]:
     """Return the index, and the item ids in the order of its numbers.
 
@@ -47,7 +53,7 @@ def build(
     if not index.is_trained:
         sample_rows = max(TRAINED_ON, ivf.nlist * ivf.cp.min_points_per_centroid) if ivf else TRAINED_ON
         every = max(1, corpus.rows // sample_rows)
-        sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, barred)])
+        sample = np.concatenate([vectors[::every] for vectors, _ in _vectors(corpus, layout, cosine, exclusion_filter)])
         try:
             with _stderr_in_file() as file:
                 index.train(sample)
@@ -61,7 +67,7 @@ def build(
                 "the exact neighbors are written"
             ) from error
     ids = []
-    for vectors, names in _vectors(corpus, layout, cosine, barred):
+    for vectors, names in _vectors(corpus, layout, cosine, exclusion_filter):
         index.add(vectors)
         ids.append(pa.array(names, pa.string()))
     if ivf:
@@ -166,11 +172,11 @@ def _empty_index(factory: str, dim: int) -> Any:
 
 
 def _vectors(
-    corpus: Corpus, layout: VectorLayout, cosine: bool, barred: Barred
+    corpus: VectorCorpus, layout: VectorLayout, cosine: bool, exclusion_filter: ExclusionFilter
 ) -> Iterator[tuple[np.ndarray, list[str]]]:
     """Yield blocks of vectors [n, dim] float32, finite and not zero, with their ids."""
     for unit in corpus.units:
-        opened = UnitVectors(unit, layout, barred=barred)
+        opened = UnitVectors(unit, layout, exclusion_filter=exclusion_filter)
         for block in opened.blocks(ROWS):
             vectors = block.vectors.astype(np.float32)
             good = np.isfinite(vectors).all(axis=1) & vectors.any(axis=1)

@@ -13,7 +13,7 @@ from jobs.corpora.embeddings import VectorsConfig, open_tables
 from jobs.corpora.vectors import matrix_of
 from jobs.errors import InputError
 from jobs.runtime import exclusions
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import TableSource, open_table, read_unit, tables_in
 
@@ -80,10 +80,10 @@ def check_distinct(pattern: str, sources: Sequence[TableSource]) -> None:
         )
 
 
-def read_queries(uri: str, barred: Barred) -> tuple[QueryUnit, np.ndarray]:
+def read_queries(uri: str, exclusion_filter: ExclusionFilter) -> tuple[QueryUnit, np.ndarray]:
     """Read one object of a table `embeddings`; return its queries and their vectors [n, dim] float16."""
     rows = read_unit(uri, columns=["item_id", "embedding", "status"])
-    rows = exclusions.withhold(rows, item="item_id", barred=barred)
+    rows = exclusions.withhold(rows, item="item_id", exclusion_filter=exclusion_filter)
     reasons = np.array(rows["status"].to_pylist(), object)
     chunks = [matrix_of(chunk) for chunk in rows["embedding"].chunks]
     vectors = np.concatenate(chunks) if chunks else np.zeros((0, rows.schema.field("embedding").type.list_size))
@@ -92,4 +92,4 @@ def read_queries(uri: str, barred: Barred) -> tuple[QueryUnit, np.ndarray]:
     reasons[ok & ~vectors.any(axis=1)] = ZERO
     ok = reasons == Status.OK.value
     ids = pa.array(rows["item_id"].filter(pa.array(ok, pa.bool_())).to_pylist(), pa.string())
-    return QueryUnit(ids, Counter(reasons[~ok].tolist()), barred.take_matched()), vectors[ok]
+    return QueryUnit(ids, Counter(reasons[~ok].tolist()), exclusion_filter.take_matched()), vectors[ok]

@@ -66,7 +66,7 @@ class ScanUnit(_Searcher):
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Search one unit of the corpus and write its best rows for each query."""
-        unit = UnitVectors(task.unit, self._task.layout, barred=self._excluded)
+        unit = UnitVectors(task.unit, self._task.layout, exclusion_filter=self._excluded)
         search = Search(self._queries, ids=unit.ids, threads=self._threads)
         for block in unit.blocks(search.block_rows):
             bad = search.add(block.vectors, block.places)
@@ -90,7 +90,7 @@ class SearchQueries(_Searcher):
         super().__init__(task)
         self._first, self._calibration = first, calibration
         corpus = sorted(corpus, key=lambda unit: unit.name)  # the order of rejects is that of a scan's units
-        self._units = [UnitVectors(unit, task.layout, barred=self._excluded) for unit in corpus]
+        self._units = [UnitVectors(unit, task.layout, exclusion_filter=self._excluded) for unit in corpus]
         self._starts = np.concatenate([[0], np.cumsum([unit.rows or 0 for unit in corpus])]).astype(np.int64)
         self._blocks = [
             (block.vectors.copy(), block.places + start)

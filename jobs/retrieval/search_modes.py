@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from jobs.corpora.embeddings import Corpus
+from jobs.corpora.embeddings import VectorCorpus
 from jobs.retrieval.merge import merge
 from jobs.retrieval.neighbor_rows import Calibration
 from jobs.retrieval.queries import read_queries
@@ -22,7 +22,7 @@ class SearchInputs(NamedTuple):
     """Both sides of a search, and the calibration of probabilities."""
 
     queries: Sequence[TableSource]
-    corpus: Corpus
+    corpus: VectorCorpus
     calibration: Calibration | None
 
 
@@ -40,8 +40,8 @@ def scan_corpus(
     total = sum(todo.unit.rows or 0 for todo in partial.todo)
     stages.process(partial, name="retrieve", stage=stage, resources=resources, total=total, counted="rows")
     partial.finish()
-    barred = exclusions.load(task.excluded)
-    units = [(todo, read_queries(todo.unit.inputs[0].uri, barred)[0]) for todo in run.todo]
+    exclusion_filter = exclusions.load(task.excluded)
+    units = [(todo, read_queries(todo.unit.inputs[0].uri, exclusion_filter)[0]) for todo in run.todo]
     merge(run, open_table(out, "neighbors"), units, k=task.search.k, calibration=inputs.calibration)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from actors.items import JUDGED, RESPONSE_STATUS
 from actors.status import Status
 from jobs.errors import InputError
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.tables import TABLES
 
 PICTURE = "picture"  # value of `draw.by`: the rows of a picture, or of the same pictures
@@ -104,21 +104,23 @@ def draw_columns(table: str) -> tuple[str, ...]:
     return ("image_id", "source_url", "status") if table == "images" else ("item_id", "image_ids", "attributes")
 
 
-def usable(rows: pa.Table, table: str, barred: Barred) -> NDArray[np.bool_]:
+def usable(rows: pa.Table, table: str, exclusion_filter: ExclusionFilter) -> NDArray[np.bool_]:
     """Return bool[rows]: which images or items can be shown or asked about.
 
     Args:
         rows: with `draw_columns(table)`.
-        barred: the list of exclusions.
+        exclusion_filter: the list of exclusions.
     """
     if table == "images":
         is_ok = pc.fill_null(pc.equal(rows["status"], Status.OK.value), False).to_numpy().astype(bool)
-        excluded: NDArray[np.bool_] = barred.mask(rows["image_id"]) | barred.mask(rows["source_url"])
+        excluded: NDArray[np.bool_] = exclusion_filter.mask(rows["image_id"]) | exclusion_filter.mask(
+            rows["source_url"]
+        )
         return is_ok & ~excluded
     usable_rows = []
     for row in rows.select(["item_id", "image_ids", "attributes"]).to_pylist():
         status = dict(row["attributes"] or ()).get(RESPONSE_STATUS, Status.OK)
-        usable_rows.append(status in JUDGED and not barred.hit(row["item_id"], *(row["image_ids"] or ())))
+        usable_rows.append(status in JUDGED and not exclusion_filter.hit(row["item_id"], *(row["image_ids"] or ())))
     return np.array(usable_rows, bool)
 
 

@@ -65,7 +65,7 @@ class Exclusions:
         return f"exclusions: {len(absent):,} of {len(self):,} entries match no picture here, for example {absent[0]}"
 
 
-class Barred:
+class ExclusionFilter:
     """The list in one process: finds the pictures on it, and counts matches by mark.
 
     Attributes:
@@ -147,9 +147,9 @@ def _read_marks(uri: str) -> frozenset[str]:
     return frozenset(locations.read_bytes(uri).decode().splitlines())
 
 
-def load(uri: str | None) -> Barred:
+def load(uri: str | None) -> ExclusionFilter:
     """Load the list that `keep` stored at `uri`; a process reads it once."""
-    return Barred(_read_marks(uri) if uri else frozenset())
+    return ExclusionFilter(_read_marks(uri) if uri else frozenset())
 
 
 def count(counts: Counts, matched: Mapping[str, int]) -> None:
@@ -160,7 +160,7 @@ def count(counts: Counts, matched: Mapping[str, int]) -> None:
             tally[mark] = tally.get(mark, 0) + rows
 
 
-def withhold(rows: pa.Table, *, item: str, barred: Barred) -> pa.Table:
+def withhold(rows: pa.Table, *, item: str, exclusion_filter: ExclusionFilter) -> pa.Table:
     """`rows` with the pictures of excluded rows set to null and their status to `reported`.
 
     A row is excluded if the value of column `item`, of one of the columns `URLS`, or one of those in column `SHOWN` is
@@ -168,13 +168,13 @@ def withhold(rows: pa.Table, *, item: str, barred: Barred) -> pa.Table:
     """
     shown = rows[SHOWN] if SHOWN in rows.column_names else None
     rows = rows.drop_columns([SHOWN]) if shown is not None else rows
-    if not barred:
+    if not exclusion_filter:
         return rows
     out = np.zeros(rows.num_rows, bool)
     for name in (item, *(name for name in URLS if name in rows.column_names)):
-        out |= barred.mask(rows[name])
+        out |= exclusion_filter.mask(rows[name])
     if shown is not None:
-        out |= np.fromiter((barred.hit(*(names or ())) for names in shown.to_pylist()), bool, rows.num_rows)
+        out |= np.fromiter((exclusion_filter.hit(*(names or ())) for names in shown.to_pylist()), bool, rows.num_rows)
     hit = pa.array(out)
     for name in HOLDS_PICTURE:
         if name in rows.column_names:

@@ -38,9 +38,9 @@ class UnitReader:
     def __call__(self, batch: pa.Table) -> pa.Table:
         (text,) = batch[TASK].to_pylist()
         task, read = UnitTask.from_json(text), self._read
-        barred = exclusions.load(read.excluded)
+        exclusion_filter = exclusions.load(read.excluded)
         # Exclusions come before the rows of a retry are selected, so that matches are counted over the whole unit.
-        rows = exclusions.withhold(read.rows(task), item=read.item, barred=barred)
+        rows = exclusions.withhold(read.rows(task), item=read.item, exclusion_filter=exclusion_filter)
         if task.retry:
             written = read_unit(self._target.data_uri(task.unit.name), columns=[read.output_item, "status"])
             redone = written.filter(pc.is_in(written["status"], pa.array(task.retry)))
@@ -48,7 +48,7 @@ class UnitReader:
         expected = sum(self._last_stage.row_counts(rows))  # the stages before it return one row per row
         rows = rows.append_column(TASK, _repeat(text, rows.num_rows))
         rows = rows.append_column(EXPECTED_ROWS, pa.array([expected] * rows.num_rows, pa.int64()))
-        return rows.append_column(EXCLUDED, _repeat(json.dumps(barred.take_matched()), rows.num_rows))
+        return rows.append_column(EXCLUDED, _repeat(json.dumps(exclusion_filter.take_matched()), rows.num_rows))
 
 
 class StageRunner:

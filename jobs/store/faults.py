@@ -66,7 +66,7 @@ _ERRNO = {
 }
 
 
-class Answer(NamedTuple):
+class StoreAnswer(NamedTuple):
     """The answer of an S3 store to a failed request; unknown parts are empty."""
 
     place: str
@@ -121,21 +121,21 @@ def is_damage(error: BaseException) -> bool:
     return isinstance(error, pa.ArrowException | UnicodeDecodeError)
 
 
-def _answer(error: BaseException) -> Answer | None:
+def _answer(error: BaseException) -> StoreAnswer | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(response := getattr(cause, "response", None), dict) and isinstance(response.get("Error"), dict):
             details = response["Error"]
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
             operation = getattr(cause, "operation_name", "")
-            return Answer(
+            return StoreAnswer(
                 "", str(status), str(details.get("Code", "")), str(details.get("Message", "")), str(operation)
             )
         cause = cause.__cause__
     return _parse_answer(str(error))
 
 
-def _parse_answer(text: str) -> Answer | None:
+def _parse_answer(text: str) -> StoreAnswer | None:
     if (match := _S3.search(text)) is None:
         return None
     code, message = match["code"], match["message"].strip()
@@ -147,10 +147,10 @@ def _parse_answer(text: str) -> Answer | None:
         message = ""
     at_key, at_bucket = _KEY.search(text, 0, match.start()), _BUCKET.search(text, 0, match.start())
     place = f"s3://{at_key['bucket']}/{at_key['key']}" if at_key else f"s3://{at_bucket['bucket']}" if at_bucket else ""
-    return Answer(place, status[1] if status else "", code, message, match["operation"])
+    return StoreAnswer(place, status[1] if status else "", code, message, match["operation"])
 
 
-def _describe(answer: Answer, where: str) -> str:
+def _describe(answer: StoreAnswer, where: str) -> str:
     meaning, remedy = (
         _meaning(f"{answer.status} {answer.code}") or _meaning(answer.message) or ("the store refused", "")
     )

@@ -21,7 +21,7 @@ from jobs.curation.pieces import ParentRows, pieces
 from jobs.errors import InputError
 from jobs.page.build import funnel
 from jobs.runtime import cli, config
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table, read_unit
 from tests.factories import century_rating, image_row, record, write_records, write_table
@@ -35,7 +35,7 @@ def test_pieces_cover_every_row_once_and_in_order(tmp_path: Path) -> None:
     write_records(str(tmp_path / "m"), units)
     source = open_table(str(tmp_path / "m"))
     settings = config.load("curate", CurateConfig, ["input=i", "out=o"])
-    selection = select(settings, CurationTables(source), Barred(frozenset()))
+    selection = select(settings, CurationTables(source), ExclusionFilter(frozenset()))
     staying = {row["record_id"] for rows in units for row in rows if row["is_main_image"] == "true"}
     for unit_rows in (1, 3, 4, 100):
         cut = list(pieces(source, selection, unit_rows))

@@ -16,7 +16,7 @@ from jobs.judging.items import Reader, open_sources
 from jobs.judging.kept_rubric import HASH, read_kept
 from jobs.runtime import cli
 from jobs.runtime.draws import CompleteDrawConfig
-from jobs.runtime.exclusions import Barred, read_exclusions, withhold
+from jobs.runtime.exclusions import ExclusionFilter, read_exclusions, withhold
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -80,11 +80,13 @@ def read(
     tables: Path, name: str, *, fields: tuple[str, ...], exclusions: str | None = None, **joined: str
 ) -> list[Any]:
     """Return every item of table `name` as the stages get it."""
-    barred = Barred(read_exclusions(exclusions).marks)
+    exclusion_filter = ExclusionFilter(read_exclusions(exclusions).marks)
     paths: dict[str, Any] = {"images": None, "texts": None, "records": None} | joined
     sources = open_sources(str(tables / name), fields=fields, pictures=True, **paths)
     reader = Reader(name, tuple(sources.joined_tables), fields, True)
-    units = [withhold(reader(UnitTask(unit)), item="item_id", barred=barred) for unit in sources.units()]
+    units = [
+        withhold(reader(UnitTask(unit)), item="item_id", exclusion_filter=exclusion_filter) for unit in sources.units()
+    ]
     return [row for rows in units for row in rows.to_pylist()]
 
 

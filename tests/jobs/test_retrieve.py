@@ -12,7 +12,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -231,7 +231,7 @@ def test_an_index_behind_a_rotation_looks_into_as_many_lists(
     from jobs.retrieval import faiss_index
 
     corpus = find_corpus(VectorsConfig(path=str(tables["corpus"])))
-    settings: dict[str, Any] = {"nprobe": 5, "cosine": False, "barred": Barred(frozenset())}
+    settings: dict[str, Any] = {"nprobe": 5, "cosine": False, "exclusion_filter": ExclusionFilter(frozenset())}
     index, ids = faiss_index.build(corpus, VectorLayout(table=True), factory="OPQ4,IVF8,Flat", **settings)
     text = capfd.readouterr().err.splitlines()
     assert len(text) == 2 == len(set(text))  # of the rotation's and of the lists' centroids

@@ -71,13 +71,15 @@ def remine(workdir: Path, size: Size) -> Result:
     from jobs.analysis.rating_codes import Reduction
     from jobs.analysis.report_tables import ReportTables, summarize_ratings
     from jobs.metrics.question import MetricSettings
-    from jobs.runtime.exclusions import Barred
+    from jobs.runtime.exclusions import ExclusionFilter
     from jobs.store.reading import open_table
 
     source = open_table(str(workdir / TABLE), "ratings")
     settings, tables = MetricSettings(), ReportTables(ratings=[source])
     with Reduction(by=[CONDITION]) as reduction:
-        summary = summarize_ratings(tables, settings, reduction, models=[], gallery=set(), barred=Barred(frozenset()))
+        summary = summarize_ratings(
+            tables, settings, reduction, models=[], gallery=set(), exclusion_filter=ExclusionFilter(frozenset())
+        )
         made = list(
             compute.question_metrics(
                 reduction, summary.raters, Items(), settings, orders={}, scale=lambda rubric, question: ((1.0, 5.0), "")

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.corpora.embeddings import Corpus, VectorsConfig, find_corpus
+from jobs.corpora.embeddings import VectorCorpus, VectorsConfig, find_corpus
 from jobs.corpora.vectors import UnitVectors, layout_of
 from jobs.errors import InputError
 from jobs.models.encoder import EmbedderConfig
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 
 DIM = 64
 TINY = EmbedderConfig(name="tiny", checkpoint="local:siglip-tiny")  # 64 numbers a vector
@@ -47,14 +47,14 @@ def config(path: Path | str, layout: str, **more: Any) -> VectorsConfig:
 
 
 def read(
-    corpus: Corpus, cfg: VectorsConfig, *, rows: int = 5, excluded: set[str] | None = None
+    corpus: VectorCorpus, cfg: VectorsConfig, *, rows: int = 5, excluded: set[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """item_id -> vector of everything that would be searched, and the counts."""
     layout = layout_of(cfg)
     actual: dict[str, np.ndarray] = {}
     counts: dict[str, int] = {}
     for unit in corpus.units:
-        opened = UnitVectors(unit, layout, barred=Barred(frozenset(excluded or ())))
+        opened = UnitVectors(unit, layout, exclusion_filter=ExclusionFilter(frozenset(excluded or ())))
         for block in opened.blocks(rows):
             assert len(block.vectors) == len(block.places) <= rows
             actual |= zip(opened.ids(block.places), [v.copy() for v in block.vectors], strict=True)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.curation.pictures import PictureFacts, read_facts
+from jobs.curation.pictures import CurationFacts, read_facts
 from jobs.curation.rows import read_rows
 from jobs.errors import InputError
 from jobs.store.reading import open_table
@@ -14,12 +14,12 @@ from tests.factories import TableInMemory, image_row, record, write_table
 TITLES = "abcdef"
 
 
-def looks(tmp_path: Any, images: list[dict[str, Any]], *, hashes: bool = True) -> PictureFacts:
+def looks(tmp_path: Any, images: list[dict[str, Any]], *, hashes: bool = True) -> CurationFacts:
     """By picture of the records `a` to `f`, in that order."""
     held: Any = TableInMemory("records", [record(title) for title in TITLES])
     rows = read_rows(held, thumbnails="any")
     actual = read_facts(open_table(write_table(str(tmp_path / "i"), "images", images)), rows.pictures, hashes=hashes)
-    return PictureFacts(actual.gone[rows.image], actual.hashed[rows.image], actual.phash[rows.image], actual.counts)
+    return CurationFacts(actual.gone[rows.image], actual.hashed[rows.image], actual.phash[rows.image], actual.counts)
 
 
 def of(title: str, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.metrics.suite import question_metrics
-from jobs.page.model import FunnelStep, ModelFacts, Page, Picture, PictureRating, TableSummary, Wording
+from jobs.page.model import FunnelStep, GalleryPicture, ModelFacts, Page, PictureRating, TableSummary, Wording
 from jobs.page.thumbnails import thumbnail
 from jobs.tables import table
 
@@ -105,7 +105,7 @@ def drawn(seed: int) -> bytes:
     return out.getvalue()
 
 
-def pictures(data: Sequence[bytes]) -> list[Picture]:
+def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
     rows, words = ratings(pictures=len(data)), wording()
     shown = []
     for i, encoded in enumerate(data):
@@ -120,7 +120,7 @@ def pictures(data: Sequence[bytes]) -> list[Picture]:
             for r in rows[i :: len(data)]
         ]
         shown.append(
-            Picture(
+            GalleryPicture(
                 title=f"Siege of Leningrad, plate {i + 1}",
                 caption="Citizens leave their houses after a night of bombardment, December 1942." * (1 + i % 3 // 2),
                 thumbnails=[small] if small else [],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from jobs.page.model import FunnelStep, Page, Picture, PictureRating
+from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
 from jobs.page.render import render
 from tests.jobs.page import sample
 
@@ -113,7 +113,7 @@ def test_light_and_dark_differ(browse, tmp_path, html):
 def test_a_phone_needs_no_sideways_scrolling(browse, word):
     page = sample.page()
     cards = [replace(card, title=card.title + word, caption=card.caption + word) for card in page.pictures[:2]]
-    cards.append(Picture(word, ratings=[PictureRating(f"{i}{word}", word, word) for i in range(5)]))
+    cards.append(GalleryPicture(word, ratings=[PictureRating(f"{i}{word}", word, word) for i in range(5)]))
     metrics = [replace(metric, rater=metric.rater + word) for metric in page.distributions]
     words = {key: replace(w, title=w.title + word, text=w.text + word) for key, w in page.wording.items()}
     html = render(replace(page, title=word, pictures=cards, distributions=metrics, wording=words, lede=word))

@@ -8,7 +8,7 @@ import pytest
 from jobs.analysis.report_tables import ReportTables
 from jobs.page import gallery
 from jobs.runtime import cli
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import open_table
 from tests.factories import picture, rating, write_file
 from tests.jobs.page.sample import drawn
@@ -39,11 +39,11 @@ def tables(tmp_path):
     )
 
 
-def cards(tables, rows, *, size=48, extra=(), barred=frozenset()):
-    excluded = Barred(barred)
+def cards(tables, rows, *, size=48, extra=(), exclusion_filter=frozenset()):
+    excluded = ExclusionFilter(exclusion_filter)
     chosen = gallery.choose(tables, size, excluded)
     rows_of = {name: [row for row in rows if row["item_id"] == name] for name in chosen.ids}
-    return gallery.cards(tables, chosen, rows_of, {}, extra=extra, barred=excluded)
+    return gallery.cards(tables, chosen, rows_of, {}, extra=extra, exclusion_filter=excluded)
 
 
 def test_cards_of_items_have_their_pictures_and_ratings(tables):
@@ -61,7 +61,7 @@ def test_cards_of_items_have_their_pictures_and_ratings(tables):
 
 
 def test_excluded_pictures_are_on_no_card(tables):
-    made = cards(tables, [], barred=frozenset([IDS[1], "https://upload.example/9.jpg"]))
+    made = cards(tables, [], exclusion_filter=frozenset([IDS[1], "https://upload.example/9.jpg"]))
     assert [len(card.thumbnails) for card in made] == [1, 1, 1]
     assert not [card for card in made if card.title.endswith("pair")]
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from jobs.metrics.distributions import Share
-from jobs.page.model import FunnelStep, Page, Picture, PictureRating, TableSummary, Wording
+from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, TableSummary, Wording
 from jobs.page.render import kept, link, number, percent, render
 from jobs.page.thumbnails import Thumbnail, thumbnail
 from tests.jobs.page import sample
@@ -78,7 +78,7 @@ def hostile_page():
         distributions=sample.distributions(rows),
         wording={(HOSTILE, HOSTILE): Wording(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})},
         pictures=[
-            Picture(
+            GalleryPicture(
                 title=HOSTILE,
                 caption=HOSTILE,
                 alt=HOSTILE,
@@ -254,7 +254,7 @@ def test_the_same_page_renders_the_same(html):
 
 
 def test_thumbnails_of_other_types_are_refused():
-    picture = Picture("x", thumbnails=[Thumbnail(b"<svg/>", "image/svg+xml", 1, 1)])
+    picture = GalleryPicture("x", thumbnails=[Thumbnail(b"<svg/>", "image/svg+xml", 1, 1)])
     with pytest.raises(ValueError, match="image/svg"):
         render(Page(title="t", pictures=[picture]))
 

@@ -16,7 +16,7 @@ from actors.folder_fetcher import FolderFetcher
 from actors.ids import content_id
 from jobs.errors import InputError
 from jobs.runtime import cli, exclusions, picture_urls
-from jobs.runtime.exclusions import Barred, Exclusions
+from jobs.runtime.exclusions import ExclusionFilter, Exclusions
 from jobs.store.counts import Counts
 from jobs.store.reading import open_table
 from tests.factories import record, write_records
@@ -35,8 +35,8 @@ def listed(folder: Path, *entries: str) -> Exclusions:
     return exclusions.read_exclusions(str(file))
 
 
-def barred(*marks: str) -> Barred:
-    return Barred(frozenset(marks))
+def exclusion_filter(*marks: str) -> ExclusionFilter:
+    return ExclusionFilter(frozenset(marks))
 
 
 def test_entries_comments_and_repeats_are_read(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_a_list_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_which_pictures_an_entry_names(tmp_path: Path, entry: str, row: str, same: bool) -> None:
-    found = Barred(listed(tmp_path, entry).marks)
+    found = ExclusionFilter(listed(tmp_path, entry).marks)
     assert found.hit(row) is same
-    assert Barred(found._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [False, same, False]
+    assert ExclusionFilter(found._marks).mask(pa.chunked_array([["x", row, None]])).tolist() == [False, same, False]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_which_pictures_an_entry_names(tmp_path: Path, entry: str, row: str, sam
     ids=["https", "http"],
 )
 def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path, entry: str, recorded: str) -> None:
-    assert Barred(listed(tmp_path, entry).marks).hit(content_id(recorded))
+    assert ExclusionFilter(listed(tmp_path, entry).marks).hit(content_id(recorded))
     other = listed(tmp_path, "http://Upload.example/a.jpg?x")
-    assert Barred(other.marks).hit(IMAGE_ID)
+    assert ExclusionFilter(other.marks).hit(IMAGE_ID)
 
 
 @given(
@@ -135,7 +135,7 @@ def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path, entry: 
 def test_any_entry_matches_itself(text: str, start: str) -> None:
     entry = f"{start}{text}".strip() or "x"
     marks = exclusions._marks(entry)
-    assert Barred(marks).hit(entry)
+    assert ExclusionFilter(marks).hit(entry)
     assert len(marks) <= 40
 
 
@@ -170,8 +170,8 @@ def test_an_excluded_picture_is_out_of_reach_of_the_stages() -> None:
             "status": ["ok", "ok", "missing"],
         }
     )
-    found = barred("b")
-    held = exclusions.withhold(rows, item="image_id", barred=found)
+    found = exclusion_filter("b")
+    held = exclusions.withhold(rows, item="image_id", exclusion_filter=found)
     assert held["bytes"].to_pylist() == [b"1", None, None]
     assert held["status"].to_pylist() == ["ok", "reported", "missing"]
     assert held.schema == rows.schema
@@ -180,7 +180,7 @@ def test_an_excluded_picture_is_out_of_reach_of_the_stages() -> None:
 
 
 def test_rows_are_found_by_their_url_and_by_what_they_show(tmp_path: Path) -> None:
-    found = Barred(listed(tmp_path, "http://upload.example/a.jpg?x").marks)
+    found = ExclusionFilter(listed(tmp_path, "http://upload.example/a.jpg?x").marks)
     rows = pa.table(
         {
             "item_id": ["1", "2", "3"],
@@ -189,16 +189,19 @@ def test_rows_are_found_by_their_url_and_by_what_they_show(tmp_path: Path) -> No
             "pictures": pa.array([[b"1"], [b"2", b"3"], []], pa.list_(pa.large_binary())),
         }
     )
-    held = exclusions.withhold(rows, item="item_id", barred=found)
+    held = exclusions.withhold(rows, item="item_id", exclusion_filter=found)
     assert held["status"].to_pylist() == ["reported", "reported", "ok"]
     assert held["pictures"].to_pylist() == [None, None, []]
     assert exclusions.SHOWN not in held.column_names
-    assert exclusions.SHOWN not in exclusions.withhold(rows, item="item_id", barred=barred()).column_names
+    assert (
+        exclusions.SHOWN
+        not in exclusions.withhold(rows, item="item_id", exclusion_filter=exclusion_filter()).column_names
+    )
 
 
 def test_an_excluded_file_is_not_read(tmp_path: Path) -> None:
     asked = pa.table({"image_id": ["a"], "source_url": [URL], "path": [str(tmp_path / "never-read.jpg")]})
-    held = exclusions.withhold(asked, item="image_id", barred=barred("a"))
+    held = exclusions.withhold(asked, item="image_id", exclusion_filter=exclusion_filter("a"))
     (row,) = FolderFetcher(open_filesystem=pafs.LocalFileSystem)(held).to_pylist()
     assert (row["status"], row["error_kind"], row["attempts"], row["bytes"]) == ("reported", "excluded", 0, None)
 
@@ -206,7 +209,7 @@ def test_an_excluded_file_is_not_read(tmp_path: Path) -> None:
 def test_entries_that_match_are_counted(tmp_path: Path) -> None:
     found = listed(tmp_path, f"{URL}?x", "0" * 32, URL)
     assert "3 of 3 entries match no picture" in found.summary([])
-    used = Barred(found.marks)
+    used = ExclusionFilter(found.marks)
     used.hit(IMAGE_ID)
     assert "1 of 3 entries match no picture" in found.summary(used.matched)
     used.hit("0" * 32)
