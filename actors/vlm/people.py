@@ -63,7 +63,7 @@ class FreeText:
 
 @dataclass(frozen=True)
 class PeopleVariant:
-    """The people's variant of a rubric; `questions` by the names of the rubric's questions."""
+    """The people's variant of a rubric; `questions` in people's order, by the names of the rubric's questions."""
 
     instructions: str
     questions: dict[str, PeopleQuestion]

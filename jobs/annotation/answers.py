@@ -116,8 +116,7 @@ def of_rubric(rubric: Rubric) -> Questionnaire:
     for question in rubric.questions:
         names.setdefault(fold(question.text), question.name)
     names |= {fold(question.name): question.name for question in rubric.questions}
-    asked = tuple(question.name for question in rubric.questions if not people or question.name in people)
-    return Questionnaire(rubric.name, sets, names, asked)
+    return Questionnaire(rubric.name, sets, names, tuple(people or sets))
 
 
 def of_list(name: str, answers: Sequence[str], *, ordinal: bool) -> Questionnaire:

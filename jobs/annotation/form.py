@@ -155,8 +155,10 @@ def _free_texts(rubric: Rubric | None, asked: Set[str]) -> tuple[FreeText, ...]:
 
 
 def _offered(rubric: Rubric) -> list[str]:
-    people = rubric.people.questions if rubric.people else {}
-    return [question.name for question in rubric.questions if not people or question.name in people]
+    """Return the names of the questions that people answer, in the order of the rubric's part `people`."""
+    if rubric.people and rubric.people.questions:
+        return list(rubric.people.questions)
+    return [question.name for question in rubric.questions]
 
 
 def _form_question(rubric: Rubric, name: str) -> FormQuestion:

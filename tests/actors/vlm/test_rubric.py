@@ -221,6 +221,34 @@ def test_century_has_the_papers_labels(century: dict[str, Any]) -> None:
     assert list(rubric.people.questions) == [question.name for question in rubric.questions]
 
 
+def test_contextualisation_has_the_papers_questions_scale_and_orders() -> None:
+    rubric = Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "century_contextualisation.yaml").read_text("utf-8")))
+    thoroughness, objectivity = (
+        ["beginner_friendly", "appropriate_summary"],
+        ["due_weight", "no_loaded_language", "opinions_not_stated_as_facts"],
+    )
+    names = [*thoroughness, *objectivity, "identification", "factual_errors"]  # Century, figure 10
+    assert [question.name for question in rubric.questions] == names
+    agreement = ["Strongly disagree", "Disagree", "Neither agree nor disagree", "Agree", "Strongly agree"]
+    for question in rubric.questions:
+        assert [(answer.label, answer.score) for answer in question.answers] == list(
+            zip(agreement, range(1, 6), strict=True)
+        )
+    assert rubric.layout == "paper"
+    assert rubric.people is not None
+    asked = rubric.people.questions
+    # appendix X.1: opinions and loaded language before due weight; factual errors are free text
+    assert list(asked) == [*thoroughness, *objectivity[:0:-1], "due_weight", "identification"]
+    labels = ["Strongly disagree", "Slightly disagree", "Neutral", "Slightly agree", "Strongly agree"]
+    for people in asked.values():
+        assert [o.label for o in people.options] == [f"({n}) {label}" for n, label in enumerate(labels, 1)]
+        assert [o.value for o in people.options] == ["1", "2", "3", "4", "5"]
+    assert [(text.name, text.separator) for text in rubric.people.free_texts] == [
+        ("factual_error", ";"),
+        ("sources", ";"),
+    ]
+
+
 def test_century_reads_columns_of_records(century: dict[str, Any]) -> None:
     from jobs.tables import table
 

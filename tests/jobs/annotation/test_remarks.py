@@ -179,3 +179,12 @@ def test_wrong_fields_of_a_rubric_are_named(change: dict[str, str], message: str
 
 def test_a_field_is_left_out_with_its_question() -> None:
     assert [field.name for field in study("tone").free_texts] == ["sources"]
+
+
+def test_people_are_asked_in_the_order_of_their_part() -> None:
+    turned = rubric()
+    turned["people"]["questions"] = dict(reversed(turned["people"]["questions"].items()))
+    welfare = WelfareConfig()
+    form = forms.form(Rubric.from_dict(turned), questions=[], span_labels=None, welfare=welfare, pictures=1, texts=())
+    assert [question.name for question in form.questions] == ["tone", "identification"]
+    assert [question.name for question in study().questions] == ["identification", "tone"]
