@@ -77,6 +77,7 @@ PICTURE_ROWS = pa.schema([*PICTURE_PATHS, ("row_group", I32), ("row", I64)])
 ENCODED_PICTURES = pa.schema({"image_id": STR, "bytes": pa.large_binary(), **_END})
 DECODED_PICTURES = pa.schema({"item_id": STR, "kind": STR, "pixels": pa.large_binary(), **_END})
 TEXTS = pa.schema({"text_id": STR, "text": STR})
+IMAGE_PROMPTS = pa.schema({"image_id": STR, "prompt": STR, "seed": I64, "status": STR})
 ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
 PREPARED_QUESTIONS = pa.schema({
     "item_id": STR,

@@ -289,6 +289,26 @@ KEYS = {
         template: str
         targets: Any
     """,
+    "generate_images": """
+        common
+        input: str
+        texts: str | None
+        prompt_role: str
+        samples: int
+        image_model.name: str
+        image_model.checkpoint: str
+        image_model.revision: str | None
+        image_model.dtype: str
+        image_model.device: str
+        image_model.memory_gb: float | None
+        image_model.licence: str | None
+        width: int | None
+        height: int | None
+        steps: int | None
+        guidance: float | None
+        negative_prompt: str
+        seed: int
+    """,
     "generate": """
         common
         input: str

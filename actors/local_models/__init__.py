@@ -23,6 +23,7 @@ BUILDERS = {  # name -> module with VERSION, and its function that writes into a
     "gemma3-tiny": "actors.local_models.others:build_gemma3",
     "smolvlm-tiny": "actors.local_models.others:build_smolvlm",
     "llama-tiny": "actors.local_models.others:build_llama",
+    "sd3-tiny": "actors.local_models.diffusion:build",
 }
 log = logging.getLogger(__name__)
 

@@ -77,6 +77,19 @@ def rows_of(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=TABLES[table].schema())
 
 
+def check(cfg: Writing, plan: ItemsPlan, excluded: Exclusions) -> dict[str, TablePlan]:
+    """Return the plans of the tables by name.
+
+    Raises:
+        InputError: a place below `out=` cannot be used.
+    """
+    plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
+    if not cfg.plan:
+        for table in plans.values():
+            check_place(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    return plans
+
+
 def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITEMS) -> dict[str, Any] | None:
     """Write the tables; return their manifests by name, None with plan=true.
 
@@ -86,13 +99,11 @@ def write(cfg: Writing, plan: ItemsPlan, excluded: Exclusions, *, job: str = ITE
     Raises:
         InputError: a place below `out=` cannot be used; nothing was written.
     """
-    plans = {name: _table_plan(cfg, plan, name, excluded) for name in plan.tables}
+    plans = check(cfg, plan, excluded)
     if cfg.plan:
         for table in plans.values():
             summary.show_plan(job, table, lines=plan.lines if table.table == ITEMS else ())
         return None
-    for table in plans.values():
-        check_place(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     runs = {
         name: open_run(table, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
         for name, table in plans.items()

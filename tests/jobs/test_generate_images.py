@@ -1,0 +1,130 @@
+"""`generate_images`: pictures from prompts, and the items that show them, with a small random model."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from tests.factories import rows_of, write_table, write_units
+
+pytestmark = pytest.mark.usefixtures("in_process")
+SMALL = ["image_model=local-tiny", "steps=2"]
+
+
+def run(*keys: str) -> Any:
+    return cli.execute("generate_images", [*SMALL, *keys])
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = str(tmp_path_factory.mktemp("prompts") / "prompts")
+    cli.execute("prompts", ["axes.concept=[dance,dinner]", "axes.country=[Brazil]", f"out={out}"])
+    return out
+
+
+@pytest.fixture(scope="module")
+def generated(prompts: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = str(tmp_path_factory.mktemp("generated") / "out")
+    run(f"input={prompts}", "samples=2", f"out={out}")
+    return out
+
+
+def pixels(row: dict[str, Any]) -> bytes:
+    return Image.open(io.BytesIO(row["bytes"])).tobytes()
+
+
+def test_each_prompt_has_pictures_of_its_own_seeds(generated: str) -> None:
+    rows = rows_of(f"{generated}/images")
+    assert [(row["status"], row["format"], row["width"], row["rendition"]) for row in rows] == [
+        ("ok", "PNG", 32, "original")
+    ] * 4
+    assert len({row["sha256"] for row in rows}) == len({row["image_id"] for row in rows}) == 4
+    assert {row["author"] for row in rows} == {"local:sd3-tiny"}
+
+
+def test_items_have_the_values_of_their_prompt(generated: str, prompts: str) -> None:
+    items = rows_of(f"{generated}/items")
+    texts = {row["text_id"]: row["text"] for row in rows_of(prompts)}
+    assert [item["item_id"] for item in items] == [row["image_id"] for row in rows_of(f"{generated}/images")]
+    facts = [dict(item["attributes"]) for item in items]
+    assert [(f["concept"], f["country"], f["sample"], f["image_model"]) for f in facts] == [
+        (concept, "Brazil", sample, "local:sd3-tiny") for concept in ("dance", "dinner") for sample in ("0", "1")
+    ]
+    assert [texts[f["prompt_id"]] for f in facts] == [texts[item["text_ids"][0]] for item in items]
+
+
+def test_a_picture_depends_on_its_prompt_and_seed_alone(generated: str, prompts: str, tmp_path: Path) -> None:
+    """Drawn alone, in a run of fewer samples: the same pixels."""
+    run(f"input={prompts}", "samples=1", "resources.judge.batch_size=1", f"out={tmp_path}/one")
+    whole = {row["image_id"]: pixels(row) for row in rows_of(f"{generated}/images")}
+    alone = {row["image_id"]: pixels(row) for row in rows_of(f"{tmp_path}/one/images")}
+    assert len(alone) == 2
+    assert alone.items() <= whole.items()
+    run(f"input={prompts}", "seed=1", f"out={tmp_path}/other")
+    others = rows_of(f"{tmp_path}/other/images")
+    assert whole.keys().isdisjoint(row["image_id"] for row in others)
+    assert set(whole.values()).isdisjoint(map(pixels, others))
+
+
+def test_a_second_run_draws_nothing(generated: str, prompts: str) -> None:
+    before = {path: path.stat().st_mtime_ns for path in Path(generated).rglob("*.parquet")}
+    run(f"input={prompts}", "samples=2", f"out={generated}")
+    assert {path: path.stat().st_mtime_ns for path in Path(generated).rglob("*.parquet")} == before
+
+
+def test_items_keep_their_texts_targets_and_attributes(tmp_path: Path) -> None:
+    texts = [
+        {"text_id": "p", "role": "prompt", "text": "a house"},
+        {"text_id": "d", "role": "document", "text": "a long text"},
+    ]
+    items: list[dict[str, Any]] = [
+        {"item_id": "full", "text_ids": ["d", "p"], "targets": ["Peru"], "attributes": [("scenario", "news")]},
+        {"item_id": "empty", "text_ids": ["d"]},
+    ]
+    write_units(tmp_path / "items", "items", [items])
+    write_table(tmp_path / "texts", "texts", texts)
+    run(f"input={tmp_path}/items", f"texts={tmp_path}/texts", "samples=2", f"out={tmp_path}/out")
+    statuses = [(row["status"], row["error_kind"]) for row in rows_of(f"{tmp_path}/out/images")]
+    assert statuses == [("ok", None)] * 2 + [("missing_input", "no_prompt")] * 2
+    first = rows_of(f"{tmp_path}/out/items")[0]
+    assert (first["text_ids"], first["targets"]) == (["d", "p"], ["Peru"])
+    assert dict(first["attributes"])["scenario"] == "news"
+    assert dict(first["attributes"])["prompt_id"] == "full"
+
+
+def test_texts_of_other_roles_are_left_out(tmp_path: Path) -> None:
+    rows = [
+        {"text_id": "p", "role": "prompt", "text": "a house", "source": "my file"},
+        {"text_id": "d", "role": "document", "text": "a long text"},
+    ]
+    write_table(tmp_path / "texts", "texts", rows)
+    manifests = run(f"input={tmp_path}/texts", f"out={tmp_path}/out")
+    assert {name: m["counts"]["filtered"] for name, m in manifests.items()} == {
+        "images": {"other roles": 1},
+        "items": {"other roles": 1},
+    }
+    (item,) = rows_of(f"{tmp_path}/out/items")
+    assert dict(item["attributes"])["source"] == "my file"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["samples=0"], "samples=0: must be above 0"),
+        (["prompt_role=caption"], r"prompt_role=caption: no text of input=.* its roles are prompt"),
+        (["texts=x"], "texts=x: allowed only for a table of items"),
+        (["image_model.checkpoint=./nothing"], r"image_model.checkpoint: \./nothing: no such folder"),
+        (["image_model.checkpoint=local:siglip-tiny"], "not a pipeline of diffusers"),
+        (["guidance=-1"], "guidance=-1: must be at least 0"),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_is_written(
+    prompts: str, tmp_path: Path, keys: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run(f"input={prompts}", f"out={tmp_path}/out", *keys)
+    assert not (tmp_path / "out").exists()
