@@ -20,7 +20,7 @@ from actors.ids import content_id
 from actors.settings import check_positive
 from jobs.errors import InputError
 from jobs.items_from import image_prompts, output
-from jobs.items_from.image_prompts import Drawn, PromptReader, PromptTables
+from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables
 from jobs.items_from.output import ITEMS, ItemsPlan
 from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
@@ -57,7 +57,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     drawn = _drawn(cfg)
-    reader = PromptReader(drawn, prompts.prompts.name)
+    reader = ImagePromptReader(drawn, prompts.prompts.name)
     plan = _plan(cfg, prompts, drawn, excluded)
     # The items do not depend on the pictures: a retry of single pictures does not write them again.
     items = (replace(cfg, retry=[]), _items_plan(plan, reader), excluded)
@@ -85,12 +85,12 @@ def _check_model(cfg: GenerateImagesConfig) -> None:
         raise InputError(f"image_model.checkpoint: {error}") from error
 
 
-def _drawn(cfg: GenerateImagesConfig) -> Drawn:
+def _drawn(cfg: GenerateImagesConfig) -> DrawnPictures:
     settings = content_id(json.dumps({**cfg.options, "seed": cfg.seed, **cfg.image_model.identity}, sort_keys=True))
-    return Drawn(cfg.prompt_role, cfg.samples, cfg.seed, cfg.image_model.rater, settings)
+    return DrawnPictures(cfg.prompt_role, cfg.samples, cfg.seed, cfg.image_model.rater, settings)
 
 
-def _plan(cfg: GenerateImagesConfig, prompts: PromptTables, drawn: Drawn, excluded: Exclusions) -> TablePlan:
+def _plan(cfg: GenerateImagesConfig, prompts: PromptTables, drawn: DrawnPictures, excluded: Exclusions) -> TablePlan:
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), "images"),
         table="images",
@@ -111,11 +111,11 @@ def _plan(cfg: GenerateImagesConfig, prompts: PromptTables, drawn: Drawn, exclud
     )
 
 
-def _items_plan(plan: TablePlan, reader: PromptReader) -> ItemsPlan:
+def _items_plan(plan: TablePlan, reader: ImagePromptReader) -> ItemsPlan:
     return ItemsPlan(units=plan.units, identity=plan.identity, read=reader.items, tables=(ITEMS,), derived=True)
 
 
-def _draw(cfg: GenerateImagesConfig, run: TableRun, reader: PromptReader, excluded: str | None) -> None:
+def _draw(cfg: GenerateImagesConfig, run: TableRun, reader: ImagePromptReader, excluded: str | None) -> None:
     from actors.image_generator import ImageGenerator
     from jobs.runtime import stages
 

@@ -25,7 +25,7 @@ SAMPLE, IMAGE_MODEL, PROMPT_ID = "sample", "image_model", "prompt_id"  # attribu
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPictures:
     """What the pictures of a run depend on besides their prompts; its rows are one per prompt and sample.
 
     Attributes:
@@ -74,7 +74,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class PromptReader:
+class ImagePromptReader:
     """Reads the prompts of a unit; is pickled and sent to the workers.
 
     Attributes:
@@ -83,7 +83,7 @@ class PromptReader:
         joined: whether a unit's second input has the items' texts.
     """
 
-    drawn: Drawn
+    drawn: DrawnPictures
     kind: str
 
     def __call__(self, task: UnitTask) -> pa.Table:
@@ -135,7 +135,7 @@ class PromptTables:
         """Return the inputs' part of a run's identity."""
         return self.items.identity if self.items else {"input": self.prompts.identity}
 
-    def units(self, drawn: Drawn) -> Sequence[Unit]:
+    def units(self, drawn: DrawnPictures) -> Sequence[Unit]:
         """Return the units of the pictures, under the names of the prompts' units.
 
         Raises:
@@ -151,7 +151,7 @@ class PromptTables:
             raise InputError(_no_role("input", self.prompts, drawn.role))
         return units
 
-    def _of_texts(self, drawn: Drawn) -> Iterator[Unit]:
+    def _of_texts(self, drawn: DrawnPictures) -> Iterator[Unit]:
         for unit in self.prompts.units():
             rows = read_unit(unit.inputs[0].uri, columns=["role"])
             prompts = int(pc.sum(_has_role(rows, drawn.role)).as_py() or 0)
