@@ -18,7 +18,7 @@ from jobs.analysis import compute
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
-from jobs.analysis.report_tables import ReportTables, report_metrics, summarize_ratings
+from jobs.analysis.report_tables import ReportTables, read_report_items, report_metrics, summarize_ratings
 from jobs.errors import InputError
 from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import read_rubrics
@@ -28,6 +28,11 @@ from jobs.metrics.question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page
 from jobs.page.render import render
+from jobs.papers import registry
+from jobs.papers.metric_index import MetricIndex
+from jobs.papers.output import write_parts
+from jobs.papers.settings import PaperSettings
+from jobs.papers.study import Study
 from jobs.runtime import cli, config, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
@@ -56,6 +61,8 @@ class ReportConfig:
     questions_rubric: str = "dsg"  # rubric of these answers
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
     metrics: MetricSettings = field(default_factory=MetricSettings)
+    # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
+    paper: PaperSettings = field(default_factory=PaperSettings)
     title: str = "Report"  # of the page
     gallery: int = 48  # number of pictures and items on the page, a sample that depends only on ids
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
@@ -66,6 +73,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     if cfg.gallery < 0:
         raise InputError(f"gallery={cfg.gallery}: must be at least 0")
     compute.check(cfg.metrics)
+    registry.check(cfg.paper)
     tables = read_tables(cfg)
     rubrics = read_rubrics(tables.ratings)
     models = kept_raters.read([*tables.ratings, *tables.responses])
@@ -78,11 +86,15 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         ratings = summarize_ratings(
             tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
         )
+        items, settings = read_report_items(
+            tables, cfg.metrics, disaggregate=cfg.paper.disaggregate, contrast=cfg.paper.contrast
+        )
         metrics = list(
             report_metrics(
                 tables,
                 reduction,
-                cfg.metrics,
+                settings,
+                items=items,
                 summary=ratings,
                 rubrics=rubrics,
                 questions_rubric=cfg.questions_rubric,
@@ -90,9 +102,14 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
                 exclusion_filter=exclusion_filter,
             )
         )
+        of_answers = [m for distribution in ratings.distributions.result() for m in metrics_of(distribution)]
+        index = MetricIndex([*of_answers, *metrics], condition=cfg.paper.condition)
+        parts = registry.arrange(
+            Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter)
+        )
     manifest = write_metrics(
         cfg.out,
-        [*(metric for distribution in ratings.distributions.result() for metric in metrics_of(distribution)), *metrics],
+        [*of_answers, *metrics],
         inputs=[footer.object for source in tables.sources for footer in source.footers],
         identity={"inputs": [source.identity for source in tables.sources]},
         settings=config.plain(cfg),
@@ -108,7 +125,10 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         gallery=chosen,
         exclusion_filter=exclusion_filter,
         versions=manifest["versions"],
+        paper=parts,
+        paper_title=cfg.paper.title,
     )
+    write_parts(cfg.out, parts)
     uri = locations.join(locations.absolute(cfg.out), "index.html")
     locations.replace(uri, render(page).encode())
     say(f"report: {uri}")

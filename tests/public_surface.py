@@ -572,6 +572,15 @@ KEYS = {
         metrics.crowdtruth_raters: str
         metrics.stop: float
         metrics.overlap: float
+        paper.name: str | None
+        paper.title: str
+        paper.rubrics: dict[str, str]
+        paper.names: dict[str, str]
+        paper.condition: str | None
+        paper.disaggregate: list[str]
+        paper.contrast: list[str]
+        paper.options: dict[str, str]
+        paper.printed: dict[str, jobs.papers.settings.PrintedTable]
         title: str
         gallery: int
         exclusions: str | None

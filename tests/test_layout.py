@@ -15,12 +15,15 @@ CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")]
 # Files that an instruction has the reader create.
 READERS_OWN = {
     "my_rubric.yaml",
+    "my_paper.yaml",
     "my_targets.txt",
     "FILE.yaml",
     "jobs/NAME.py",
     "tests/jobs/test_NAME.py",
     "conf/NAME.yaml",
     "conf/corpus/NAME.yaml",
+    "conf/paper/NAME.yaml",
+    "jobs/papers/NAME/arrangement.py",
 }
 # Longest chain of imports between files. It may only be lowered.
 MOST_LEVELS = {"jobs": 8, "actors": 6}  # of the graph of folders and of files directly in jobs/ and actors/

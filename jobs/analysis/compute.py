@@ -75,6 +75,23 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
         raise InputError(f"metrics: no item has the attribute {wrong[0]!r}; must be {TARGET} or of {listed}")
 
 
+def with_available(
+    settings: MetricSettings, available: Collection[str], *, disaggregate: Sequence[str], contrast: Sequence[str]
+) -> MetricSettings:
+    """Return the settings with further attributes to disaggregate by and contrasts, if all their attributes are in
+    `available`."""
+
+    def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
+        parts = {name: set(name.partition(":")[0].split("+")) - {TARGET} for name in names}
+        return [name for name in parts if name not in present and parts[name] <= set(available)]
+
+    return replace(
+        settings,
+        disaggregate=[*settings.disaggregate, *new(disaggregate, settings.disaggregate)],
+        contrast=[*settings.contrast, *new(contrast, settings.contrast)],
+    )
+
+
 def question_metrics(
     reduction: Reduction,
     raters: Raters,

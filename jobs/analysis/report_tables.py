@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from jobs.analysis import compute
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
-from jobs.analysis.item_attributes import read_items
+from jobs.analysis.item_attributes import Items, read_items
 from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.responses import refusal_rates
@@ -114,11 +114,29 @@ def summarize_ratings(
     return RatingSummary(distributions, pooled, rows_of, raters)
 
 
+def read_report_items(
+    tables: ReportTables, settings: MetricSettings, *, disaggregate: Sequence[str] = (), contrast: Sequence[str] = ()
+) -> tuple[Items, MetricSettings]:
+    """Return the attributes of the items, and the settings with those of `disaggregate` and `contrast` that apply.
+
+    Args:
+        disaggregate, contrast: added to the settings of that name if the items have the attributes.
+
+    Raises:
+        InputError: the settings themselves name an attribute that no item has.
+    """
+    more = replace(settings, disaggregate=[*settings.disaggregate, *disaggregate], contrast=[*contrast])
+    items = read_items(tables.items, tables.responses, compute.attributes(settings) | compute.attributes(more))
+    compute.check_attributes(settings, items.named)
+    return items, compute.with_available(settings, items.named, disaggregate=disaggregate, contrast=contrast)
+
+
 def report_metrics(
     tables: ReportTables,
     reduction: Reduction,
     settings: MetricSettings,
     *,
+    items: Items,
     summary: RatingSummary,
     rubrics: Rubrics,
     questions_rubric: str,
@@ -132,10 +150,8 @@ def report_metrics(
             correlate them with.
 
     Raises:
-        InputError: the settings name an attribute, column or kind that the tables do not have.
+        InputError: the settings name a column or kind that the tables do not have.
     """
-    items = read_items(tables.items, tables.responses, compute.attributes(settings))
-    compute.check_attributes(settings, items.named)
     orders = {(d.rubric, d.question): [a.answer for a in d.answers if a.listed] for d in summary.distributions.result()}
 
     def is_scene_graph(rubric: str, question: str) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.local_models import is_local
 from jobs.analysis.report_tables import RatingSummary, ReportTables
@@ -13,6 +13,9 @@ from jobs.page.gallery import Gallery, cards
 from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
+
+if TYPE_CHECKING:
+    from jobs.papers.model import PaperPart
 
 TABLES_NAMED = 3  # in a notice
 RULE_LABELS = {  # rule of curate, in order of application -> label on the page
@@ -44,6 +47,8 @@ def report_page(
     gallery: Gallery,
     exclusion_filter: ExclusionFilter,
     versions: Mapping[str, str],
+    paper: Sequence["PaperPart"] = (),
+    paper_title: str = "",
 ) -> Page:
     """Return the page of a report.
 
@@ -52,6 +57,7 @@ def report_page(
         methods: rater -> the methods of its ratings.
         gallery: the pictures and items to show; exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
+        paper: tables and figures in the shape of the paper `paper_title`.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
     return Page(
@@ -76,6 +82,8 @@ def report_page(
         ),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
+        paper=paper,
+        paper_title=paper_title,
     )
 
 

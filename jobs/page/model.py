@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from actors.status import Status
 from jobs.metrics.distributions import Distribution
 from jobs.metrics.metric import Metric
 from jobs.page.thumbnails import Thumbnail
+
+if TYPE_CHECKING:
+    from jobs.papers.model import PaperPart
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class Page:
         pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
+        paper: tables and figures in the shape of a paper's; `paper_title` names it.
     """
 
     title: str
@@ -123,3 +128,5 @@ class Page:
     pictures_total: int | None = None
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()
+    paper: Sequence["PaperPart"] = ()
+    paper_title: str = ""

@@ -86,6 +86,7 @@ def render(page: Page) -> str:
     )
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
     environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
+    environment.filters |= {"unit_text": unit_text, "markup": Markup}
     metric_blocks = blocks(page.metrics, list(page.wording))
     letters = _letters(page)
     html = environment.get_template("page.html.j2").render(
@@ -98,6 +99,7 @@ def render(page: Page) -> str:
         kept=kept(page.steps),
         totals=_totals(page),
         grid=_grid,
+        spans=spans,
     )
     return _UNWRITABLE.sub("\ufffd", html)
 
@@ -139,6 +141,26 @@ def interval_text(metric: Metric) -> str:
         return ""
     scale, decimals = (100, 1) if metric.name in SHARE_METRICS else (1, 3)
     return f"{number(metric.low * scale, decimals)} to {number(metric.high * scale, decimals)}"
+
+
+def unit_text(value: float | None, unit: str) -> str:
+    """Return a value in a unit: percent of a share, an integer for a count, else a number; an em dash for None."""
+    if unit == "percent":
+        return percent(value).replace("-", "−")
+    return number(value) if unit == "count" else number(value, 3)
+
+
+def spans(columns: Sequence[tuple[str, ...]], level: int) -> list[tuple[str, int]]:
+    """Return the headers of one level of a table's columns with the number of adjacent columns that each spans."""
+    merged: list[tuple[str, int]] = []
+    previous: tuple[str, ...] | None = None
+    for levels in columns:
+        if previous and levels[: level + 1] == previous[: level + 1] and level < len(levels) - 1:
+            merged[-1] = (merged[-1][0], merged[-1][1] + 1)
+        else:
+            merged.append((levels[level], 1))
+        previous = levels
+    return merged
 
 
 def basis(metric: Metric) -> str:

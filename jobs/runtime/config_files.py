@@ -1,5 +1,6 @@
 """Files of `conf/`, and a user's own files in their place (`rubric=my_rubric.yaml`)."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from jobs.runtime.config_errors import describe
 from jobs.store import locations
 
 CONF = Path(__file__).resolve().parents[2] / "conf"  # next to `jobs`, in a checkout and when installed
+# Hydra reads this line of files, but not of what is stored: the keys then belong to the package, not to the group.
+_PACKAGE = re.compile(r"(?:\ufeff?#.*\n)*\ufeff?# @package (\S+)")
 _user_files: dict[str, str] = {}  # name of an option that a user's file became -> path of the file
 
 
@@ -34,7 +37,15 @@ def options(group: str, schema: type | None) -> tuple[str, ...]:
     if schema is None:
         return tuple(path.stem for path in files)
     allowed = {"defaults", *(field.name for field in fields(schema))}
-    return tuple(path.stem for path in files if allowed >= set(_mapping(path.as_posix(), path.read_bytes())))
+    return tuple(path.stem for path in files if allowed >= _keys(path, group))
+
+
+def _keys(path: Path, group: str) -> set[str]:
+    """The keys of `group` that a file of conf/ has."""
+    mapping = _mapping(path.as_posix(), path.read_bytes())
+    if _PACKAGE.match(path.read_text("utf-8")):  # the file has keys of other groups too
+        mapping = mapping.get(group, {})
+    return set(map(str, mapping))
 
 
 def register_user_files(job: str, overrides: list[str]) -> list[str]:
@@ -67,7 +78,9 @@ def _register(override: str, job_groups: dict[str, str]) -> str:
     with locations.named_errors(path):
         text = locations.read_bytes(locations.absolute(path))
     option = f"user_{content_id(path, text.decode('utf-8', 'replace'))}"
-    ConfigStore.instance().store(group=group, name=option, node=_mapping(path, text))
+    package = _PACKAGE.match(text.decode("utf-8", "replace"))
+    node = _mapping(path, text)
+    ConfigStore.instance().store(group=group, name=option, node=node, package=package[1] if package else None)
     _user_files[option] = path
     return f"{group}={option}"
 

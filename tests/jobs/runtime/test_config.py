@@ -278,6 +278,7 @@ def chosen_name(path: Path) -> str:
     owner |= {
         "refusals": "generate",
         "knowledge_base": "kb",
+        "paper": "report",
         "welfare": "annotate",
         "span_labels": "annotate",
     }

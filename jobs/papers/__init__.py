@@ -1,0 +1,1 @@
+"""Tables and figures in the shape of the papers', of a report's own metrics with the printed numbers next to them."""

@@ -1,0 +1,1 @@
+"""Century (Akbulut et al., ICLR 2025): its tables and figures."""

@@ -1,0 +1,59 @@
+"""Metrics by name and dims, as arrangements look them up."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.status import Status
+from jobs.analysis.conditions import CONDITION
+from jobs.metrics.metric import Metric, undefined
+
+ABSENT = "Not computed in this report; n counts nothing."
+
+
+class MetricIndex:
+    """Metrics of a report by name and dims.
+
+    Args:
+        condition: if the ratings have several conditions, those of this one are used.
+    """
+
+    def __init__(self, metrics: Iterable[Metric], *, condition: str | None = None) -> None:
+        self._by_name: dict[str, list[Metric]] = defaultdict(list)
+        self._exact: dict[tuple[str, frozenset[tuple[str, str]]], Metric] = {}
+        self.conditions: set[str] = set()
+        for metric in metrics:
+            dims = dict(metric.dims)
+            if CONDITION in dims and "question" in dims:
+                of_ratings = dims.pop(CONDITION)
+                self.conditions.add(of_ratings)
+                if of_ratings != condition:
+                    continue
+            dims.pop("inverted", None)
+            self._by_name[metric.name].append(metric)
+            self._exact[metric.name, frozenset(dims.items())] = metric
+        self._condition = condition
+
+    def get(self, name: str, dims: Mapping[str, str], *, reason: str = "") -> Metric:
+        """Return the metric with exactly these dims, besides condition and inverted; an undefined one if there is none.
+
+        Args:
+            reason: why it is undefined, if the report has no such metric.
+        """
+        if (metric := self._exact.get((name, frozenset(dims.items())))) is not None:
+            return metric
+        if self.conditions and self._condition not in self.conditions:
+            listed = ", ".join(repr(value) for value in sorted(self.conditions))
+            reason = f"the ratings have several conditions; set paper.condition to one of {listed}"
+        what = ", ".join(f"{key} {value}" for key, value in sorted(dims.items()))
+        return undefined(
+            name, ABSENT, reason or f"this report has no {name} of {what}", status=Status.MISSING_INPUT, dims=dict(dims)
+        )
+
+    def find(self, name: str, **dims: str) -> list[Metric]:
+        """Return all metrics of a name that have these dims and perhaps others, in the report's order."""
+        return [m for m in self._by_name.get(name, ()) if all(m.dims.get(key) == v for key, v in dims.items())]
+
+    def values(self, dim: str, name: str, **dims: Any) -> list[str]:
+        """Return the values of a dim among the metrics that `find` returns, in their order, without duplicates."""
+        return list(dict.fromkeys(m.dims[dim] for m in self.find(name, **dims) if dim in m.dims))

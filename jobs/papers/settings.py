@@ -1,0 +1,37 @@
+"""The key `paper` of `report`: which arrangement to make, what it needs, and the numbers that the paper prints."""
+
+from dataclasses import dataclass, field
+
+from omegaconf import MISSING
+
+
+@dataclass
+class PrintedTable:
+    """Numbers as printed in a table or figure of a paper.
+
+    `rows` maps a row's name to one number per column, null where the paper has none. Percentages are as printed
+    (26.49) with `percent: true`; `PrintedNumbers` divides them by 100.
+    """
+
+    source: str = MISSING  # such as: Century, table 2
+    columns: list[str] = field(default_factory=list)
+    rows: dict[str, list[float | None]] = field(default_factory=dict)
+    percent: bool = True
+
+
+@dataclass
+class PaperSettings:
+    """Keys of `paper`. The files of conf/paper also set keys of `metrics`; a key on the command line wins over both."""
+
+    name: str | None = None  # the arrangement: a module of jobs.papers
+    title: str = ""  # of the section of the page
+    # role in the paper -> rubric of the ratings, such as images: century_labels
+    rubrics: dict[str, str] = field(default_factory=dict)
+    # rater, group or model (glob) of this report -> its name in the paper, whose printed numbers are next to its own
+    names: dict[str, str] = field(default_factory=dict)
+    condition: str | None = None  # of the ratings, if their questions were answered under several
+    # added to metrics.disaggregate and metrics.contrast if the items have these attributes
+    disaggregate: list[str] = field(default_factory=list)
+    contrast: list[str] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
+    printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers

@@ -1,0 +1,126 @@
+"""What an arrangement reads: the report's metrics, tables and raters, its settings, and the printed numbers."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.analysis.item_attributes import Items
+from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.report_tables import RatingSummary, ReportTables
+from jobs.judging.kept_rubric import Rubrics
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
+from jobs.papers.metric_index import MetricIndex
+from jobs.papers.model import PaperCell, PaperRow, Printed, Unit
+from jobs.papers.settings import PaperSettings, PrintedTable
+from jobs.runtime.exclusions import ExclusionFilter
+
+
+@dataclass(frozen=True)
+class Study:
+    """The inputs of an arrangement.
+
+    Attributes:
+        settings: key `paper`; metric_settings: key `metrics` with what the paper added.
+        metrics: all metrics of the report, those of distributions too.
+        tables: the opened tables; `summary`: distributions and attributes of raters; `items`: attributes of items.
+        reduction: the ratings of each question as codes, for plots of single items.
+        rubrics: of the ratings; exclusion_filter: the exclusions.
+    """
+
+    settings: PaperSettings
+    metric_settings: MetricSettings
+    metrics: MetricIndex
+    tables: ReportTables
+    summary: RatingSummary
+    items: Items
+    reduction: Reduction
+    rubrics: Rubrics
+    exclusion_filter: ExclusionFilter
+
+    def rubric(self, role: str) -> str:
+        """Return the rubric that has a role in the paper; the role itself if the settings do not name one."""
+        return self.settings.rubrics.get(role, role)
+
+    def has_ratings(self, rubric: str) -> bool:
+        """Return whether the report has ratings of a rubric."""
+        return any(key[0] == rubric for key in self.reduction.keys)
+
+    def raters(self, rubric: str, *, kinds: Sequence[str] = ("model", "encoder")) -> list[str]:
+        """Return the raters of these kinds that answered a rubric, by name."""
+        names = {rater for key in self.reduction.keys if key[0] == rubric for rater in self.reduction.methods_of(key)}
+        return sorted(rater for rater in names if self.summary.raters.kinds.get(rater, "model") in kinds)
+
+    def groups(self, rubric: str, *, people: str, models: str) -> list[tuple[str, str]]:
+        """Return the groups of raters that answered a rubric with their labels: people, all models, ensembles."""
+        groups = [(PEOPLE, people)] if self.raters(rubric, kinds=("human",)) else []
+        raters = self.raters(rubric)
+        groups += [(MODELS, models)] if raters else []
+        for name, patterns in self.metric_settings.ensembles.items():
+            if any(matching(raters, pattern) for pattern in patterns):
+                groups.append((name, name))
+        return groups
+
+    def name_in_paper(self, name: str) -> str | None:
+        """Return the paper's name of a rater, group or model of this report, according to `paper.names`.
+
+        A glob also matches the name without its revision.
+        """
+        for pattern, printed in self.settings.names.items():
+            if matching([name], pattern):
+                return printed
+        return None
+
+    def printed(self, table: str) -> "PrintedNumbers":
+        """Return the numbers that the paper prints in a table or figure; none if the settings have none."""
+        return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
+
+    def printed_rows(self, table: str, part: str, *, header: str, without: Collection[str]) -> Iterator[PaperRow]:
+        """Yield the printed rows `part / NAME` that have no counterpart in the report, as rows (header, NAME).
+
+        Args:
+            without: names of printed rows that are shown next to the report's own.
+        """
+        printed = self.printed(table)
+        for row in printed.rows:
+            first, _, name = row.partition(" / ")
+            if first == part and row not in without:
+                cells = (PaperCell(printed=printed.at(row, column)) for column in printed.table.columns)
+                yield PaperRow((header, name), tuple(cells))
+
+    def cell(
+        self,
+        name: str,
+        dims: Mapping[str, str],
+        *,
+        unit: Unit = "percent",
+        printed: Printed | None = None,
+        reason: str = "",
+    ) -> PaperCell:
+        """Return a cell with the metric that has exactly these dims, and the printed number."""
+        return PaperCell(self.metrics.get(name, dims, reason=reason), printed, unit)
+
+
+@dataclass(frozen=True)
+class PrintedNumbers:
+    """The numbers of one printed table, by row and column."""
+
+    table: PrintedTable
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of the rows, as printed."""
+        return list(self.table.rows)
+
+    def at(self, row: str, column: str, *, low: str = "", high: str = "") -> Printed | None:
+        """Return the number in a row and column, in the unit of metrics (26.49 % as 0.2649); None if there is none.
+
+        Args:
+            low, high: columns with the ends of its interval.
+        """
+        value = self._number(row, column)
+        return None if value is None else Printed(value, self._number(row, low), self._number(row, high))
+
+    def _number(self, row: str, column: str) -> float | None:
+        if row not in self.table.rows or column not in self.table.columns:
+            return None
+        number = self.table.rows[row][self.table.columns.index(column)]
+        return round(number / 100, 9) if number is not None and self.table.percent else number

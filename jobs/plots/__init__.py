@@ -1,0 +1,1 @@
+"""Plots as inline SVG: pure functions from numbers to text, drawn by matplotlib."""

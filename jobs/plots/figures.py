@@ -1,0 +1,96 @@
+"""Figures of one plot or several: `plot` and `small_multiples` return inline SVG."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jobs.plots.panels import Panel
+from jobs.plots.svg import WIDTH, as_svg, drawing
+
+PAD = 0.12  # inches around the axes and between panels
+
+
+def plot(panel: Panel, *, title: str, description: str) -> str:
+    """Return one plot as inline SVG.
+
+    Args:
+        title, description: for screen readers; the page gives the visible title.
+    """
+    return small_multiples([("", panel)], title=title, description=description, columns=1)
+
+
+def small_multiples(
+    panels: Sequence[tuple[str, Panel]], *, title: str, description: str, columns: int = 2, shared_rows: bool = False
+) -> str:
+    """Return several plots, each with its own title, in rows of `columns` as inline SVG.
+
+    Args:
+        panels: (title, plot) in reading order.
+        shared_rows: whether the row labels of the first plot of each row apply to all in it, such as of heat maps with
+            the same rows; the others have none.
+
+    Raises:
+        ValueError: no panels.
+    """
+    if not panels:
+        raise ValueError("a figure needs at least one plot")
+    columns = min(columns, len(panels))
+    lines = [panels[first : first + columns] for first in range(0, len(panels), columns)]
+    with drawing():
+        figure = Figure(figsize=(WIDTH, 4))
+        boxes = {}
+        for number, (name, panel) in enumerate(panels):
+            axes = figure.add_axes((0.1, 0.1, 0.8, 0.8), label=str(number))
+            panel.draw(axes)
+            if shared_rows and number % columns:
+                axes.set_yticklabels([])
+            if name:
+                axes.set_title(name, pad=20 if axes.get_legend() else 6)
+            boxes[number] = axes
+        _arrange(figure, lines, list(boxes.values()), columns)
+        return as_svg(figure, title=title, description=description)
+
+
+def _arrange(figure: Figure, lines: Sequence[Sequence[tuple[str, Panel]]], axes: Sequence[Axes], columns: int) -> None:
+    """Place the axes at their own sizes, with room for their labels, and fit the figure around them."""
+    sizes = [panel.size() for line in lines for _, panel in line]
+    margins = [_margins(figure, one, size) for one, size in zip(axes, sizes, strict=True)]
+    widths = [
+        max(margins[n][0] + sizes[n][0] + margins[n][1] for n in range(column, len(axes), columns))
+        for column in range(columns)
+    ]
+    lefts = [max(margins[n][0] for n in range(column, len(axes), columns)) for column in range(columns)]
+    heights = []
+    for number in range(len(lines)):
+        of_line = range(number * columns, min((number + 1) * columns, len(axes)))
+        heights.append(tuple(max(values) for values in zip(*(
+            (margins[n][3], sizes[n][1], margins[n][2]) for n in of_line), strict=True)))  # fmt: skip
+    width = sum(widths) + PAD * (columns + 1)
+    height = sum(map(sum, heights)) + PAD * (len(lines) + 1)
+    figure.set_size_inches(width, height)
+    top = height
+    for number, (above, tall, below) in enumerate(heights):
+        top -= PAD + above
+        left = PAD
+        for column in range(columns):
+            n = number * columns + column
+            if n < len(axes):
+                axes[n].set_position(
+                    ((left + lefts[column]) / width, (top - sizes[n][1]) / height, sizes[n][0] / width,
+                     sizes[n][1] / height)
+                )  # fmt: skip
+            left += widths[column] + PAD
+        top -= tall + below
+
+
+def _margins(figure: Figure, axes: Axes, size: tuple[float, float]) -> tuple[float, float, float, float]:
+    """Return the inches that labels, titles and legends need at the left, right, bottom and top of axes of `size`."""
+    width, height = figure.get_size_inches()
+    axes.set_position((0.3, 0.3, size[0] / width, size[1] / height))
+    tight = axes.get_tightbbox()
+    assert tight is not None  # the axes are visible
+    box = tight.transformed(figure.dpi_scale_trans.inverted())
+    inner = axes.get_position()
+    x0, x1, y0, y1 = inner.x0 * width, inner.x1 * width, inner.y0 * height, inner.y1 * height
+    return max(0, x0 - box.x0), max(0, box.x1 - x1), max(0, y0 - box.y0), max(0, box.y1 - y1)

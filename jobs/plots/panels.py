@@ -1,0 +1,291 @@
+"""The kinds of plots: each is a dataclass of numbers and labels that draws itself into matplotlib axes.
+
+`jobs.plots.figures.plot` makes a figure of one, `small_multiples` of several. None and NaN are undefined values, which
+are drawn as gaps or marked as such, never as 0.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT
+
+# From amber through rose to indigo, as on the page; its lightness decreases monotonically, so that it works in grey.
+SCALE = LinearSegmentedColormap.from_list("remine", ["#fbeacb", "#f0b56a", "#cf6f6d", "#83478f", "#2f2a73"])
+
+
+class Panel(Protocol):
+    """A plot that draws itself."""
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+
+    def draw(self, axes: Axes) -> None:
+        """Draw into empty axes."""
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A matrix of values, coloured from `low` to `high` and printed in the cells; an undefined cell has a dash.
+
+    Attributes:
+        values: rows of values; None: undefined.
+        rows, columns: labels.
+        low, high: values at the ends of the colours.
+        percent: whether values are shares, printed as percentages.
+    """
+
+    values: Sequence[Sequence[float | None]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    low: float = 0.0
+    high: float = 1.0
+    percent: bool = True
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 0.56 * max(1, len(self.columns)), 0.23 * max(1, len(self.rows))
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one rectangle and one text per cell."""
+        for row, line in enumerate(self.values):
+            for column, value in enumerate(line):
+                defined = value is not None and math.isfinite(value)
+                share = (float(value or 0) - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+                colour = to_hex(SCALE(min(1.0, max(0.0, share)))) if defined else "none"
+                axes.add_patch(_rectangle(column, row, colour))
+                text = _number(value, self.percent) if defined and value is not None else "–"
+                axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=_on(colour))
+        axes.set_xlim(-0.5, len(self.columns) - 0.5)
+        axes.set_ylim(len(self.rows) - 0.5, -0.5)
+        axes.set_xticks(range(len(self.columns)), self.columns, rotation=40, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(self.rows)), self.rows)
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval for one row of `Intervals`; `printed`: a paper's number for the same row."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    series: str = ""
+    printed: float | None = None
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Values with intervals, one row per label and one colour per series; a paper's numbers are hollow diamonds.
+
+    Attributes:
+        estimates: rows from top to bottom; the estimates of one label share a row.
+        label: of the axis of values.
+        bounds: ends of the axis; None: from the values.
+        reference: a value with a vertical line, such as 0 for differences.
+        percent: whether values are shares.
+    """
+
+    estimates: Sequence[Estimate]
+    label: str = ""
+    bounds: tuple[float, float] | None = None
+    reference: float | None = None
+    percent: bool = False
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 4.2, 0.3 + 0.1 * len(self.estimates) + 0.16 * len(self._rows)
+
+    @property
+    def _rows(self) -> list[str]:
+        return list(dict.fromkeys(estimate.label for estimate in self.estimates))
+
+    @property
+    def _series(self) -> list[str]:
+        return list(dict.fromkeys(estimate.series for estimate in self.estimates))
+
+    def draw(self, axes: Axes) -> None:
+        """Draw points, intervals and the paper's numbers, with a legend if there are several series."""
+        rows, series = self._rows, self._series
+        for estimate in self.estimates:
+            number = series.index(estimate.series)
+            y = rows.index(estimate.label) + (number - (len(series) - 1) / 2) * 0.7 / max(1, len(series))
+            colour = SERIES[number % len(SERIES)]
+            if estimate.low is not None and estimate.high is not None:
+                axes.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, solid_capstyle="butt")
+            if estimate.value is not None:
+                axes.plot([estimate.value], [y], "o", color=colour, markersize=4.5)
+            if estimate.printed is not None:
+                axes.plot([estimate.printed], [y], "D", color=PRINTED, markerfacecolor="none", markersize=5)
+        if self.reference is not None:
+            axes.axvline(self.reference, color=SOFT, linewidth=0.8, dashes=(3, 2))
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        if self.bounds:
+            axes.set_xlim(*self.bounds)
+        axes.set_xlabel(self.label)
+        axes.grid(axis="x")
+        axes.set_axisbelow(True)
+        _format(axes, self.percent)
+        handles = [
+            axes.plot([], [], "o", color=SERIES[n % len(SERIES)], label=name)[0]
+            for n, name in enumerate(series)
+            if name and len(series) > 1
+        ]
+        if any(estimate.printed is not None for estimate in self.estimates):
+            handles += axes.plot([], [], "D", color=PRINTED, markerfacecolor="none", label="printed in the paper")
+        if handles:
+            axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, fontsize=8)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted line: y = intercept + slope * x, with the band of its 95 % interval if `low` and `high` are given.
+
+    Attributes:
+        x: positions of the band, ascending; low, high: the ends of the band there.
+    """
+
+    intercept: float
+    slope: float
+    x: Sequence[float] = ()
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points with a fitted line and its band.
+
+    Attributes:
+        x, y: coordinates of equal length; None: undefined, not drawn.
+        fit: the line; None: no line.
+        x_label, y_label: of the axes; bounds: ends of the vertical axis.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    fit: Fit | None = None
+    x_label: str = ""
+    y_label: str = ""
+    bounds: tuple[float, float] | None = None
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 1.9, 1.35
+
+    def draw(self, axes: Axes) -> None:
+        """Draw the points, then the band and the line."""
+        x, y = np.asarray(self.x, float), np.asarray(self.y, float)
+        kept = np.isfinite(x) & np.isfinite(y)
+        axes.plot(x[kept], y[kept], "o", color=SOFT, markersize=2.2, alpha=0.45, markeredgewidth=0)
+        if self.fit and kept.any():
+            if len(self.fit.x):
+                axes.fill_between(self.fit.x, self.fit.low, self.fit.high, color=ACCENT, alpha=0.2, linewidth=0)
+            ends = np.array([x[kept].min(), x[kept].max()])
+            axes.plot(ends, self.fit.intercept + self.fit.slope * ends, color=ACCENT, linewidth=1.5)
+        axes.set_xlabel(self.x_label)
+        axes.set_ylabel(self.y_label)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        if self.bounds:
+            axes.set_ylim(*self.bounds)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts between edges; `edges` has one number more than `counts`."""
+
+    counts: Sequence[float]
+    edges: Sequence[float]
+    x_label: str = ""
+    y_label: str = ""
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 2.6, 1.6
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one bar per count, between its edges."""
+        axes.stairs(self.counts, self.edges, fill=True, facecolor=ACCENT, alpha=0.85)
+        axes.set_xlabel(self.x_label)
+        axes.set_ylabel(self.y_label)
+        axes.set_xlim(self.edges[0], self.edges[-1])
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+@dataclass(frozen=True)
+class StackedBars:
+    """Shares of ordered parts (such as scores 1 to 5) of each row; the colours go from the first part to the last.
+
+    Attributes:
+        shares: one row per label, one share per part; an empty row is undefined.
+        rows, parts: labels; `legend`: whether to explain the colours.
+    """
+
+    shares: Sequence[Sequence[float | None]]
+    rows: Sequence[str]
+    parts: Sequence[str]
+    legend: bool = True
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 4.2, 0.2 + 0.24 * max(1, len(self.rows))
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one bar per row; a segment wide enough has its percentage."""
+        colours = [to_hex(SCALE(number / max(1, len(self.parts) - 1))) for number in range(len(self.parts))]
+        for row, shares in enumerate(self.shares):
+            left = 0.0
+            for share, colour in zip(shares, colours, strict=False):
+                width = share or 0.0
+                axes.add_patch(_rectangle(left + width / 2, row, colour, width=width, height=0.78))
+                if width >= 0.075:
+                    text = _number(width, True)
+                    axes.text(left + width / 2, row, text, ha="center", va="center", fontsize=7, color=_on(colour))
+                left += width
+            if not any(share is not None for share in shares):
+                axes.text(0.01, row, "undefined", va="center", fontsize=7.5, color=SOFT)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(len(self.rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(self.rows)), self.rows)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        _format(axes, True)
+        if self.legend:
+            handles = [axes.plot([], [], "s", color=c, label=p)[0] for c, p in zip(colours, self.parts, strict=True)]
+            axes.legend(
+                handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(self.parts), fontsize=7.5,
+                handletextpad=0.2, columnspacing=0.9,
+            )  # fmt: skip
+
+
+def _rectangle(x: float, y: float, colour: str, *, width: float = 1.0, height: float = 1.0) -> Rectangle:
+    """Return a rectangle around its centre."""
+    return Rectangle((x - width / 2, y - height / 2), width, height, facecolor=colour, edgecolor=LINE, linewidth=0.4)
+
+
+def _on(colour: str) -> str:
+    """Return black or white, whichever is readable on a colour; the colour of text without a background."""
+    if colour == "none":
+        return INK
+    red, green, blue = to_rgb(colour)
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "#ffffff"
+
+
+def _number(value: float, percent: bool) -> str:
+    return (f"{value:.0%}" if percent else f"{value:.2f}").replace("-", "−")
+
+
+def _format(axes: Axes, percent: bool) -> None:
+    if percent:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}".replace("-", "−")))

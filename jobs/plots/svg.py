@@ -1,0 +1,116 @@
+"""Convert a matplotlib figure to SVG that can be part of a page: themed by CSS, accessible, with deterministic bytes.
+
+Colours of text and lines become CSS variables, so that the figure follows the page's light, dark and print styles. All
+other colours, such as those of a heat map, are literal, and the text on them is black or white. The text remains text.
+The same numbers give the same bytes with the same version of matplotlib: ids derive from the content, and there are no
+dates.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK, SOFT, LINE, ACCENT, SECOND, PRINTED = "#1d1b22", "#5b5763", "#d8d3cc", "#4b3a8c", "#b0623c", "#1f7a6d"
+DARK = {INK: "#ebe8ef", SOFT: "#a9a4b3", LINE: "#45414e", ACCENT: "#b3a5f2", SECOND: "#e2a079", PRINTED: "#6fc7b8"}
+NAMES = {INK: "ink", SOFT: "soft", LINE: "line", ACCENT: "accent", SECOND: "second", PRINTED: "printed"}
+SERIES = (ACCENT, SECOND, PRINTED, SOFT)  # colours of series, in their order
+WIDTH = 7.6  # inches of a figure of full width; 72 points per inch
+FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "remine",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Apply the style of all plots inside a `with` block."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def as_svg(figure: Figure, *, title: str, description: str) -> str:
+    """Return a figure as an `<svg>` element with a title and a description for screen readers.
+
+    Call it inside `drawing`. No script, no external resource; ids are unique to the figure's content.
+    """
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    FigureCanvasSVG(figure).print_svg(out, metadata=nothing)
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*|<style .*?</style>\s*", "", svg, flags=re.S)
+    svg = re.sub(r"(\.\d\d)\d+", r"\1", svg)  # coordinates to a hundredth of a point
+    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><")
+    svg = re.sub(r"font: ([\w. ]*?[\d.]+px)[^;\"]*", rf"font: \1 {FONT}", svg)
+    svg = re.sub(r"font-family: [^;\"]*", f"font-family: {FONT}", svg)
+    for colour, name in NAMES.items():
+        svg = svg.replace(f": {colour}", f": var(--plot-{name}, {colour})")
+    key = hashlib.sha256(f"{title}\n{description}\n{svg}".encode()).hexdigest()[:10]
+    svg = _own_ids(svg, key)
+    width, height = (f"{inches * 72:g}" for inches in figure.get_size_inches())
+    head = (
+        f'<svg class="plot" role="img" aria-labelledby="{key}-t {key}-d" width="{width}pt" height="{height}pt" '
+        f'viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" '
+        'xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1">\n'
+        f'<title id="{key}-t">{escape(title)}</title>\n<desc id="{key}-d">{escape(description)}</desc>\n'
+        f"<style>{_theme()}</style>\n"
+    )
+    return head + svg[svg.index(">") + 1 :].strip() + "\n"
+
+
+def standalone(svg: str) -> str:
+    """Return an SVG file of `as_svg`'s element: with literal colours on white, for programs without CSS variables."""
+    svg = re.sub(r"@media screen.*?(?=</style>)", "", svg, count=1, flags=re.S)
+    svg = re.sub(r"var\(--plot-\w+, (#[0-9a-f]{6})\)", r"\1", svg)
+    svg = svg.replace('<svg class="plot"', '<svg class="plot" style="background: #ffffff"', 1)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{svg}'
+
+
+def _own_ids(svg: str, key: str) -> str:
+    """Prefix the ids that the figure refers to with `key`, and remove all others."""
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
+
+    def own(match: re.Match[str]) -> str:
+        return f' id="{key}-{match[1]}"' if match[1] in used else ""
+
+    svg = re.sub(r' id="([^"]+)"', own, svg)
+    return re.sub(r"(url\(#|href=\"#)([^)\"]+)", rf"\g<1>{key}-\g<2>", svg)
+
+
+def _theme() -> str:
+    dark = "".join(f"--plot-{NAMES[colour]}:{value};" for colour, value in DARK.items())
+    joints = ".plot *{stroke-linejoin:round;stroke-linecap:butt}"  # matplotlib's default for all elements
+    return f"{joints}@media screen and (prefers-color-scheme: dark){{.plot{{{dark}}}}}"

@@ -1,0 +1,138 @@
+"""The parts that all papers share: metrics, printed numbers, tables, files, the page and the configuration."""
+
+import csv
+import io
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.metrics.metric import Metric, undefined
+from jobs.page.model import Page
+from jobs.page.render import render
+from jobs.papers import registry
+from jobs.papers.metric_index import MetricIndex
+from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
+from jobs.papers.output import as_csv, write_parts
+from jobs.papers.settings import PaperSettings, PrintedTable
+from jobs.papers.study import PrintedNumbers
+from jobs.plots.figures import plot
+from jobs.plots.panels import HeatMap
+from jobs.runtime import cli, config
+
+
+def metric(name="share", value=0.25, **dims):
+    return Metric(name=name, definition="n counts items", value=value, n=8, reason="few", coverage=1.0, dims=dims)
+
+
+def test_metrics_are_found_by_all_their_dims():
+    index = MetricIndex([metric(question="a", group="x"), metric(question="a", group="x", part="1", value=0.5)])
+    assert index.get("share", {"question": "a", "group": "x"}).value == 0.25
+    assert index.get("share", {"question": "a", "group": "x", "part": "1"}).value == 0.5
+    missing = index.get("share", {"question": "b"})
+    assert missing.value is None
+    assert missing.status == "missing_input"
+    assert "question b" in str(missing.reason)
+    assert [m.value for m in index.find("share", question="a")] == [0.25, 0.5]
+    assert index.values("part", "share", question="a") == ["1"]
+
+
+def test_of_several_conditions_the_chosen_one_counts():
+    metrics = [metric(question="a", condition=name, value=value) for name, value in (("", 0.1), ("article", 0.2))]
+    refusals = metric("refusal_rate", condition="", model="m")
+    assert MetricIndex([*metrics, refusals], condition="article").get("share", {"question": "a"}).value == 0.2
+    assert (
+        MetricIndex([*metrics, refusals], condition="article")
+        .get("refusal_rate", {"condition": "", "model": "m"})
+        .value
+    )
+    assert "paper.condition" in str(MetricIndex(metrics).get("share", {"question": "a"}).reason)
+
+
+def test_the_scale_of_an_inverted_question_needs_no_dim():
+    assert MetricIndex([metric(question="a", inverted="yes")]).get("share", {"question": "a"}).value == 0.25
+
+
+def test_printed_numbers_have_the_unit_of_metrics():
+    table = PrintedTable("t", ["irr", "low", "high"], {"a / b": [26.49, 20, None]})
+    assert PrintedNumbers(table).at("a / b", "irr", low="low", high="high") == Printed(0.2649, 0.2, None)
+    assert PrintedNumbers(table).at("a / b", "high") is None
+    assert PrintedNumbers(table).at("other", "irr") is None
+    assert PrintedNumbers(PrintedTable("t", ["x"], {"r": [0.46]}, percent=False)).at("r", "x") == Printed(0.46)
+
+
+def table(name="table_1"):
+    none = undefined("share", "n counts items", "nobody rated")
+    return PaperTable(
+        name=name,
+        title="Shares <i>",
+        citation="Paper, table 1",
+        row_headers=("Question",),
+        columns=(("Model", "explicit"), ("Model", "minimal"), ("People", "")),
+        rows=(PaperRow(("a",), (PaperCell(metric(), Printed(0.3)), PaperCell(none), PaperCell())),),
+    )
+
+
+def test_a_table_refuses_rows_that_do_not_fit():
+    with pytest.raises(ValueError, match="does not fit"):
+        PaperTable("t", "t", "c", ("a",), (("x",),), (PaperRow(("r",), ()),))
+    assert table().reasons == ("nobody rated",)
+
+
+def test_a_csv_has_a_row_per_cell_and_says_why_one_is_undefined():
+    rows = list(csv.DictReader(io.StringIO(as_csv(table()))))
+    assert [(r["Question"], r["column"], r["value"], r["n"], r["printed"], r["status"]) for r in rows] == [
+        ("a", "Model · explicit", "0.25", "8", "0.3", "ok"),
+        ("a", "Model · minimal", "", "0", "", "skipped"),
+    ]
+    assert rows[1]["reason"] == "nobody rated"
+
+
+def test_files_of_an_earlier_report_are_removed(tmp_path):
+    figure = PaperFigure(
+        "figure_1", "t", "c", plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d"), table()
+    )
+    write_parts(str(tmp_path), [table(), figure])
+    (tmp_path / "paper" / "own notes.txt").write_text("kept")
+    names = {path.name for path in (tmp_path / "paper").iterdir()}
+    assert names == {"table_1.csv", "figure_1.csv", "figure_1.svg", "own notes.txt"}
+    write_parts(str(tmp_path), [table()])
+    assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table_1.csv", "own notes.txt"}
+
+
+def test_the_page_shows_parts_with_contents_and_marks_printed_numbers():
+    svg = plot(HeatMap([[1.0]], ["a"], ["b"]), title="t", description="d")
+    html = render(Page("T", paper=[table(), PaperFigure("figure_1", "F", "c", svg, table("n"))], paper_title="Century"))
+    assert '<a href="#table_1">Shares &lt;i&gt;</a>' in html
+    assert '<span class="printed">paper 30.0%</span>' in html
+    assert "— nobody rated" in html
+    assert 'colspan="2"' in html
+    assert svg in html
+    assert 'href="#paper"' not in render(Page("T"))
+
+
+def test_a_paper_sets_metrics_and_the_command_line_wins():
+    schema = cli.job("report").schema
+    own = config.load("report", schema, ["out=x", "paper=century"])
+    assert own.paper.name == "century"
+    assert own.metrics.crowdtruth
+    assert own.paper.printed["table_2"].rows["sensitive / Human eval"] == [1.7, 55.8, 90.9]
+    changed = config.load("report", schema, ["out=x", "paper=century", "metrics.crowdtruth=false", "paper.title=Mine"])
+    assert not changed.metrics.crowdtruth
+    assert changed.paper.title == "Mine"
+    registry.check(own.paper)
+
+
+def test_a_users_own_paper_file(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("# Mine\n# @package _global_\nmetrics: {tolerance: 2}\npaper: {name: century}\n")
+    loaded = config.load("report", cli.job("report").schema, ["out=x", f"paper={file}"])
+    assert (loaded.metrics.tolerance, loaded.paper.name) == (2, "century")
+    with pytest.raises(InputError, match=r"paper=cent: no such option .*allowed: .*century"):
+        config.load("report", cli.job("report").schema, ["out=x", "paper=cent"])
+
+
+def test_settings_are_checked_before_tables_are_read():
+    with pytest.raises(InputError, match=r"paper.name=x: no such paper; allowed: .*century"):
+        registry.check(PaperSettings(name="x"))
+    with pytest.raises(InputError, match="1 numbers for 2 columns"):
+        registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))

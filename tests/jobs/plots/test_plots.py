@@ -1,0 +1,102 @@
+"""Plots: well-formed SVG with the plotted values, themed, accessible, with unique ids and the same bytes again."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from jobs.plots.figures import plot, small_multiples
+from jobs.plots.panels import Estimate, Fit, HeatMap, Histogram, Intervals, Panel, Scatter, StackedBars
+from jobs.plots.svg import INK, standalone
+
+SVG = "{http://www.w3.org/2000/svg}"
+MAP = HeatMap([[0.1, None], [0.5, 1.0]], ["North", "East"], ["Due weight", "Loaded"])
+PANELS: dict[str, Panel] = {
+    "heat map": MAP,
+    "intervals": Intervals(
+        [Estimate("a", 0.5, 0.4, 0.6, "x", printed=0.45), Estimate("a", None, series="y"), Estimate("b", 0.2)]
+    ),
+    "scatter": Scatter([1, 2, 3], [2, float("nan"), 4], Fit(1, 1, [1, 3], [0, 2], [3, 5]), "x", "y", (0, 5)),
+    "histogram": Histogram([1, 0, 3], [0, 0.5, 0.75, 1], "agreement", "people"),
+    "bars": StackedBars([[0.25, 0.75], [None, None]], ["model", "people"], ["1", "2"]),
+}
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_each_is_accessible_themed_and_the_same_again(name):
+    svg = plot(PANELS[name], title="A <b>", description="What it shows & how")
+    root = ET.fromstring(svg)
+    title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert title is not None
+    assert description is not None
+    assert (title.text, description.text) == ("A <b>", "What it shows & how")
+    assert root.get("role") == "img"
+    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+    assert f"var(--plot-ink, {INK})" in svg
+    assert "script" not in svg
+    assert not re.search(r'href="(?!#)', svg)
+    assert svg == plot(PANELS[name], title="A <b>", description="What it shows & how")
+    ids = re.findall(r' id="([^"]+)"', svg)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)", svg)) or ids
+    assert {one or other for one, other in re.findall(r"url\(#([^)]+)\)|href=\"#([^\"]+)\"", svg)} <= set(ids)
+
+
+def test_two_figures_on_a_page_share_no_ids():
+    ids = [set(re.findall(r' id="([^"]+)"', plot(p, title=n, description="d"))) for n, p in PANELS.items()]
+    assert sum(map(len, ids)) == len(set.union(*ids))
+
+
+def test_a_heat_map_has_its_values_and_a_dash_for_undefined():
+    assert [t for t in texts(plot(MAP, title="t", description="d")) if "%" in t or t == "–"] == [
+        "10%",
+        "–",
+        "50%",
+        "100%",
+    ]
+
+
+def test_text_on_a_heat_map_is_readable():
+    svg = plot(HeatMap([[0.0, 1.0]], ["a"], ["b", "c"]), title="t", description="d")
+    # matplotlib omits black, the default
+    white = re.search(r"<text[^>]*fill: #ffffff[^>]*>([^<]*)", svg)
+    assert white is not None
+    assert white[1] == "100%"
+    assert not re.search(r"<text[^>]*fill: #ffffff[^>]*>0%", svg)
+
+
+def test_bars_are_as_long_as_their_shares():
+    svg = plot(PANELS["bars"], title="t", description="d")
+    assert {"25%", "75%", "undefined"} <= set(texts(svg))
+    widths = []
+    for path in re.findall(r'<path d="([^"]+)"[^>]*style="fill: #[0-9a-f]{6}; stroke: var', svg):
+        x = [float(number) for number in re.findall(r"[ML] ([\d.]+)", path)]
+        widths.append(max(x) - min(x))
+    first, second = sorted(widths)[-2:]
+    assert second / first == pytest.approx(3, rel=0.01)
+
+
+def test_undefined_points_are_not_drawn():
+    svg = plot(PANELS["scatter"], title="t", description="d")
+    assert len(re.findall(r"<use [^>]*fill-opacity: 0.45", svg)) == 2
+
+
+def test_small_multiples_have_a_title_each_and_shared_rows_once():
+    svg = small_multiples([("one", MAP), ("two", MAP)], title="t", description="d", shared_rows=True)
+    assert {"one", "two"} <= set(texts(svg))
+    assert texts(svg).count("North") == 1
+    assert texts(small_multiples([("", MAP), ("", MAP)], title="t", description="d")).count("North") == 2
+    with pytest.raises(ValueError, match="at least one"):
+        small_multiples([], title="t", description="d")
+
+
+def test_a_file_has_literal_colours():
+    file = standalone(plot(MAP, title="t", description="d"))
+    ET.fromstring(file.encode())
+    assert "var(" not in file
+    assert "@media" not in file
+    assert "#ffffff" in file
