@@ -1,13 +1,18 @@
-"""Small tables that a driver writes as one unit, replacing an earlier one."""
+"""Small tables that a driver writes, replacing an earlier one unless it has the same rows."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.identity import identity_hash
 from jobs.store.objects import Object
 from jobs.store.run import TablePlan, open_run
+from jobs.store.run_files import identity_at
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 
@@ -20,18 +25,60 @@ def write_small(
     identity: Mapping[str, Any],
     config: dict[str, Any],
     inputs: tuple[Object, ...] = (),
+    unit_rows: int | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Write `rows` as the table at `out`, replacing what an earlier call wrote there; returns the manifest.
+
+    A table that already has these rows, identity and inputs is left as it is, so that the steps after it have nothing
+    to do either.
+
+    Args:
+        unit_rows: rows per unit; None: all rows are one unit. Units are what jobs distribute and resume.
+        metadata: strings for the footers of its objects.
 
     Raises:
         InputError: the place holds something other than a table of remine.
     """
-    unit = Unit(content_id(table, *(source.uri for source in inputs)), inputs, rows=rows.num_rows)
+    starts = range(0, max(rows.num_rows, 1), unit_rows or max(rows.num_rows, 1))
+    name = content_id(table, *(source.uri for source in inputs))
+    parts = {
+        name if len(starts) == 1 else f"{name}-{number:09}": rows.slice(start, unit_rows)
+        for number, start in enumerate(starts)
+    }
+    units = [
+        Unit(unit, inputs, piece=unit.removeprefix(name).removeprefix("-") or "whole", rows=part.num_rows)
+        for unit, part in parts.items()
+    ]
     plan = TablePlan(
-        out=out, table=table, identity=dict(identity), units=[unit], config=config, metadata={}, derived=bool(inputs)
+        out=out,
+        table=table,
+        identity={**identity, "rows": _hash(rows), "units": content_id(*parts)},
+        units=units,
+        config=config,
+        metadata=dict(metadata or {}),
+        derived=bool(inputs),
     )
-    run = open_run(plan, resume=False, overwrite=True, retry=[])
-    with UnitWriter(run.target, run.todo[0]) as writer:
-        writer.counts.rows_in = rows.num_rows
-        writer.write(rows)
+    same = _is_at(locations.absolute(out), plan)
+    run = open_run(plan, resume=same, overwrite=not same, retry=[])
+    for task in run.todo:
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = parts[task.unit.name].num_rows
+            writer.write(parts[task.unit.name])
     return {**run.finish(), "out": run.target.out}
+
+
+def _is_at(out: str, plan: TablePlan) -> bool:
+    """Return whether the table at `out` has the identity of the plan; False if that cannot be read."""
+    try:
+        return identity_at(out, locations.listing(out)) == identity_hash(plan.identity)
+    except InputError:
+        return False
+
+
+def _hash(rows: pa.Table) -> str:
+    """Return the SHA-256 of the rows, in hexadecimal."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows.combine_chunks())
+    return hashlib.sha256(sink.getvalue()).hexdigest()
