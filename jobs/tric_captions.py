@@ -33,17 +33,28 @@ class TricCaptionsConfig:
     out: str = MISSING  # the table of texts to write
     templates: dict[str, str] = field(default_factory=dict)  # none, year, decade -> text with {caption} and {date}
     language: str = "en"  # BCP 47 tag of the captions
+    unit_rows: int = 4096  # texts per unit, the granularity of distributing and resuming in the jobs that follow
 
 
 def execute(cfg: TricCaptionsConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest."""
     _check(cfg.templates)
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
     split = read_split(cfg.split)
     rows = captions(split, cfg.templates, cfg.language)
     texts = pa.Table.from_pylist(rows, schema=TABLES["texts"].schema())
     identity = {"templates": dict(cfg.templates), "captions": content_id(*split.captions.values())}
     inputs = tuple(o for o in locations.find(cfg.split) if o.uri.rsplit("/", 1)[-1] in ("in.tsv", "captions.tsv"))
-    manifest = write_small(cfg.out, texts, table="texts", identity=identity, config=plain(cfg), inputs=inputs)
+    manifest = write_small(
+        cfg.out,
+        texts,
+        table="texts",
+        identity=identity,
+        config=plain(cfg),
+        inputs=inputs,
+        unit_rows=cfg.unit_rows,
+    )
     say(f"tric_captions: {manifest['out']}")
     for template in cfg.templates:
         count = sum(row["revision"] == template for row in rows)

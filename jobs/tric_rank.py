@@ -7,7 +7,8 @@ The job writes the table OUT/neighbors (the best captions of each picture, worde
 `answer`), the table OUT/metrics, and OUT/out.tsv, the challenge's output for this template: one line per picture with
 the indices of its 100 best captions. The rank follows from the exact inner product of the stored vectors; ties keep the
 order of the file. If the answers of the split are public, the job computes the mean reciprocal rank over all captions
-and cut at 100, with bootstrap intervals, by template and decade, and prints it next to the paper's table II.
+and cut at 100, with bootstrap intervals, by template and decade, and its change from one template to another, and
+prints them next to the paper's table II.
 """
 
 import sys
@@ -21,9 +22,11 @@ from omegaconf import MISSING
 from actors.ids import content_id
 from actors.local_models import is_local
 from jobs.analysis.tric_ranking import Ranking, WordedCaptions, rank_all, ranking_metrics, read_captions, read_vectors
-from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, describe, read_split
+from jobs.analysis.tric_statistics import columns
+from jobs.corpora.tric import ANSWERS, PUBLISHED, Split, answer_lines, bucket, read_split
 from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
+from jobs.metrics.descriptive import describe
 from jobs.metrics.metric import Metric, metrics_table
 from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
@@ -124,8 +127,11 @@ def _answers(split: Split, best: Mapping[int, Ranking]) -> str:
 
 def _show(split: Split, metrics: Sequence[Metric], encoder: str) -> None:
     note = ", random weights: these numbers are meaningless" if is_local(encoder) else ""
-    for name, mean, median, deviation in describe(split):
-        say(f"  {name:<21} mean {mean:.2f}, median {median:g}" + (f", deviation {deviation:.2f}" if deviation else ""))
+    for column, numbers in columns([split]).items():
+        value = {metric.name: metric.value for metric in describe(numbers)}
+        deviation = value["standard_deviation"]
+        end = f", deviation {deviation:.2f}" if deviation is not None else ""
+        say(f"  {column:<11} mean {value['mean']:.2f}, median {value['median']:g}{end}")
     say(f"  model {encoder}{note}")
     for metric in metrics:
         dims = " ".join(metric.dims.values())

@@ -143,6 +143,7 @@ KEYS = {
         out: str
         templates: dict[str, str]
         language: str
+        unit_rows: int
     """,
     "retrieve": """
         common
@@ -171,7 +172,6 @@ KEYS = {
         kb.path: str
         kb.vectors: str | None
         kb.images: str | None
-        kb.memory_budget_gb: float
         method: str
         pictures: str | None
         k: int
@@ -218,6 +218,31 @@ KEYS = {
         out: str
         answer: str
         exclusions: str | None
+    """,
+    "tric_items": """
+        split: str
+        neighbors: str
+        captions: str
+        out: str
+        k: int
+        dates: str
+        unit_rows: int
+    """,
+    "tric_rerank": """
+        split: str
+        neighbors: str
+        captions: str
+        ratings: list[str]
+        out: str
+    """,
+    "tric_statistics": """
+        path: str
+        out: str
+        splits: list[str] | None
+        unions: dict[str, list[str]]
+        bins.year: int
+        bins.words: int
+        bins.characters: int
     """,
     "judge": """
         common

@@ -80,7 +80,10 @@ def rank_all(
 
 
 def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], rankings: Rankings) -> Iterator[Metric]:
-    """Yield the MRR of the random order and, if the answers are public, the MRR by template and decade."""
+    """Yield the MRR of the random order and, if the answers are public, the MRR by template and decade.
+
+    With several templates also the change of the MRR from the first to each other one, paired by picture.
+    """
     count = len(split.captions)
     for cut in (None, ANSWERS):
         yield Metric(
@@ -94,6 +97,7 @@ def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], ra
     if split.expected is None:
         return
     decades = [decade(day) for day in split.dates]
+    first: tuple[str, NDArray[np.int64]] | None = None  # the first template and its ranks
     for template, by_picture in rankings.items():
         positions = sorted(by_picture)
         ranks = np.array(
@@ -103,8 +107,12 @@ def ranking_metrics(split: Split, captions: Mapping[Wording, WordedCaptions], ra
             ],
             np.int64,
         )
+        first = first or (template, ranks)
         for cut in (None, ANSWERS):
             yield ranking.mrr(ranks, cut=cut, asked=len(decades)).at(template=template)
+            if template != first[0]:
+                change = ranking.mrr_change(first[1], ranks, cut=cut, asked=len(decades))
+                yield change.at(first=first[0], second=template)
             for name, inside in ranking.by_group(ranks, [decades[p] for p in positions]).items():
                 yield ranking.mrr(inside, cut=cut, asked=decades.count(name)).at(template=template, decade=name)
 

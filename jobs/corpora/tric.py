@@ -8,12 +8,13 @@ right caption.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from statistics import mean, median, stdev
 
 from jobs.errors import InputError
 from jobs.store import locations
 
 TEMPLATES = ("none", "year", "decade")  # how a caption mentions the date
+DATES = ("none", "year", "decade", "day")  # how a judge's prompt mentions the date
+SPLITS = ("train", "train2", "dev-0", "test-A", "test-B")  # folders of the release, in the order of table I
 ANSWERS = 100  # captions per line of the challenge's output, as many as its header has columns
 # Table II of the paper: submitter, and its model if the paper names one, MRR on test-A and on test-B.
 PUBLISHED = (
@@ -78,13 +79,15 @@ def decade(day: date) -> str:
     return f"{day.year // 10 * 10}s"
 
 
-def describe(split: Split) -> list[tuple[str, float, float, float | None]]:
-    """Return mean, median and standard deviation of year, words and characters per caption (section VI.B)."""
-    words = [len(text.split()) for text in split.captions.values()]
-    characters = [len(text) for text in split.captions.values()]
-    years = [day.year for day in split.dates]
-    columns = (("year", years), ("words per caption", words), ("characters per caption", characters))
-    return [(name, mean(v), float(median(v)), stdev(v) if len(v) > 1 else None) for name, v in columns]
+def worded_date(day: date, template: str) -> str:
+    """Return a date as a prompt words it: nothing, 1894, the 1890s, or 13 July 1894.
+
+    Args:
+        template: one of `DATES`.
+    """
+    return {"none": "", "year": f"{day.year}", "decade": f"the {decade(day)}", "day": f"{day.day} {day:%B %Y}"}[
+        template
+    ]
 
 
 def answer_lines(ranked: Sequence[Sequence[str]]) -> str:

@@ -1,8 +1,7 @@
 """Mean reciprocal rank, accuracy at k and recall at k of ranked lists, with bootstrap intervals over queries.
 
 A rank is 1 for the first answer of a list; 0 means that the right answer is not in the list. Queries without a list,
-such
-as unreadable pictures, have no rank: `asked` - n counts them, and they lower the coverage.
+such as unreadable pictures, have no rank: `asked` - n counts them, and they lower the coverage.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,10 @@ from jobs.metrics.metric import Metric, estimated, undefined
 
 Ranks = NDArray[np.int64]
 _MRR = "Mean of 1 / rank of the first right answer over ranked queries, 0 if it is not in the list"
+_MRR_CHANGE = (
+    "Mean of 1 / rank under the second ranking minus that under the first, over queries that both rank; the interval "
+    "draws queries with both their ranks; n counts queries."
+)
 _ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
 _RECALL = "Mean share of a query's right answers that are among the first k; n counts ranked queries."
 
@@ -39,6 +42,28 @@ def mrr(ranks: ArrayLike, *, cut: int | None = None, asked: int | None = None) -
     past = f" or its rank is above {cut}" if cut else ""
     definition = f"{_MRR}{past} (TRIC, section IV.B); n counts queries."
     return _mean(f"mrr@{cut}" if cut else "mrr", definition, reciprocal_ranks(ranks, cut=cut), asked=asked)
+
+
+def mrr_change(first: ArrayLike, second: ArrayLike, *, cut: int | None = None, asked: int | None = None) -> Metric:
+    """Return the mean reciprocal rank of the second ranking minus that of the first, paired by query.
+
+    Use it to say whether another prompt, encoder or re-ranking helps: the interval of a paired difference is narrower
+    than those of both values, because the difficulty of the queries is the same.
+
+    Args:
+        first, second: int[n], the rank of the first right answer of each query under both rankings, in the same order.
+        cut: the last rank that counts; None: all ranks count.
+        asked: number of queries, ranked or not.
+
+    Raises:
+        ValueError: different numbers of ranks.
+    """
+    before, after = reciprocal_ranks(first, cut=cut), reciprocal_ranks(second, cut=cut)
+    if len(before) != len(after):
+        raise ValueError(f"{len(before)} ranks before, {len(after)} after: need a pair for each query")
+    past = f" Ranks above {cut} count as 0." if cut else ""
+    name = f"mrr_change@{cut}" if cut else "mrr_change"
+    return _mean(name, _MRR_CHANGE + past, after - before, asked=asked)
 
 
 def accuracy_at(ranks: ArrayLike, k: int, *, asked: int | None = None) -> Metric:

@@ -65,13 +65,19 @@ def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> N
 
     execute = cli.job("run").execute
     monkeypatch.setattr(cli, "execute", noted)
-    execute(config.load("run", RunConfig, ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s"]))
-    assert [name for name, _ in seen] == ["fetch", "embed", "tric_captions", "embed", "tric_rank"]
-    configs = [found for _, found in seen]
-    assert configs[0].source.path == "/s/pictures"
-    assert [configs[1].out, configs[3].out] == [configs[4].pictures, configs[4].vectors]
-    assert configs[3].input == configs[2].out == configs[4].captions
-    assert {configs[1].embedder.name, configs[3].embedder.name} == {"local-tiny"}
+    given = ["pipeline=tric", "profile=debug", "out=/r", "pipeline.inputs.split=/s", "pipeline.inputs.dates=[year]"]
+    execute(config.load("run", RunConfig, given))
+    steps = "fetch tric_captions embed embed embed embed tric_rank tric_rank tric_items judge tric_rerank"
+    assert [name for name, _ in seen] == steps.split()
+    configs = [keys for _, keys in seen]
+    fetch, captions, *vectors, baseline, winner, items, judge, rerank = configs
+    assert fetch.source.path == "/s/pictures"
+    for encoder, rank in zip(("clip-b32", "eva02-e-plus"), (baseline, winner), strict=True):
+        assert [rank.pictures, rank.vectors] == [step.out for step in vectors if step.out.endswith(f"/{encoder}")]
+    assert {step.embedder.name for step in vectors} == {"local-tiny"}
+    assert {captions.out, fetch.out} == {step.input for step in vectors}
+    assert items.neighbors == rerank.neighbors == f"{winner.out}/neighbors"
+    assert (items.dates, judge.input, judge.rubric["name"]) == ("year", items.out, "caption_match")
 
 
 def test_what_is_missing_or_unknown_is_named() -> None:

@@ -27,6 +27,20 @@ def test_a_cut_makes_what_lies_past_it_nothing() -> None:
     assert ranking.mrr(ranks, cut=100).name == "mrr@100"
 
 
+def test_the_change_of_the_mrr_is_paired() -> None:
+    first, second = np.array([1, 2, 4, 0, 101, 2]), np.array([2, 1, 4, 5, 100, 2])
+    change = ranking.mrr_change(first, second, cut=100, asked=8)
+    assert change.value == pytest.approx((-0.5 + 0.5 + 0 + 0.2 + 0.01 + 0) / 6)
+    assert (change.name, change.n, change.coverage) == ("mrr_change@100", 6, 6 / 8)
+    assert change.low is not None
+    assert change.high is not None
+    assert change.low < float(change.value or 0) < change.high
+    same = ranking.mrr_change(first, first)
+    assert (same.value, same.low) == (0, None)  # no pair differs: no interval
+    with pytest.raises(ValueError, match="6 ranks before, 5 after"):
+        ranking.mrr_change(first, second[1:])
+
+
 def test_accuracy_by_hand() -> None:
     ranks = np.array([1, 5, 6, 0])
     assert [ranking.accuracy_at(ranks, k).value for k in (1, 5, 10)] == [0.25, 0.5, 0.75]

@@ -1,0 +1,100 @@
+"""Make the best captions of each TRIC picture the targets of an item, to be judged -> table `items`.
+
+    python -m jobs.tric_items split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions dates=day out=R/items/day
+    python -m jobs.judge input=R/items/day images=R/images rubric=caption_match model=qwen2.5-vl-7b out=R/ratings/day
+    python -m jobs.tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+        'ratings=[R/ratings/*]' out=R/reranked
+
+Each ranked picture is an item with its `k` best captions as targets. The attribute `date` words the date of its
+newspaper for the prompt (`dates`: none, year, decade or day), and is the condition of the items.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.analysis.tric_reranking import best_captions
+from jobs.corpora.tric import ANSWERS, DATES, Split, read_split, worded_date
+from jobs.errors import InputError
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store.reading import open_table
+from jobs.store.single_unit import write_small
+from jobs.tables import TABLES
+
+
+@dataclass
+class TricItemsConfig:
+    """Keys of `tric_items`."""
+
+    split: str = MISSING  # the folder with in.tsv and captions.tsv
+    neighbors: str = MISSING  # the ranking (jobs.tric_rank)
+    captions: str = MISSING  # texts (jobs.tric_captions)
+    out: str = MISSING  # the table of items to write
+    k: int = 50  # captions per picture, from the best
+    dates: str = "day"  # how the prompt words the newspaper's date: none, year, decade or day
+    unit_rows: int = 64  # items per unit, the granularity of distributing and resuming in the jobs that follow
+
+
+def execute(cfg: TricItemsConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest."""
+    if cfg.dates not in DATES:
+        raise InputError(f"dates={cfg.dates}: must be one of {', '.join(DATES)}")
+    if not 1 <= cfg.k <= ANSWERS:
+        raise InputError(f"k={cfg.k}: must be 1 to {ANSWERS}, the captions that jobs.tric_rank keeps")
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    split = read_split(cfg.split)
+    neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
+    ranked = best_captions(split, neighbors, captions)
+    rows = items(split, ranked, k=cfg.k, dates=cfg.dates)
+    manifest = write_small(
+        cfg.out,
+        pa.Table.from_pylist(rows, schema=TABLES["items"].schema()),
+        table="items",
+        identity={"neighbors": neighbors.identity, "k": cfg.k, "dates": cfg.dates},
+        config=plain(cfg),
+        inputs=(neighbors.whole(),),
+        unit_rows=cfg.unit_rows,
+        metadata={"condition": cfg.dates},  # jobs.judging.condition
+    )
+    targets = sum(len(row["targets"]) for row in rows)
+    say(f"tric_items: {manifest['out']}\n  {len(rows):,} pictures, {targets:,} captions to judge, dates: {cfg.dates}")
+    return manifest
+
+
+def items(split: Split, ranked: dict[int, list[str]], *, k: int, dates: str) -> list[dict[str, Any]]:
+    """Return the rows of table `items`, in the order of in.tsv.
+
+    Args:
+        ranked: position of a picture in the split -> the indices of its captions, best first.
+        k: captions per item; captions with the same text are one target.
+        dates: how the attribute `date` words the date; `none`: no attribute.
+    """
+    rows = []
+    for position, indices in sorted(ranked.items()):
+        image = content_id(split.pictures[position])
+        day = split.dates[position]
+        targets = list(dict.fromkeys(split.captions[index] for index in indices[:k]))
+        right = split.captions[split.expected[position]] if split.expected else None
+        attributes = {"decade": f"{day.year // 10 * 10}s", "date": worded_date(day, dates)}
+        rows.append({
+            "item_id": image,
+            "kind": "image",
+            "image_ids": [image],
+            "targets": targets,
+            "gold": [right] if right in targets else None,
+            "attributes": [(name, value) for name, value in attributes.items() if value],
+        })  # fmt: skip
+    return rows
+
+
+JOB = cli.Job("tric_items", TricItemsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("tric_items"))

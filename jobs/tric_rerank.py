@@ -1,0 +1,114 @@
+"""Re-rank the best captions of each TRIC picture by a judge's ratings -> table `metrics` and the challenge's output.
+
+    python -m jobs.tric_rerank split=tric/dev-0 neighbors=R/tric/neighbors captions=R/captions \\
+        'ratings=[R/ratings/*]' out=R/reranked
+
+The captions that the judge was asked about (jobs.tric_items, then jobs.judge rubric=caption_match) are sorted by the
+probability of yes; the others follow in the encoder's order. The table OUT/metrics has the mean reciprocal rank, cut at
+100, before and after, for each rater and condition, with bootstrap intervals, and their changes paired by picture:
+from the encoder to the judge, and from one condition (such as the wording of the date) to another. OUT/RATER/CONDITION/
+out.tsv is the challenge's output of each.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.analysis.tric_reranking import (
+    Judge,
+    Ranked,
+    Reranking,
+    best_captions,
+    read_judgements,
+    rerank,
+    reranking_metrics,
+)
+from jobs.corpora.tric import Split, answer_lines, read_split
+from jobs.errors import InputError
+from jobs.judging.rating_tables import open_ratings
+from jobs.metrics.metric import Metric, metrics_table
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import open_table
+from jobs.store.single_unit import write_small
+
+_NAME = re.compile(r"[^\w.@-]+")  # what a folder's name does not contain
+
+
+@dataclass
+class TricRerankConfig:
+    """Keys of `tric_rerank`."""
+
+    split: str = MISSING  # the folder with in.tsv, captions.tsv and, if public, expected.tsv
+    neighbors: str = MISSING  # the encoder's ranking (jobs.tric_rank)
+    captions: str = MISSING  # texts (jobs.tric_captions)
+    ratings: list[str] = field(default_factory=list)  # tables of ratings, or globs
+    out: str = MISSING  # a folder: the table metrics, and out.tsv of each rater and condition
+
+
+def execute(cfg: TricRerankConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest of the metrics."""
+    if not cfg.ratings:
+        raise InputError("ratings=[]: name at least one table of ratings (jobs.judge on the items of jobs.tric_items)")
+    split = read_split(cfg.split)
+    neighbors, captions = open_table(cfg.neighbors, "neighbors"), open_table(cfg.captions, "texts")
+    ratings = open_ratings(cfg.ratings)
+    before = best_captions(split, neighbors, captions)
+    judgements = read_judgements(ratings)
+    after = {judge: rerank(split, before, judgement) for judge, judgement in judgements.items()}
+    if all(len(reranking.kept) == len(before) for reranking in after.values()):
+        raise InputError(f"ratings={list(cfg.ratings)}: no picture of {cfg.neighbors} has all its ratings")
+    metrics = list(reranking_metrics(split, before, after))
+    out = locations.absolute(cfg.out)
+    for judge, reranking in after.items():
+        locations.replace(answer_uri(out, judge), _answers(split, reranking.ranked).encode())
+    manifest = write_small(
+        locations.join(out, "metrics"),
+        metrics_table(metrics),
+        table="metrics",
+        identity={
+            "sources": [source.identity for source in (neighbors, captions, *ratings)],
+            "expected": content_id(*(split.expected or ())),
+        },
+        config=plain(cfg),
+        inputs=tuple(source.whole() for source in (neighbors, captions, *ratings)),
+    )
+    _show(before, after, metrics)
+    say(f"tric_rerank: {len(metrics)} metrics in {manifest['out']}, out.tsv of each rater and condition below {out}")
+    return manifest
+
+
+def answer_uri(out: str, judge: Judge) -> str:
+    """Return the place of the challenge's output for a rater and condition."""
+    rater, condition = (_NAME.sub("_", part) for part in judge)
+    return locations.join(out, rater, condition or "no_condition", "out.tsv")
+
+
+def _answers(split: Split, ranked: Ranked) -> str:
+    """Return the challenge's file. A picture without a ranking has the captions in the order of the file."""
+    indices = list(split.captions)
+    return answer_lines([ranked.get(position, indices) for position in range(len(split.pictures))])
+
+
+def _show(before: Ranked, after: Mapping[Judge, Reranking], metrics: Sequence[Metric]) -> None:
+    for (rater, condition), reranking in after.items():
+        done = len(before) - len(reranking.kept)
+        say(f"  {rater} {condition}: {done:,} of {len(before):,} pictures re-ranked; the others keep their order")
+    for metric in metrics:
+        if "decade" not in metric.dims and metric.value is not None:
+            interval = f"[{metric.low:.4f}, {metric.high:.4f}]" if metric.low is not None else ""
+            dims = " ".join(metric.dims.values())
+            say(f"  {metric.name:<15} {metric.value:+.4f} {interval} n={metric.n:,}  {dims}")
+
+
+JOB = cli.Job("tric_rerank", TricRerankConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("tric_rerank"))

@@ -1,0 +1,109 @@
+"""Describe the splits of TRIC, and unions of them: years, words and characters -> table `metrics`.
+
+    python -m jobs.tric_statistics path=tric out=R/statistics
+
+`path` has one folder per split (train, train2, dev-0, test-A, test-B). The table has the number of pictures, the mean,
+median, standard deviation, smallest and largest value of year, words and characters per caption, and their histograms,
+for each split and for each union whose splits are all there (TRIC, table I, section VI.B, figures 4 to 7).
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from jobs.analysis.tric_statistics import statistics
+from jobs.corpora.tric import SPLITS, Split, read_split
+from jobs.errors import InputError
+from jobs.metrics.metric import Metric, metrics_table
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.single_unit import write_small
+
+_FILES = ("in.tsv", "captions.tsv")
+
+
+@dataclass
+class HistogramBins:
+    """Width of the bins of each histogram."""
+
+    year: int = 1
+    words: int = 1
+    characters: int = 10
+
+
+@dataclass
+class TricStatisticsConfig:
+    """Keys of `tric_statistics`."""
+
+    path: str = MISSING  # the folder with a folder for each split
+    out: str = MISSING  # the table of metrics to write
+    splits: list[str] | None = None  # the folders to read; null: those of the release that path has
+    unions: dict[str, list[str]] = field(default_factory=dict)  # name -> splits; one with a missing split is left out
+    bins: HistogramBins = field(default_factory=HistogramBins)
+
+
+def execute(cfg: TricStatisticsConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the manifest."""
+    if small := [name for name in ("year", "words", "characters") if getattr(cfg.bins, name) < 1]:
+        raise InputError(f"bins.{small[0]}={getattr(cfg.bins, small[0])}: must be at least 1")
+    names = list(cfg.splits) if cfg.splits is not None else _present(cfg.path)
+    if not names:
+        raise InputError("splits=[]: name at least one folder, or leave it out for those of the release")
+    if clash := next((name for name in cfg.unions if name in names), None):
+        raise InputError(f"unions.{clash}: is the name of a split; choose another name")
+    splits = {name: read_split(locations.join(cfg.path, name)) for name in names}
+    unions = {name: list(parts) for name, parts in cfg.unions.items() if set(parts) <= set(splits)}
+    bins = {name: int(getattr(cfg.bins, name)) for name in ("year", "words", "characters")}
+    metrics = list(statistics(splits, unions, bins))
+    _show(splits, unions, metrics)
+    for name in (union for union in cfg.unions if union not in unions):
+        say(f"  {name}: left out, {cfg.path} has no {', '.join(p for p in cfg.unions[name] if p not in splits)}")
+    identity = {"splits": {name: _hash(split) for name, split in splits.items()}, "unions": unions, "bins": bins}
+    inputs = [o for name in splits for o in locations.find(locations.join(cfg.path, name))]
+    manifest = write_small(
+        cfg.out,
+        metrics_table(metrics),
+        table="metrics",
+        identity=identity,
+        config=plain(cfg),
+        inputs=tuple(o for o in inputs if o.uri.rsplit("/", 1)[-1] in _FILES),
+    )
+    say(f"tric_statistics: {len(metrics):,} metrics in {manifest['out']}")
+    return manifest
+
+
+def _present(path: str) -> list[str]:
+    """Return the splits of the release that `path` has."""
+    parents = {o.uri.rsplit("/", 2)[-2] for o in locations.find(path) if o.uri.endswith("/in.tsv")}
+    if names := [name for name in SPLITS if name in parents]:
+        return names
+    raise InputError(f"path={path}: has none of the folders {', '.join(SPLITS)} with in.tsv; name others with splits=")
+
+
+def _hash(split: Split) -> str:
+    return content_id(*split.pictures, *map(str, split.dates), *split.captions.values())
+
+
+def _show(splits: dict[str, Split], unions: dict[str, list[str]], metrics: Sequence[Metric]) -> None:
+    value = {(m.name, m.dims["split"], m.dims.get("column")): m.value for m in metrics if "bin" not in m.dims}
+    say(f"  {'split':<10} {'pictures':>8}  column      mean    median  deviation   min   max")
+    for name in (*splits, *unions):
+        for column in ("year", "words", "characters"):
+            numbers = [value[statistic, name, column] for statistic in ("mean", "median", "standard_deviation")]
+            mean, median, deviation = (f"{number:.2f}" if number is not None else "-" for number in numbers)
+            low, high = (int(value[end, name, column] or 0) for end in ("minimum", "maximum"))
+            count = f"{int(value['instances', name, None] or 0):,}" if column == "year" else ""
+            first = name if column == "year" else ""
+            say(f"  {first:<10} {count:>8}  {column:<10} {mean:>7} {median:>7} {deviation:>9} {low:>6} {high:>5}")
+
+
+JOB = cli.Job("tric_statistics", TricStatisticsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("tric_statistics"))

@@ -1,0 +1,85 @@
+"""`pipeline=tric` from a split on object storage to the re-ranked captions, compared with loops over its tables."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs as pafs
+import pytest
+from PIL import Image
+
+from actors.ids import content_id
+from jobs.runtime import cli
+from jobs.store import locations
+from jobs.tric_rerank import answer_uri
+from tests.factories import rows_of
+
+CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
+PICTURES = {"red": ("1894-07-13", "1"), "green": ("1899-01-02", "3"), "blue": ("1921-08-19", "4")}
+K = 3
+
+
+def write_split(folder: Path, uri: str) -> None:
+    """Write the split to `folder` and copy it to `uri`."""
+    (folder / "pictures").mkdir(parents=True)
+    for colour in PICTURES:
+        Image.new("RGB", (40, 30), colour).save(folder / "pictures" / f"{colour}.png")
+    files = {
+        "in": [f"{colour}.png\t{day}" for colour, (day, _) in PICTURES.items()],
+        "captions": [f"{index}\t{text}" for index, text in CAPTIONS.items()],
+        "expected": [right for _, right in PICTURES.values()],
+    }
+    for name, rows in files.items():
+        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+    target, path = locations.filesystem(uri)
+    pafs.copy_files(str(folder), path, source_filesystem=pafs.LocalFileSystem(), destination_filesystem=target)
+
+
+def brute_force(out: str) -> list[list[str]]:
+    """The captions of each picture by the stored vectors in float64."""
+    vectors = {row["item_id"]: np.array(row["embedding"], np.float64) for row in rows_of(f"{out}/pictures/clip-b32")}
+    texts = {row["text_id"]: row["source"] for row in rows_of(f"{out}/captions") if row["revision"] == "none"}
+    captions = {
+        texts[row["item_id"]]: np.array(row["embedding"], np.float64)
+        for row in rows_of(f"{out}/caption_vectors/clip-b32")
+        if row["item_id"] in texts
+    }
+    queries = [vectors[content_id(f"{colour}.png")] for colour in PICTURES]
+    return [sorted(captions, key=lambda index: (-float(captions[index] @ query), index)) for query in queries]
+
+
+def lines(uri: str) -> list[list[str]]:
+    return [line.split("\t") for line in locations.read_bytes(uri).decode().splitlines()]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("ray_session")
+def test_from_a_split_to_the_reranked_captions(tmp_path: Path, s3: str) -> None:
+    split, out = f"{s3}/tric-split", f"{s3}/tric"
+    write_split(tmp_path / "split", split)
+    given = ["pipeline=tric", "profile=debug", f"out={out}", f"pipeline.inputs.split={split}", f"pipeline.inputs.k={K}"]
+    given += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32"]
+    assert cli.main("run", given) == 0
+
+    before = brute_force(out)
+    assert lines(f"{out}/ranked/clip-b32/out.tsv") == before
+    metrics = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{out}/reranked/metrics")}
+
+    def mrr(orders: list[list[str]]) -> float:
+        right = [answer for _, answer in PICTURES.values()]
+        return float(np.mean([1 / (1 + order.index(a)) for order, a in zip(orders, right, strict=True)]))
+
+    assert metrics["mrr@100", '{"ranking":"encoder"}'] == pytest.approx(mrr(before))
+    caption = {index: text.replace("\\n", "\n") for index, text in CAPTIONS.items()}
+    for dates in ("none", "day"):
+        ratings = rows_of(f"{out}/ratings/{dates}")
+        yes = {(row["item_id"], row["target"]): row["expected"] for row in ratings}
+        ((rater, condition),) = {(row["rater"], row["condition"]) for row in ratings}
+        assert (len(yes), condition) == (K * len(PICTURES), dates)
+        after = [
+            sorted(order[:K], key=lambda index: -yes[content_id(f"{colour}.png"), caption[index]]) + order[K:]
+            for colour, order in zip(PICTURES, before, strict=True)
+        ]
+        assert lines(answer_uri(f"{out}/reranked", (rater, dates))) == after
+        key = json.dumps({"first": "encoder", "rater": rater, "second": dates}, separators=(",", ":"))
+        assert metrics["mrr_change@100", key] == pytest.approx(mrr(after) - mrr(before))
