@@ -77,14 +77,14 @@ def execute(cfg: LinkConfig) -> dict[str, Any] | None:
         return None
     from jobs.runtime import stages
 
-    lookups = tables.lookups(cfg.kb.budget)
+    lookups = tables.lookups()
     stage = stages.Stage(
         "link",
         LinkUnit,
         {
             "settings": settings,
             "lookups": lookups,
-            "kb_pictures": tables.kb_pictures(lookups, cfg.kb.budget) if cfg.contaminated == "skip" else None,
+            "kb_pictures": tables.kb_pictures(lookups) if cfg.contaminated == "skip" else None,
             "excluded": exclusions.keep(run, excluded),
         },
     )
@@ -117,8 +117,6 @@ def checked(cfg: LinkConfig) -> LinkSettings:
         raise InputError("images= and kb.images=: set both or neither; the bytes of their pictures are compared")
     if cfg.images is not None and cfg.contaminated != "skip":
         raise InputError(f"images={cfg.images}, kb.images={cfg.kb.images}: only read with contaminated=skip")
-    if cfg.kb.memory_budget_gb < 0:
-        raise InputError(f"kb.memory_budget_gb={cfg.kb.memory_budget_gb:g}: must be at least 0")
     for key, uri in (("pictures", cfg.pictures), ("kb.vectors", cfg.kb.vectors)):
         if uri is None and cfg.method in VECTOR_METHODS:
             raise InputError(f"method={cfg.method} compares vectors: {key}= is required")

@@ -77,7 +77,7 @@ def read_pictures(images: TableSource, ids: Collection[str]) -> dict[str, dict[s
     """
     objects = [footer.object for footer in images.footers]
     columns = ["bytes", "source_url"]
-    lookup = RowLookup([o.uri for o in objects], key="image_id", columns=columns, size=1, memory_limit=0)
+    lookup = RowLookup([o.uri for o in objects], key="image_id", columns=columns)
     pictures = {}
     for rows in lookup.matching(pa.array(sorted(ids), pa.string())):
         for row in rows.to_pylist():

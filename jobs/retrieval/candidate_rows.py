@@ -80,7 +80,7 @@ def read_metadata(
 
     def matches(file: Object) -> list[dict[str, Any]]:
         _check_columns(file, [config.id, *columns])
-        lookup = RowLookup([file.uri], key=config.id, columns=columns, size=1, memory_limit=0)
+        lookup = RowLookup([file.uri], key=config.id, columns=columns)
         return [row for rows in lookup.matching(ids) for row in rows.to_pylist()]
 
     described: dict[str, tuple[str | None, str | None]] = {}

@@ -7,10 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.curation import near
-from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource, read_unit
-
-_TEXT_BYTES = {"image_id": 40, "sha256": 72, "phash": 24}  # of a value in memory
+from jobs.store.shared_lookup import SharedLookup
 
 
 class Overlap(NamedTuple):
@@ -27,15 +25,12 @@ class KnowledgeBasePictures:
     Args:
         node_images: lookup of the knowledge base's pictures by image_id.
         queries, pictures: tables `images` of the queries and of the knowledge base; None: compare ids only.
-        hold: size in bytes up to which a lookup stays in memory.
     """
 
-    def __init__(
-        self, node_images: RowLookup, queries: TableSource | None, pictures: TableSource | None, *, hold: int
-    ) -> None:
+    def __init__(self, node_images: SharedLookup, queries: TableSource | None, pictures: TableSource | None) -> None:
         self._node_images = node_images
-        self._queries = _lookup(queries, "image_id", ("sha256", "phash"), hold) if queries else None
-        self._digests = _lookup(pictures, "sha256", (), hold) if pictures else None
+        self._queries = _lookup(queries, "image_id", ("sha256", "phash")) if queries else None
+        self._digests = _lookup(pictures, "sha256", ()) if pictures else None
         self._uris = _uris(pictures) if pictures else []
         self._phashes: np.ndarray | None = None  # uint64, distinct
 
@@ -61,9 +56,8 @@ class KnowledgeBasePictures:
         return self._phashes
 
 
-def _lookup(source: TableSource, key: str, columns: Sequence[str], hold: int) -> RowLookup:
-    size = source.rows * sum(_TEXT_BYTES[name] for name in (key, *columns))
-    return RowLookup(_uris(source), key=key, columns=columns, size=size, memory_limit=hold)
+def _lookup(source: TableSource, key: str, columns: Sequence[str]) -> SharedLookup:
+    return SharedLookup([footer.object for footer in source.footers], key=key, columns=columns)
 
 
 def _uris(source: TableSource) -> list[str]:

@@ -11,8 +11,8 @@ from jobs.corpora.vector_space import check_same_space, space_of
 from jobs.errors import InputError
 from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.store import locations
-from jobs.store.lookup import RowLookup
 from jobs.store.reading import TableSource, open_table
+from jobs.store.shared_lookup import SharedLookup
 
 TEXT_TABLES = {  # method -> the table of texts of the knowledge base that it reads
     "lemma": "lemmas", "gloss": "glosses", "article": "windows", "lemma_vision": "lemmas", "gloss_vision": "glosses",
@@ -26,12 +26,6 @@ class LinkedKbConfig:
     path: str = MISSING  # the folder that jobs.kb wrote
     vectors: str | None = None  # embeddings of its lemmas or glosses, for lemma_vision and gloss_vision
     images: str | None = None  # its pictures, a table of images: contaminated=skip also compares bytes
-    memory_budget_gb: float = 2.0  # per table: a smaller one stays in a worker's memory, a larger one is read per unit
-
-    @property
-    def budget(self) -> int:
-        """The memory budget in bytes."""
-        return int(self.memory_budget_gb * 2**30)
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,11 @@ class LinkLookups:
     The key of `texts` is text_id for the text methods, the node for the others.
     """
 
-    nodes: RowLookup
-    node_images: RowLookup
-    texts: RowLookup | None
-    query_vectors: RowLookup | None
-    text_vectors: RowLookup | None
+    nodes: SharedLookup
+    node_images: SharedLookup
+    texts: SharedLookup | None
+    query_vectors: SharedLookup | None
+    text_vectors: SharedLookup | None
 
 
 @dataclass(frozen=True)
@@ -63,28 +57,25 @@ class LinkTables:
         parts = {"kb": self.kb, "vectors": self.vectors, "images": self.images}
         return {name: {key: source.identity for key, source in tables.items()} for name, tables in parts.items()}
 
-    def lookups(self, budget: int) -> LinkLookups:
-        """Return lookups that keep tables of up to `budget` bytes in memory."""
+    def lookups(self) -> LinkLookups:
+        """Return lookups of the tables' rows."""
         texts = None
         if self.method in TEXT_TABLES:
             key = "text_id" if self.method in TEXT_METHODS else "source"
-            texts = _lookup(self.kb[TEXT_TABLES[self.method]], key, "text_id", "source", "text", budget=budget)
-        vectors = {
-            name: _lookup(source, "item_id", "embedding", "status", budget=budget)
-            for name, source in self.vectors.items()
-        }
+            texts = _lookup(self.kb[TEXT_TABLES[self.method]], key, "text_id", "source", "text")
+        vectors = {name: _lookup(source, "item_id", "embedding", "status") for name, source in self.vectors.items()}
         return LinkLookups(
-            nodes=_lookup(self.kb["nodes"], "node_id", "lemmas", budget=budget),
-            node_images=_lookup(self.kb["node_images"], "image_id", "node_id", budget=budget),
+            nodes=_lookup(self.kb["nodes"], "node_id", "lemmas"),
+            node_images=_lookup(self.kb["node_images"], "image_id", "node_id"),
             texts=texts,
             query_vectors=vectors.get("pictures"),
             text_vectors=vectors.get("texts"),
         )
 
-    def kb_pictures(self, lookups: LinkLookups, budget: int) -> KnowledgeBasePictures:
+    def kb_pictures(self, lookups: LinkLookups) -> KnowledgeBasePictures:
         """Return the knowledge base's pictures, to find queries among them."""
         queries, pictures = self.images.get("queries"), self.images.get("kb")
-        return KnowledgeBasePictures(lookups.node_images, queries, pictures, hold=budget)
+        return KnowledgeBasePictures(lookups.node_images, queries, pictures)
 
 
 def open_link_tables(
@@ -116,7 +107,5 @@ def open_link_tables(
     )
 
 
-def _lookup(source: TableSource, key: str, *columns: str, budget: int) -> RowLookup:
-    objects = [footer.object for footer in source.footers]
-    size = sum(o.size for o in objects)
-    return RowLookup([o.uri for o in objects], key=key, columns=columns, size=size, memory_limit=budget)
+def _lookup(source: TableSource, key: str, *columns: str) -> SharedLookup:
+    return SharedLookup([footer.object for footer in source.footers], key=key, columns=columns)

@@ -23,8 +23,8 @@ from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
-from jobs.store.lookup import RowLookup
 from jobs.store.reading import read_unit
+from jobs.store.shared_lookup import SharedLookup
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.tables import TABLES
 
@@ -178,7 +178,7 @@ class LinkUnit:
         return lemmas
 
 
-def _vectors(lookup: RowLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:
+def _vectors(lookup: SharedLookup | None, ids: pa.Array) -> dict[str, np.ndarray]:
     """Return id -> vector [dim], of the ids with an ok vector."""
     assert lookup is not None
     rows = lookup.rows(ids)

@@ -1,4 +1,4 @@
-"""Rows of a table by the values of one column; a small table is kept in memory, a larger one read at each call."""
+"""Rows of a table by the values of one column, read from the table at each call."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,30 +11,23 @@ from jobs.store.reading import reading_rows
 
 
 class RowLookup:
-    """Finds rows in the data objects of one table; picklable until the first call.
+    """Finds rows in the data objects of one table; picklable.
+
+    Each call reads the key column, and the other columns of the row groups with a matching row: for one or a few calls.
+    Many calls are for `jobs.store.shared_lookup`.
 
     Args:
         uris: the table's data objects, in order.
         key: the string column to look up.
         columns: further columns to return.
-        size: bytes of the table on disk.
-        memory_limit: the largest `size` for which the rows are kept in memory. For a larger table each call reads the
-            key column, and the other columns of the row groups with a matching row.
     """
 
-    def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str], size: int, memory_limit: int) -> None:
+    def __init__(self, uris: Sequence[str], *, key: str, columns: Sequence[str]) -> None:
         self._uris, self._key, self._columns = list(uris), key, [name for name in columns if name != key]
-        self._rows: pa.Table | None = None
-        self._fits_memory = size <= memory_limit
 
     def rows(self, wanted: pa.Array) -> pa.Table:
-        """The rows whose key is in `wanted`, without repetition, in the table's order."""
-        wanted = pc.unique(wanted)
-        if not self._fits_memory:
-            return pa.concat_tables(self.matching(wanted), promote_options="permissive")
-        if self._rows is None:
-            self._rows = pa.concat_tables(self.matching(None), promote_options="permissive")
-        return self._rows.filter(pc.is_in(self._rows[self._key], wanted))
+        """Return the rows whose key is in `wanted`, without repetition, in the table's order."""
+        return pa.concat_tables(self.matching(pc.unique(wanted)), promote_options="permissive")
 
     def matching(self, wanted: pa.Array | None) -> Iterator[pa.Table]:
         """Yield the rows whose key is in `wanted` (None: all), one row group of the objects at a time."""

@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from jobs.store.lookup import RowLookup
 from jobs.store.reading import open_table
 from tests.factories import DIM, embedding_rows, rows_of, write_units
 
@@ -214,7 +212,6 @@ def test_wrong_keys_are_named(world: dict[str, Any], tmp_path: Path, capsys: pyt
         ("lemma_aggregation=mean", ["method=lemma", "lemma_aggregation=mean"]),
         ("k=0", ["method=lemma", "k=0"]),
         ("contaminated=drop", ["method=lemma", "contaminated=drop"]),
-        ("kb.memory_budget_gb=-1", ["method=lemma", "kb.memory_budget_gb=-1"]),
         ("images= and kb.images=", ["method=lemma", "images=x"]),
         ("contaminated=skip", ["method=lemma", "images=x", "kb.images=y"]),
     ]
@@ -235,17 +232,3 @@ def test_vectors_of_two_encoders_are_not_compared(
     keys = [f"neighbors={world['near']}", f"pictures={world['pictures']}", f"kb.vectors={other}"]
     assert cli.main("link", [*keys, f"kb.path={world['folder']}/kb", f"out={tmp_path}/out"]) == 2
     assert "cannot be compared: their encoder is e and f" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("hold", [0, 10**9])
-def test_a_table_kept_and_one_read_anew_give_the_same_rows(world: dict[str, Any], hold: int) -> None:
-    source = open_table(f"{world['folder']}/kb/lemmas")
-    uris = [footer.object.uri for footer in source.footers]
-    lookup = RowLookup(uris, key="source", columns=["text", "source"], size=10**6, memory_limit=hold)
-    actual = lookup.rows(pa.array(["d", "a", "a", "nobody"]))
-    assert actual.select(["source", "text"]).to_pylist() == [
-        {"source": "a", "text": "apple"},
-        {"source": "a", "text": "Apfel"},
-        {"source": "d", "text": "dog"},
-    ]
-    assert lookup.rows(pa.array([], pa.string())).num_rows == 0

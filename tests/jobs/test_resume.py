@@ -205,11 +205,7 @@ def test_link_killed_then_finished(tmp_path: Path) -> None:
         ),
     }
     arguments = [f"{key}={place}" for key, place in tables.items()]
-    arguments += [
-        f"kb.path={tmp_path}/kb",
-        "kb.memory_budget_gb=0",
-        *FEW_PROCESSES,
-    ]  # read anew at each unit: it takes a while
+    arguments += [f"kb.path={tmp_path}/kb", *FEW_PROCESSES]
     out, calm = tmp_path / "out", tmp_path / "calm"
 
     done = kill_midway("link", arguments, out, units=units, log=tmp_path / "killed.log")

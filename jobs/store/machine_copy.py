@@ -1,0 +1,81 @@
+"""Temporary folders that the processes of one machine share: the first to need one fills it, the last removes it.
+
+Each has a lock file. A process that uses the folder holds a shared lock on it (flock), the one that fills it an
+exclusive lock; the kernel releases the lock of a process that ends. A folder without users is removed by the last of
+them, or, if that was killed, by the next process that creates a temporary folder (`jobs.store.spool.sweep`).
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.store.spool import LOCK, PREFIX, sweep
+
+COMPLETE = "complete"  # a file that exists once the folder is filled
+
+
+class MachineCopy:
+    """A folder, `path`, filled by `fill` unless another process of this machine and user has filled it.
+
+    Args:
+        name: what the folder holds, as a hash of it; part of the folder's name.
+        fill: writes the files into the folder.
+
+    Attributes:
+        filled: whether this process filled it.
+    """
+
+    def __init__(self, name: str, fill: Callable[[Path], None]) -> None:
+        sweep(tempfile.gettempdir())
+        self.path = Path(tempfile.gettempdir()) / f"{PREFIX}copy-{name}-{os.getuid()}"
+        self.filled = False
+        while (lock := self._try(fill)) is None:
+            pass
+        self._release = weakref.finalize(self, _release, self.path, lock)
+
+    def close(self) -> None:
+        """Stop using the folder, and remove it if nobody else uses it."""
+        self._release()
+
+    def _try(self, fill: Callable[[Path], None]) -> int | None:
+        """Return the descriptor of a shared lock on the filled folder; None if it was removed in the meantime."""
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if not (self.path / COMPLETE).exists():
+                fcntl.flock(lock, fcntl.LOCK_EX)  # waits for a process that fills it
+                if not (self.path / COMPLETE).exists() and _is_current(lock, self.path):
+                    fill(self.path)
+                    (self.path / COMPLETE).touch()
+                    self.filled = True
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if (self.path / COMPLETE).exists() and _is_current(lock, self.path):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+        return None
+
+
+def _is_current(lock: int, folder: Path) -> bool:
+    """Return whether the folder still has the lock file that is open as `lock`."""
+    try:
+        return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _release(folder: Path, lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:  # others use it
+        pass
+    finally:
+        os.close(lock)

@@ -1,0 +1,156 @@
+"""Lookups of rows: what a filter over the whole table gives, read once per machine, and no folder left behind."""
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from jobs.store import shared_lookup
+from jobs.store.lookup import RowLookup
+from jobs.store.machine_copy import MachineCopy
+from jobs.store.reading import open_table
+from jobs.store.shared_lookup import SharedLookup
+from tests.factories import DIM, embedding_rows, write_units
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def vectors_table(out: Path) -> list[dict]:
+    draw = np.random.default_rng(0)
+    rows = embedding_rows([f"n{number % 40}" for number in range(60)], "text", draw.normal(size=(60, DIM)))
+    rows[7] = {**rows[7], "embedding": None, "status": "error"}
+    for number, row in enumerate(rows):  # the key of this test is `kind`: several rows have one
+        row["kind"], row["item_id"] = row["item_id"], str(number)
+    write_units(out, "embeddings", [rows[:25], [], rows[25:]])
+    return rows
+
+
+def lookups(out: Path) -> tuple[SharedLookup, RowLookup]:
+    objects = [footer.object for footer in open_table(str(out)).footers]
+    columns = ["item_id", "embedding", "status"]
+    return (
+        SharedLookup(objects, key="kind", columns=columns),
+        RowLookup([source.uri for source in objects], key="kind", columns=columns),
+    )
+
+
+@pytest.mark.parametrize("batch", [4, 1000])
+def test_rows_are_those_of_a_filter(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(shared_lookup, "BATCH_ROWS", batch)
+    rows = vectors_table(tmp_path / "table")
+    shared, reading = lookups(tmp_path / "table")
+    for wanted in (["n3", "n30", "n3", "nobody", None], [], [f"n{number}" for number in range(40)], ["n7"]):
+        found = shared.rows(pa.array(wanted, pa.string()))
+        expected = [row for row in rows if row["kind"] in set(wanted)]
+        assert found["item_id"].to_pylist() == [row["item_id"] for row in expected]
+        assert found["status"].to_pylist() == [row["status"] for row in expected]
+        for vector, row in zip(found["embedding"].to_pylist(), expected, strict=True):
+            assert vector == (None if row["embedding"] is None else list(row["embedding"]))
+        if None not in wanted:
+            assert found.equals(reading.rows(pa.array(wanted, pa.string())).replace_schema_metadata(None))
+
+
+def test_keys_of_one_hash_are_told_apart(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        shared_lookup, "hash_texts", lambda keys: np.array([len(str(key)) for key in pa.array(keys).to_pylist()], "u8")
+    )
+    rows = vectors_table(tmp_path / "table")
+    shared, _ = lookups(tmp_path / "table")
+    found = shared.rows(pa.array(["n12", "n5"]))
+    assert found["item_id"].to_pylist() == [row["item_id"] for row in rows if row["kind"] in ("n12", "n5")]
+
+
+def test_the_table_is_read_once_and_the_copy_removed(tmp_path: Path, folder: Path) -> None:
+    vectors_table(tmp_path / "table")
+    first, _ = lookups(tmp_path / "table")
+    second = pickle.loads(pickle.dumps(first))
+    ids = pa.array(["n1"])
+    assert first.rows(ids).equals(second.rows(ids))
+    size = sum(footer.object.size for footer in open_table(str(tmp_path / "table")).footers)
+    assert (first.bytes_read, second.bytes_read) == (size, 0)
+    for file in (tmp_path / "table").glob("*.parquet"):
+        file.unlink()
+    assert first.rows(pa.array(["n2"])).num_rows == 2  # from the copy
+    del first
+    assert len(list(folder.iterdir())) == 1
+    del second
+    assert list(folder.iterdir()) == []
+
+
+def test_a_copy_of_a_killed_process_is_filled_again(folder: Path) -> None:
+    call = "MachineCopy('x', lambda folder: (folder / 'half').touch() or os.kill(os.getpid(), 9))"
+    code = f"import os, tempfile; tempfile.tempdir = {str(folder)!r}; "
+    code += f"from jobs.store.machine_copy import MachineCopy; {call}"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path.cwd(), check=False).returncode == -9
+    (left,) = folder.iterdir()
+    assert {file.name for file in left.iterdir()} == {".lock", "half"}
+    copy = MachineCopy("x", lambda place: (place / "whole").touch())
+    assert copy.filled
+    assert {"whole", "complete"} <= {file.name for file in copy.path.iterdir()}
+    copy.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_failed_copy_is_no_copy(folder: Path) -> None:
+    def fail(_: Path) -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        MachineCopy("x", fail)
+    other = MachineCopy("x", lambda place: (place / "whole").touch())
+    assert other.filled
+    other.close()
+
+
+def test_processes_that_start_together_copy_once(folder: Path) -> None:
+    code = f"""
+import sys, tempfile, time
+tempfile.tempdir = {str(folder)!r}
+from jobs.store.machine_copy import MachineCopy
+print("ready", flush=True)
+sys.stdin.readline()
+copy = MachineCopy("x", lambda place: time.sleep(0.3) or (place / "whole").touch())
+print(copy.filled, (copy.path / "whole").exists(), flush=True)
+sys.stdin.readline()
+"""
+    workers = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True, cwd=Path.cwd()) for _ in range(3)
+    ]
+    try:
+        assert {worker.stdout.readline().strip() for worker in workers if worker.stdout} == {"ready"}
+        for _ in range(2):
+            for worker in workers:
+                assert worker.stdin
+                worker.stdin.write("\n")
+                worker.stdin.flush()
+        answers = [worker.communicate()[0].split() for worker in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert sorted(answers) == [["False", "True"], ["False", "True"], ["True", "True"]]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_folder_is_named(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jobs.errors import RunError
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    vectors_table(tmp_path / "table")
+    shared, _ = lookups(tmp_path / "table")
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(RunError, match=r"TMPDIR=.*full"):
+        shared.rows(pa.array(["n1"]))
