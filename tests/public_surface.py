@@ -543,6 +543,7 @@ KEYS = {
         metrics.compare: list[str]
         metrics.contrast: list[str]
         metrics.baseline_condition: str | None
+        metrics.reference_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
@@ -592,6 +593,7 @@ KEYS = {
         metrics.compare: list[str]
         metrics.contrast: list[str]
         metrics.baseline_condition: str | None
+        metrics.reference_condition: str | None
         metrics.concept: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str

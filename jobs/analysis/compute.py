@@ -149,12 +149,10 @@ def question_metrics(
 
 def _check_baseline(groups: Mapping[Key, Sequence[ConditionGroup]], settings: MetricSettings) -> None:
     names = {group.condition for of_question in groups.values() for group in of_question}
-    if settings.baseline_condition is not None and settings.baseline_condition not in names:
-        listed = ", ".join(repr(name) for name in sorted(names)) or "none"
-        raise InputError(
-            f"metrics.baseline_condition={settings.baseline_condition!r}: no rating has this condition; "
-            f"must be of {listed}"
-        )
+    for key in ("baseline_condition", "reference_condition"):
+        if (condition := getattr(settings, key)) is not None and condition not in names:
+            listed = ", ".join(repr(name) for name in sorted(names)) or "none"
+            raise InputError(f"metrics.{key}={condition!r}: no rating has this condition; must be of {listed}")
 
 
 def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> Iterator[Metric]:
@@ -165,6 +163,10 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
         yield condition_changes.too_many(len(answered))
     for first, second in compared:
         yield from condition_changes.condition_changes(by_name[first], by_name[second])
+    if settings.reference_condition is not None and (reference := by_name.get(settings.reference_condition)):
+        for name, ratings in by_name.items():
+            if name != reference.name:
+                yield from condition_changes.f1_ratios(reference, ratings)
 
 
 def _context(
@@ -207,10 +209,20 @@ def _context(
 
 
 def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
-    """Return value -> bool[items] for an attribute of the items or for the target."""
-    if attribute != TARGET or attribute in items.named:
+    """Return value -> bool[items] for an attribute of the items, the target, or both crossed (the target last)."""
+    names = attribute.split("+")
+    if TARGET not in names or TARGET in items.named:
         return items.subgroups(attribute, reduced.item)
-    return {reduced.targets[code] or "none": reduced.target == code for code in np.unique(reduced.target)}
+    parts = {reduced.targets[code] or "none": reduced.target == code for code in np.unique(reduced.target)}
+    if len(names) == 1:
+        return parts
+    others = items.subgroups("+".join(name for name in names if name != TARGET), reduced.item)
+    crossed = {
+        f"{other} + {target}": members & of_target
+        for other, members in others.items()
+        for target, of_target in parts.items()
+    }
+    return {value: members for value, members in crossed.items() if members.any()}
 
 
 def _unit_names(reduced: Reduced, ids: Mapping[int, str]) -> list[str]:

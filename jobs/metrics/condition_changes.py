@@ -7,7 +7,7 @@ CAIRE, tables 1 and 8, gives such changes of F1 to a baseline without context.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,11 @@ _F1 = (
     "second condition minus under the first, over pairs of item and label "
     "that the same raters rated under both (CAIRE, tables 1 and 8); n counts such pairs."
 )
+_F1_RATIO = (
+    "F1 ({over}), positive: predicted where the score is {reading}, in gold {positive}; under the "
+    "second condition divided by that under the first, over pairs of item and label "
+    "that the same raters rated under both (CAIRE, table 11: of a found article to the right one); n counts such pairs."
+)
 _ACCURACY = (
     "Items whose answer is among the right ones / items, under the second condition minus under the first, over items "
     "that the same raters answered under both; n counts such items."
@@ -51,6 +56,10 @@ _BY_IMAGE = (
     f"second condition minus under the first: mean over images with at least {MIN_PAIRS} targets and variance of all "
     "scores under both (CAIRE, table 2); n counts images."
 )
+_NO_F1 = {
+    "change": "nothing is positive, in gold or as predicted, under a condition",
+    "ratio": "F1 is 0 under the first condition, or nothing is positive, in gold or as predicted, under a condition",
+}
 _NO_PAIR = "no pair of item and target is rated under both conditions"
 
 
@@ -104,6 +113,22 @@ def condition_changes(first: ConditionRatings, second: ConditionRatings) -> Iter
     pairs = _pairs(first, second)
     for metric in _changes(first.rated, second.rated, pairs):
         yield metric.at(first=first.name, second=second.name)
+
+
+def f1_ratios(first: ConditionRatings, second: ConditionRatings) -> Iterator[Metric]:
+    """Yield F1 under the second condition divided by F1 under the first, for each model and group.
+
+    Use it with a first condition that is an upper bound, such as the right article, to say which part of it the second
+    reaches.
+
+    Undefined: as the change of F1, or F1 under the first condition is 0.
+    """
+    pairs = _pairs(first, second)
+    sides = _counterparts(first.rated, second.rated, pairs)
+    for group in _groups(first.rated, second.rated, pairs.raters):
+        if first.rated.answers.scored or second.rated.answers.scored:
+            for metric in _f1(sides, group, "ratio"):
+                yield metric.at(group=group.name, first=first.name, second=second.name)
 
 
 class _Pairs(NamedTuple):
@@ -174,7 +199,7 @@ def _changes(first: RatedQuestion, second: RatedQuestion, pairs: _Pairs) -> Iter
     sides = _counterparts(first, second, pairs)
     for group in _groups(first, second, pairs.raters):
         if first.answers.scored or second.answers.scored:
-            metrics = [*_scores(sides, group), *_f1(sides, group)]
+            metrics = [*_scores(sides, group), *_f1(sides, group, "change")]
             metrics += [] if group.name == PEOPLE else _with_people(sides, group)
         else:
             metrics = [*_accuracy(sides, group)]
@@ -216,7 +241,8 @@ def _scores(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
         yield _paired("share_at_least_change", _SHARE, change, item, coverage=coverage, dims=at)
 
 
-def _f1(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
+def _f1(sides: _Sides, group: RaterGroup, comparison: Literal["change", "ratio"]) -> Iterator[Metric]:
+    name, wording = ("f1_change", _F1) if comparison == "change" else ("f1_ratio", _F1_RATIO)
     first, second, pairs = sides.first, sides.second, sides.pairs
     if first.context.judged is None or second.context.judged is None:
         return
@@ -231,15 +257,17 @@ def _f1(sides: _Sides, group: RaterGroup) -> Iterator[Metric]:
         )
         positive = "as labelled" if first.context.right is not None else f"where its score is {reading}"
         for average in gold.AVERAGES:
-            definition = _F1.format(over=gold.OVER[average], reading=reading, positive=positive)
+            definition = wording.format(over=gold.OVER[average], reading=reading, positive=positive)
             dims = {"average": average, "positive": reading}
-            value, interval = gold.f1_change(before, after, pairs.item[both], pairs.target[both], average)
+            value, interval = gold.f1_compared(
+                before, after, pairs.item[both], pairs.target[both], average, comparison=comparison
+            )
             n = int(both.sum())
             if value is None:
-                reason = "nothing is positive, in gold or as predicted, under a condition" if n else _NO_PAIR
-                yield undefined("f1_change", definition, reason, n=n, coverage=coverage, dims=dims)
+                reason = _NO_F1[comparison] if n else _NO_PAIR
+                yield undefined(name, definition, reason, n=n, coverage=coverage, dims=dims)
             else:
-                yield estimated("f1_change", definition, value, n, coverage=coverage, interval=interval, dims=dims)
+                yield estimated(name, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
 def _right(question: RatedQuestion, holds: Callable[[Floats], Bools]) -> Bools:

@@ -111,10 +111,18 @@ def outcomes(right: Bools, predicted: Bools) -> Floats:
     return np.stack([right & predicted, ~right & predicted, right & ~predicted], axis=1).astype(np.float64)
 
 
-def f1_change(
-    before: Floats, after: Floats, items: NDArray[np.int64], labels: NDArray[np.int64], average: Average
+def f1_compared(
+    before: Floats,
+    after: Floats,
+    items: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    average: Average,
+    *,
+    comparison: Literal["change", "ratio"],
 ) -> tuple[float | None, Interval]:
-    """Return F1 of `after` minus F1 of `before`, None if one is undefined, and its bootstrap interval over items.
+    """Return F1 of `after` minus, or divided by, F1 of `before`, and its bootstrap interval over items.
+
+    The value is None if one F1 is undefined, or the divisor 0.
 
     Args:
         before, after: float64[n, 3] from `outcomes`, of the same pairs of item and label.
@@ -132,12 +140,13 @@ def f1_change(
     def f1(sums: Floats) -> Floats:
         return sums[:, 0] / sums[:, 1] if average == "samples" else _mean_rate(sums, shape, "f1", average)
 
-    def change(sums: Floats) -> Floats:
-        return f1(sums[:, width:]) - f1(sums[:, :width])
+    def compared(sums: Floats) -> Floats:
+        second, first = f1(sums[:, width:]), f1(sums[:, :width])
+        return second - first if comparison == "change" else np.where(first > 0, second / first, np.nan)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(change(rows.sum(0)[None])[0])
-    return (None, no_interval("no value")) if np.isnan(value) else (value, bootstrap(block_sums(rows), change))
+        value = float(compared(rows.sum(0)[None])[0])
+    return (None, no_interval("no value")) if np.isnan(value) else (value, bootstrap(block_sums(rows), compared))
 
 
 def _defined(rates: Floats) -> tuple[Floats, Floats]:

@@ -45,6 +45,7 @@ class MetricSettings:
     contrast: list[str] = field(default_factory=list)  # attribute:first-second, a difference of shares
     # condition that the others are compared with; null: all pairs of at most 4 conditions
     baseline_condition: str | None = None
+    reference_condition: str | None = None  # condition to whose F1 that of each other condition is divided
     concept: str = "concept"  # attribute of items by which CAIRE's averages are grouped
     crowdtruth: bool = False  # compute the qualities of units, workers and annotations
     crowdtruth_raters: str = PEOPLE  # the group of raters that CrowdTruth uses

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, reliability
 from jobs.metrics.answers import RatingTable
@@ -211,24 +212,45 @@ def _against_people(question: RatedQuestion) -> Iterator[Metric]:
         of_model = answers.of_raters((rater,))
         if answers.scored:
             deviations = [] if rater in question.unscaled else gold.deviations(of_model, of_people)
-            metrics = [*deviations, *_correlations(of_model, of_people, question.context)]
+            metrics = [*deviations, *_correlations(of_model, of_people, question)]
         else:
             metrics = [gold.preference_agreement(of_model, of_people)]
         for metric in metrics:
             yield metric.at(rater=rater, group=PEOPLE)
 
 
-def _correlations(model: RatingTable, people: RatingTable, context: QuestionContext) -> Iterator[Metric]:
-    mean, rated = model.means()[0], people.means()[0]
-    both = ~np.isnan(mean) & ~np.isnan(rated)
-    x, y = mean[both], rated[both]
-    yield from correlation.correlations(x, y, asked=int((~np.isnan(rated)).sum()))
-    picture, target = context.picture[both], context.target[both]
+def _correlations(model: RatingTable, people: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the correlations with people over all items and, if items are rated against targets, in each subgroup.
+
+    CAIRE gives them by country of the prompt (table 2), by concept (table 15), and for natural and generated pictures.
+    """
+    context, everything = question.context, np.ones(model.items, bool)
+    yield from _correlations_of(model, people, context, everything)
     if len(np.unique(context.target)) < 2:
         return
-    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, table 2")
+    for attribute in question.settings.disaggregate:
+        for value, members in context.subgroups.get(attribute, {}).items():
+            if not members.all():  # else the same as over all items
+                for metric in _correlations_of(model, people, context, members):
+                    marked = model_scores.marked(metric, question.settings.minimum)
+                    yield marked.at(attribute=attribute, part=value)
+
+
+def _correlations_of(
+    model: RatingTable, people: RatingTable, context: QuestionContext, members: NDArray[np.bool_]
+) -> Iterator[Metric]:
+    """Yield the correlations over the items of `members`, bool[items]."""
+    mean, rated = model.means()[0], people.means()[0]
+    both = members & ~np.isnan(mean) & ~np.isnan(rated)
+    x, y = mean[both], rated[both]
+    yield from correlation.correlations(x, y, asked=int((members & ~np.isnan(rated)).sum()))
+    picture, target = context.picture[both], context.target[both]
+    asked = len(np.unique(context.target[members]))
+    if asked < 2:
+        return
+    yield correlation.within(x, y, picture, group_name="image", source="CAIRE, tables 2 and 15")
     yield correlation.within(x, y, target, group_name="target", source="CAIRE, table 2")
-    yield correlation.global_average(x, y, target, asked=len(np.unique(context.target)))
+    yield correlation.global_average(x, y, target, asked=asked)
     if context.concept is not None:
         concept = context.concept[both]
         named = concept >= 0
@@ -236,14 +258,14 @@ def _correlations(model: RatingTable, people: RatingTable, context: QuestionCont
         cells = concept[named] * (int(context.target.max()) + 1) + target[named]
         source = "CAIRE, section 6: concepts within countries"
         yield correlation.within(x[named], y[named], cells, group_name="concept and target", source=source)
-    for code in np.unique(context.target):
-        members = context.target == code
-        inside = people.of_items(members)
+    for code in np.unique(context.target[members]):
+        of_target = members & (context.target == code)
+        inside = people.of_items(of_target)
         raters = np.unique(inside.rater)
-        if not len(raters) or len(raters) * int(members.sum()) > MAX_CELLS:
+        if not len(raters) or len(raters) * int(of_target.sum()) > MAX_CELLS:
             continue
         ratings = inside.of_raters([inside.raters[r] for r in raters]).matrix()
-        for metric in correlation.against_single_raters(mean[members], ratings):
+        for metric in correlation.against_single_raters(mean[of_target], ratings):
             yield metric.at(target=context.targets[code] if context.targets else str(code))
 
 

@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 from sklearn.metrics import f1_score
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes
+from jobs.metrics.condition_changes import ConditionRatings, compared, condition_changes, f1_ratios
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 
 KINDS = {"m": "model", "n": "model", "p": "human", "q": "human"}
@@ -163,6 +163,23 @@ def test_brute_force_of_every_change(drawn):
     assert found["pearson_by_image_change", "m"].value == pytest.approx(by_image(every))
     samples = found["f1_change", "m", "samples", ">=4"].value
     assert samples == pytest.approx(f1("b", every, "samples") - f1("a", every, "samples"))
+
+
+def test_the_ratio_of_f1_by_hand():
+    """Six items, four of them right: with gold's article all four and one other are found, with a found one three."""
+    right = {"right": np.array([1, 1, 1, 1, 0, 0], bool), "judged": np.ones(6, bool)}
+    gold = condition("gold", [[5], [4], [4], [5], [4], [1]], ["m"], range(6), [0] * 6, **right)
+    found = condition("found", [[5], [4], [4], [3], [2], [1]], ["m"], range(6), [0] * 6, **right)
+    ratios = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(gold, found)}
+    micro = ratios["micro", ">=4"]
+    assert micro.name == "f1_ratio"
+    assert micro.value == pytest.approx((6 / 7) / (8 / 9))
+    assert (micro.dims["first"], micro.dims["second"], micro.n) == ("gold", "found", 6)
+    assert ratios["micro", ">4"].value == pytest.approx((2 / 5) / (4 / 6))
+    none = condition("gold", [[1]] * 6, ["m"], range(6), [0] * 6, **right)
+    undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, found)}["micro", ">=4"]
+    assert undefined.value is None
+    assert undefined.reason.startswith("F1 is 0 under the first condition")
 
 
 def test_the_interval_of_a_paired_change_is_that_of_pairs():
