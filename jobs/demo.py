@@ -99,7 +99,10 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict]:
     ]
     results = cli.execute("run", overrides)
     assert isinstance(results, list)
-    return {result.job: result.returned for result in results}
+    first: dict[str, dict] = {}
+    for result in results:  # of the steps of one job the first: before pictures that do not exist are left out
+        first.setdefault(result.job, result.returned)
+    return first
 
 
 def _empty_folder(out: str) -> Path:

@@ -1,12 +1,16 @@
-"""Pipelines: jobs with their keys, and steps that are repeated over lists.
+"""Pipelines: jobs with their keys, steps that are repeated over lists, and optional steps.
 
 A step with `for_each: {model: [a, b], condition: [none, article]}` becomes one step per combination of the values, in
-which `${each.model}` and `${each.condition}` stand for that combination's values.
+which `${each.model}` and `${each.condition}` stand for that combination's values. A step with `when: {source: urls}`
+runs only if that input of the pipeline has this value. `${stem:VALUE}` is VALUE, or of a path to a YAML file the file's
+name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if it is null.
 """
 
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Any
 
 from omegaconf import MISSING, DictConfig, OmegaConf
@@ -23,6 +27,7 @@ class Step:
     job: str = MISSING
     set: dict[str, Any] = field(default_factory=dict)  # keys of the job
     for_each: dict[str, Any] = field(default_factory=dict)  # variable -> list of values; empty: the step runs once
+    when: dict[str, Any] = field(default_factory=dict)  # input -> the value, or glob, that it must have; empty: always
     each: dict[str, Any] = field(default_factory=dict)  # the values of a step that `expand` made; not for files
 
 
@@ -32,6 +37,7 @@ class PipelineConfig:
 
     name: str = MISSING
     inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files, and lists that steps repeat over
+    choices: dict[str, list[Any]] = field(default_factory=dict)  # input -> its allowed values; without an entry any
     steps: list[Step] = field(default_factory=list)  # the jobs and their keys
 
 
@@ -51,13 +57,17 @@ def expand(composed: DictConfig) -> DictConfig:
             those of its job's steps, and may use `${each.NAME}` as well. Its `set` keeps only the names of the jobs.
 
     Raises:
-        InputError: a variable without a list of values, or keys that use a variable which their step does not have.
+        InputError: a variable without a list of values, keys that use a variable which their step does not have, a
+            condition on an input that the pipeline does not have, or an input with a value that is not allowed.
     """
     root = OmegaConf.create(OmegaConf.to_container(composed))  # without the schema, which has no key `each`
     assert isinstance(root, DictConfig)
+    _check_choices(root.pipeline)
     steps = []
     for number, step in enumerate(root.pipeline.steps, 1):
         where = f"pipeline={root.pipeline.name}, step {number} ({step.job})"
+        if not _runs(step, root.pipeline.inputs, where):
+            continue
         changed = root.profile.set.get(step.job) or {}
         for each in _combinations(step, where):
             root.each = each
@@ -80,6 +90,32 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def label(step: Step) -> str:
     """The step's job, and its values if it is repeated."""
     return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
+
+
+def _check_choices(pipeline: DictConfig) -> None:
+    for name, allowed in (pipeline.get("choices") or {}).items():
+        if (value := pipeline.inputs.get(name)) not in allowed:
+            raise InputError(f"pipeline.inputs.{name}={value}: must be one of {', '.join(map(str, allowed))}")
+
+
+def _runs(step: DictConfig, inputs: DictConfig, where: str) -> bool:
+    """Return whether the inputs fulfil the conditions of a step; no glob matches an input without a value."""
+    for name, glob in _resolved(step.get("when") or {}, where, {}).items():
+        if name not in inputs:
+            raise InputError(f"{where}: when.{name}: the pipeline has no such input; it has {', '.join(inputs)}")
+        value = inputs[name]
+        if value is None or value in ("", [], {}) or not fnmatchcase(str(value), str(glob)):
+            return False
+    return True
+
+
+def _stem(value: str) -> str:
+    """Return the name of a YAML file without its ending; other values as they are."""
+    return PurePath(value).stem if value.endswith((".yaml", ".yml")) else value
+
+
+OmegaConf.register_new_resolver("stem", lambda value: _stem(str(value)), replace=True)
+OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None else value, replace=True)
 
 
 def _combinations(step: DictConfig, where: str) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from jobs.errors import InputError
 from jobs.run import RunConfig
 from jobs.runtime import cli, config
 
-CENTURY = ("mine", "curate", "fetch", "embed", "judge", "report")
+CENTURY = ("mine", "curate", "fetch", "curate", "fetch", "embed", "judge", "curate", "report")
 INPUTS = [f"pipeline.inputs.{name}=x" for name in ("corpus", "terms", "pictures")]
 
 
@@ -40,6 +40,7 @@ def test_a_profile_changes_the_models_and_nothing_else(monkeypatch: pytest.Monke
     assert debug["judge"].model.checkpoint.startswith("local:")
     assert debug["curate"] == full["curate"]
     assert debug["judge"].input == full["judge"].input == "/r/images"
+    assert (full["judge"].rubric["name"], full["judge"].layout) == ("century_labels", "paper")
     # pictures as wide as the paper's models saw them
     assert (full["fetch"].width, full["judge"].model.max_pixels) == (300, 1280 * 28 * 28)
 
@@ -53,8 +54,65 @@ def test_century_has_as_many_judges_as_its_input_names(
     judges = [config.load("judge", cli.job("judge").schema, keys) for keys in lines]
     names = ["qwen2.5-vl-7b", "pangea-7b"]
     assert [judge.model.name for judge in judges] == [f"debug-{name}" for name in names]
-    assert [judge.out for judge in judges] == [f"/r/ratings/{name}" for name in names]
+    assert [judge.out for judge in judges] == [f"/r/ratings/labels-{name}" for name in names]
     assert {judge.model.checkpoint for judge in judges} == {"local:qwen2.5-vl-tiny"}
+
+
+def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
+    """The job and the configuration of each command of a printed plan."""
+    commands = [shlex.split(line)[2:] for line in capsys.readouterr().out.splitlines()]
+    jobs = [(command[0].removeprefix("jobs."), command[1:]) for command in commands]
+    return [(job, config.load(job, cli.job(job).schema, keys)) for job, keys in jobs]
+
+
+def test_century_with_descriptions_and_people_takes_every_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = {
+        "source": "urls",
+        "contact": "me@example.org",
+        "downsample_from": "knowledge_graph",
+        "writers": "[qwen3-vl-8b,gemma-3-12b]",
+        "joint": "[qwen2.5-vl-7b]",
+        "raters": "raters.csv",
+        "people_labels": "labels.json",
+        "people_ratings": "ratings.json",
+        "ensembles": "{both: [qwen*]}",
+        "leave_out": "[gemma*]",
+    }
+    given = [f"pipeline.inputs.{name}={value}" for name, value in whole.items()]
+    assert steps(monkeypatch, "plan=true", *given) == {}
+    jobs = planned(capsys)
+    by_job: dict[str, list[Any]] = {}
+    for job, keys in jobs:
+        by_job.setdefault(job, []).append(keys)
+    assert [(c.width, c.verify_only) for c in by_job["fetch"]] == [(None, True), (300, False), (1024, False)]
+    assert by_job["curate"][1].draw.n == 1500
+    assert by_job["curate"][1].downsample_from == "knowledge_graph"
+    written = [keys for keys in by_job["generate"] if not keys.rubric]
+    assert [(keys.model.name, keys.prompt["name"]) for keys in written] == [
+        (model, prompt)
+        for model in ("qwen3-vl-8b", "gemma-3-12b")
+        for prompt in ("explicit", "minimal", "explicit_context")
+    ]
+    # appendix P: 500 pictures, three samples at temperature 1 and top-p 1 of at most 1,024 tokens
+    settings = {(k.draw.n, k.samples, k.temperature, k.top_p, k.max_tokens) for k in written}
+    assert settings == {(500, 3, 1.0, 1.0, 1024)}
+    asked = [(keys.prompt["name"], keys.rubric["name"]) for keys in by_job["generate"] if keys.rubric]
+    assert asked == [("rubric_json", "century_labels"), ("rubric_json_response", "century_contextualisation")]
+    assert {(k.temperature, k.samples) for k in by_job["generate"] if k.rubric} == {(0.0, 1)}
+    assert [keys.rubric["name"] for keys in by_job["judge"]] == ["century_labels", "century_contextualisation"]
+    for_people = by_job["items"][-1]
+    assert (for_people.draw.n, for_people.draw.complete) == (63, ["model", "sample"])
+    assert [(keys.input, keys.per_item, keys.show_columns) for keys in by_job["annotate"]] == [
+        ("/r/images_1024", 3, []),
+        ("/r/described_for_people/items", 3, []),
+    ]
+    assert [keys.table for keys in by_job["import_ratings"]] == ["ratings", "ratings", "remarks"]
+    assert {tuple(keys.metrics.leave_out) for keys in by_job["report"][:2]} == {("gemma*",)}
+    assert [keys.metrics.ensembles for keys in by_job["report"][:2]] == [{"both": ["qwen*"]}] * 2
+    outs = {keys.out for job, keys in jobs}
+    assert len(outs) == len(jobs)
 
 
 def test_every_step_of_tric_takes_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +169,9 @@ def test_a_plan_is_the_steps_as_commands_and_runs_none(
     told = capsys.readouterr().out.splitlines()
     first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=my terms.csv' out=/r/matches"
     assert told[0] == first
-    assert told[3] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
+    assert told[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
     assert [line.split()[2] for line in told] == [f"jobs.{name}" for name in CENTURY]
     mine = shlex.split(told[0])[3:]
     assert config.load("mine", cli.job("mine").schema, mine).terms.path == "my terms.csv"
     report = shlex.split(told[-1])[3:]
-    assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/*"]
+    assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/labels*"]

@@ -117,3 +117,48 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
     assert cli.main("run", given(tmp_path, *overrides, **changed)) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
+
+
+OPTIONAL = """
+name: own
+inputs: {source: urls, people: null, models: [a], path: /x/mine.yaml}
+choices: {source: [urls, folder]}
+steps:
+  - {job: prompts, set: {out: "${out}/all"}}
+  - {job: prompts, when: {source: urls}, set: {out: "${out}/urls"}}
+  - {job: prompts, when: {source: folder}, set: {out: "${out}/folder"}}
+  - {job: prompts, when: {people: "*"}, set: {out: "${out}/people"}}
+  - job: prompts
+    when: {models: "*", source: "[uf]*"}
+    for_each: {model: "${pipeline.inputs.models}"}
+    set: {out: "${out}/${stem:${each.model}}-${stem:${pipeline.inputs.path}}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "outs"),
+    [
+        ([], ["all", "urls", "a-mine"]),
+        (["pipeline.inputs.source=folder"], ["all", "folder", "a-mine"]),
+        (["pipeline.inputs.models=[]"], ["all", "urls"]),
+        (["pipeline.inputs.people=p.csv"], ["all", "urls", "people", "a-mine"]),
+        (["pipeline.inputs.models=[qwen2.5-vl,/y/b.yaml]"], ["all", "urls", "qwen2.5-vl-mine", "b-mine"]),
+    ],
+)
+def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path, overrides: list[str], outs: list[str]) -> None:
+    steps = loaded(tmp_path, *overrides, file=OPTIONAL).pipeline.steps
+    assert [step.set["out"] for step in steps] == [f"{tmp_path}/R/{name}" for name in outs]
+
+
+@pytest.mark.parametrize(
+    ("file", "overrides", "message"),
+    [
+        (OPTIONAL, ["pipeline.inputs.source=web"], "pipeline.inputs.source=web: must be one of urls, folder"),
+        (OPTIONAL.replace("{people:", "{persons:"), [], "when.persons: the pipeline has no such input; it has source,"),
+    ],
+)
+def test_conditions_and_choices_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, overrides: list[str], message: str
+) -> None:
+    assert cli.main("run", given(tmp_path, *overrides, file=file)) == 2
+    assert message in capsys.readouterr().err
