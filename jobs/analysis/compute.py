@@ -14,6 +14,7 @@ from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, co
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Key, Reduced, Reduction
+from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
 from jobs.metrics import condition_changes, dsg, spans, suite
 from jobs.metrics.condition_changes import ConditionRatings
@@ -138,7 +139,7 @@ def question_metrics(
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
             )
             of_condition = {CONDITION: group.condition} if are_separate(groups) else {}
-            for metric in suite.question_metrics(rated):
+            for metric in (*suite.question_metrics(rated), *versions_of_models(reduction, group, rated)):
                 yield metric.at(**dims, **of_condition)
             if len(conditions) > 1:
                 shared = {name for raters in group.shared.values() for name in raters}

@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import STATUSES, Status
+from jobs.analysis.code_arrays import Growing, distinct_pairs, merged, pair_hashes, units_of
 from jobs.metrics.answers import MAX_LEVELS, RatingTable
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.spool import Spool
 
 Key = tuple[str, ...]  # rubric, question, and the values of the `by` columns
+Version = tuple[str, str]  # a way of asking: method and order of ratings
+VERSION = ("method", "order")
 ROW = np.dtype(
     [
         ("item", "u8"),
@@ -30,6 +33,7 @@ ROW = np.dtype(
         ("rater", "i4"),
         ("value", "i4"),
         ("sample", "i4"),
+        ("version", "i2"),
         ("status", "i1"),
         ("score", "f8"),
     ]
@@ -76,10 +80,11 @@ class Reduction:
         self._by = ("rubric", "question", *by)
         self._folder = Spool("ratings")
         self._files: dict[Key, IO[bytes]] = {}
-        self._methods_of: dict[Key, dict[str, set[str]]] = {}  # question -> rater -> the methods of its ratings
+        self._versions_of: dict[Key, dict[str, set[Version]]] = {}  # question -> rater -> the versions of its ratings
         self._values: dict[Key, dict[str, int]] = {}  # (rubric, question) -> answer -> code
         self._raters: dict[str, int] = {}
         self._targets: dict[str, int] = {}
+        self._versions: dict[Version, int] = {}
         self.ids: dict[int, str] | None = {} if keep_ids else None
 
     def __enter__(self) -> Self:
@@ -105,24 +110,28 @@ class Reduction:
     @property
     def columns(self) -> list[str]:
         """The columns of `ratings` that `add` needs."""
-        always = ["item_id", "target", "rater", "method", "sample", "value", "score", "status"]
+        always = ["item_id", "target", "rater", "method", "order", "sample", "value", "score", "status"]
         return list(dict.fromkeys([*always, *self._by]))
 
     @property
     def keys(self) -> list[Key]:
         """The questions that occur, sorted."""
-        return sorted(self._methods_of)
+        return sorted(self._versions_of)
+
+    def versions_of(self, key: Key) -> Mapping[str, set[Version]]:
+        """Return rater -> the versions in which it was asked a question: methods and orders of its ratings."""
+        return self._versions_of[key]
 
     def methods_of(self, key: Key) -> Mapping[str, set[str]]:
         """Return rater -> the methods of its ratings, for the raters who were asked a question."""
-        return self._methods_of[key]
+        return {rater: {method for method, _ in versions} for rater, versions in self._versions_of[key].items()}
 
     @property
     def methods(self) -> dict[str, set[str]]:
         """Rater -> the methods of its ratings."""
         methods: dict[str, set[str]] = {}
-        for methods_of in self._methods_of.values():
-            for rater, used in methods_of.items():
+        for key in self._versions_of:
+            for rater, used in self.methods_of(key).items():
                 methods.setdefault(rater, set()).update(used)
         return methods
 
@@ -146,13 +155,21 @@ class Reduction:
         rows["status"] = _coded(batch["status"], dict(_CODES))
         rows["sample"] = batch["sample"].to_numpy()
         rows["score"] = batch["score"].cast(pa.float64()).to_numpy(zero_copy_only=False)
-        for *key_of, rater, method in _distinct_rows(batch, [*self._by, "rater", "method"]):
-            self._methods_of.setdefault(tuple(key_of), {}).setdefault(rater, set()).add(method)
+        for *key_of, rater, method, order in _distinct_rows(batch, [*self._by, "rater", *VERSION]):
+            self._versions_of.setdefault(tuple(key_of), {}).setdefault(rater, set()).add((method, order))
+        rows["version"] = self._version_codes(batch)
         answers, codes = _encoded(batch["value"])
         for key, row_numbers in self._split(batch):
             part = rows[row_numbers]
             part["value"] = self._value_codes(key[:2], answers, codes[row_numbers])
             self._file(key).write(part.tobytes())
+
+    def _version_codes(self, batch: pa.Table) -> NDArray[np.int64]:
+        methods, method = _encoded(batch["method"])
+        orders, order = _encoded(batch["order"])
+        pairs, position = np.unique(method * len(orders) + order, return_inverse=True)
+        versions = [(methods[pair // len(orders)], orders[pair % len(orders)]) for pair in pairs.tolist()]
+        return np.array([self._versions.setdefault(v, len(self._versions)) for v in versions], np.int64)[position]
 
     def _split(self, batch: pa.Table) -> Iterable[tuple[Key, NDArray[np.int64]]]:
         """Yield each question of the batch with the numbers of its rows."""
@@ -189,7 +206,7 @@ class Reduction:
         return self._files[key]
 
     def _path(self, key: Key) -> Path:
-        return self.folder / f"{list(self._methods_of).index(key)}.codes"
+        return self.folder / f"{list(self._versions_of).index(key)}.codes"
 
     def question(
         self,
@@ -198,35 +215,38 @@ class Reduction:
         order: Sequence[str] = (),
         countries: Mapping[str, str] | None = None,
         shared: Mapping[Key, Collection[str]] | None = None,
+        versions_of: str | None = None,
     ) -> Reduced:
         """Return one question's ratings, with several ratings of an item by one rater (samples, layouts) merged.
 
         The merged score is the mean of the scores; the merged value is that of the lowest sample.
 
         Args:
+            versions_of: a rater, whose ratings alone are returned, with its versions in the place of raters.
             order: the answers in the rubric's order; other answers follow by name.
             countries: rater -> target of the rater's ratings without a target, if other ratings of the question have
                 one.
             shared: key -> raters whose ratings under that key are added, such as people's without a condition.
         """
         present, n = np.zeros(0, np.int32), 0
-        for rows in self._read(key, shared):
+        names = self.raters if versions_of is None else tuple(version_name(version) for version in self._versions)
+        for rows in self._read(key, shared, versions_of):
             present, n = np.union1d(present, rows["rater"]), n + len(rows)
-        names, double = self.raters, 0
+        double = 0
         ended = np.zeros((len(present), len(STATUSES)), np.int64)
-        answers = _Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
-        units = _Growing(n, item="u8", target="i4")
+        answers = Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
+        units = Growing(n, item="u8", target="i4")
         asked = np.zeros(len(present), np.int64)
         values, recode = self._ordered(key, order)
-        for rows in self._parts(key, n, countries or {}, shared):
+        for rows in self._parts(key, n, countries or {}, shared, versions_of):
             rater = np.searchsorted(present, rows["rater"])
             cell = rater * len(STATUSES) + rows["status"]
             ended += np.bincount(cell, minlength=ended.size).reshape(ended.shape)
-            unit, first = _units(rows)
-            asked += _distinct(unit, rater, len(present))
+            unit, first = units_of(rows)
+            asked += distinct_pairs(unit, rater, len(present))
             double += int((np.bincount(unit) > 1).sum())
             ok = rows["status"] == _OK
-            item, by_rater, value, score = _once(
+            item, by_rater, value, score = merged(
                 unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
             )
             answers.add(item=item + units.n, rater=by_rater, value=recode[value], score=score)
@@ -250,29 +270,42 @@ class Reduction:
             double=double,
         )
 
-    def _read(self, key: Key, shared: Mapping[Key, Collection[str]] | None) -> Iterator[NDArray[Any]]:
-        """Yield the rows of a question, then the shared raters' rows of others, at most `CHUNK` at a time."""
+    def _read(
+        self, key: Key, shared: Mapping[Key, Collection[str]] | None, versions_of: str | None = None
+    ) -> Iterator[NDArray[Any]]:
+        """Yield the rows of a question, then the shared raters' rows of others, at most `CHUNK` at a time.
+
+        With `versions_of`, those of one rater, with the code of the version in the place of the rater's.
+        """
         for other, raters in ((key, None), *(shared or {}).items()):
             if other in self._files:
                 self._files[other].flush()
             codes = None if raters is None else np.array([self._raters[name] for name in raters], np.int64)
             with self._path(other).open("rb") as file:
                 while len(rows := np.fromfile(file, ROW, CHUNK)):
+                    if versions_of is not None:
+                        rows = rows[rows["rater"] == self._raters[versions_of]]
+                        rows["rater"] = rows["version"]
                     yield rows if codes is None else rows[np.isin(rows["rater"], codes)]
 
     def _parts(
-        self, key: Key, n: int, countries: Mapping[str, str], shared: Mapping[Key, Collection[str]] | None
+        self,
+        key: Key,
+        n: int,
+        countries: Mapping[str, str],
+        shared: Mapping[Key, Collection[str]] | None,
+        versions_of: str | None,
     ) -> Iterator[NDArray[Any]]:
         """Yield the rows of a question in chunks of about `CHUNK` rows, each of whole pairs of item and target, by
         hash."""
         with_targets = self._target_filler(key, countries, shared)
         bits = (n // CHUNK).bit_length()
         if not bits:
-            yield with_targets(np.concatenate(list(self._read(key, shared))))
+            yield with_targets(np.concatenate(list(self._read(key, shared, versions_of))))
             return
         paths = [self.folder / f"part-{number}" for number in range(1 << bits)]
-        for rows in map(with_targets, self._read(key, shared)):
-            part = _mixed(rows) >> np.uint64(64 - bits)
+        for rows in map(with_targets, self._read(key, shared, versions_of)):
+            part = pair_hashes(rows) >> np.uint64(64 - bits)
             order = np.argsort(part, kind="stable")
             ends = np.searchsorted(part[order], np.arange(len(paths), dtype=np.uint64), side="right")
             for path, row_numbers in zip(paths, np.split(order, ends[:-1]), strict=True):
@@ -318,6 +351,11 @@ class Reduction:
         return values, recode
 
 
+def version_name(version: Version) -> str:
+    """Return a version as metrics name it: method and order."""
+    return " ".join(filter(None, version))
+
+
 def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
     """Return a column's distinct values, including null, and int64[rows], the position of each row's value."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -339,62 +377,3 @@ def _distinct_rows(batch: pa.Table, columns: Sequence[str]) -> Iterable[tuple[st
     names = list(dict.fromkeys(columns))  # `by` may have the method
     rows = batch.select(names).unify_dictionaries().group_by(names).aggregate([])
     return zip(*(rows[name].to_pylist() for name in columns), strict=True)
-
-
-def _units(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each row's pair of item and target, numbered in the order of hashes, and one row of each pair."""
-    _, first, unit = np.unique(_mixed(rows), return_index=True, return_inverse=True)
-    return unit, first
-
-
-def _mixed(rows: NDArray[Any]) -> Hashes:
-    """Return the hash of each row's pair of item and target."""
-    mixed: Hashes = rows["item"] + rows["target"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed
-
-
-class _Growing:
-    """Arrays of a maximum length, filled from the front; memory pages without data take no memory."""
-
-    def __init__(self, most: int, **kinds: str) -> None:
-        self._arrays = {name: np.empty(most, kind) for name, kind in kinds.items()}
-        self.n = 0
-
-    def add(self, **parts: NDArray[Any]) -> None:
-        """Append a part to each array; all parts have the same length."""
-        length = {len(part) for part in parts.values()}.pop()
-        for name, part in parts.items():
-            self._arrays[name][self.n : self.n + length] = part
-        self.n += length
-
-    @property
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name -> the filled part of the array."""
-        return {name: array[: self.n] for name, array in self._arrays.items()}
-
-
-def _distinct(unit: NDArray[np.int64], rater: NDArray[np.int64], raters: int) -> NDArray[np.int64]:
-    """Return int64[raters], the number of distinct pairs that each rater was asked about."""
-    pairs = np.unique(unit * np.int64(max(raters, 1)) + rater)
-    return np.bincount(pairs % max(raters, 1), minlength=raters)
-
-
-def _once(
-    unit: NDArray[np.int64],
-    rater: NDArray[np.int64],
-    sample: NDArray[np.int32],
-    value: NDArray[np.int32],
-    score: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Return one row per unit and rater, sorted: unit, rater, value of the lowest sample, mean score."""
-    order = np.lexsort((sample, rater, unit))
-    unit, rater, value, score = unit[order], rater[order], value[order], score[order]
-    new = np.ones(len(unit), bool)
-    new[1:] = (unit[1:] != unit[:-1]) | (rater[1:] != rater[:-1])
-    starts = np.flatnonzero(new)
-    if len(starts) < len(unit):
-        scored = ~np.isnan(score)
-        total = np.add.reduceat(np.where(scored, score, 0.0), starts)
-        n = np.add.reduceat(scored.astype(np.int64), starts)
-        score = np.divide(total, n, out=np.full(len(starts), np.nan), where=n > 0)
-    return unit[starts].astype(np.int32), rater[starts].astype(np.int32), value[starts], score

@@ -16,7 +16,7 @@ class MetricFamily:
     metrics: tuple[str, ...]
     columns: tuple[str, ...]
     needs: str = ""  # only metrics with this dim
-    without: str = ""  # only metrics without it
+    without: str = ""  # only metrics without it; the dim `versions` is only in families that need it
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ FAMILIES = (
     MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
     MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
     MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
+    MetricFamily("One rater asked in several ways", (*_AGREEMENT, "kappa", *_SHARES), ("rater",), needs="versions"),
     MetricFamily("Agreement of two raters", ("kappa",), ("group", "weights")),
     MetricFamily("Each rater and the other raters", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
     MetricFamily("Answers by majority", ("majority_share",), ("group",)),
@@ -209,6 +210,8 @@ def _fits(family: MetricFamily, metric: Metric) -> bool:
     if metric.reason == "one rater":  # only in the table `metrics`: on the page, the table would have only dashes
         return False
     if family.needs and family.needs not in metric.dims:
+        return False
+    if "versions" in metric.dims and family.needs != "versions":
         return False
     return not (family.without and family.without in metric.dims)
 

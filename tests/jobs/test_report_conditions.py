@@ -135,3 +135,19 @@ def test_conditions_are_always_separate_and_no_setting():
     assert "condition" not in MetricSettings().group_by
     with pytest.raises(InputError, match=r"metrics.group_by=condition"):
         cli.execute("report", ["images=x", "metrics.group_by=[condition]", "out=o"])
+
+
+def test_one_judge_asked_in_two_ways_is_compared_with_itself(tmp_path):
+    closed = ratings("m@1", TRUTH, method="closed", order="paper")
+    joint = ratings("m@1", [*TRUTH[:5], 2, 3, 3], method="json", order="rubric_json")  # off by 1 in i5, by 2 in i7
+    found = metrics(tmp_path, [closed, joint, ratings("n@1", TRUTH, order="paper"), ratings("p1", TRUTH)])
+    of_versions = {(n, d.get("group")): (d, row) for n, d, row in found if "versions" in d}
+    dims, row = of_versions["percent_agreement", None]
+    assert dims == {"rubric": "r", "question": "q", "rater": "m@1", "versions": "closed paper, json rubric_json"}
+    assert (row["value"], row["n"]) == (6 / 8, 8)
+    assert of_versions["percent_agreement_within", None][1]["value"] == 7 / 8
+    assert of_versions["group_mean_score", "closed paper"][1]["value"] == sum(TRUTH) / 8
+    assert of_versions["group_mean_score", "json rubric_json"][1]["value"] == (sum(TRUTH) - 1) / 8
+    assert {d["rater"] for n, d, _ in found if "versions" in d} == {"m@1"}
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "One rater asked in several ways" in page

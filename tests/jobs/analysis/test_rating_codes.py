@@ -144,3 +144,25 @@ def test_the_folder_is_gone_afterwards():
         folder = reduction.folder
         assert any(folder.iterdir())
     assert not folder.exists()
+
+
+def test_the_versions_of_a_rater_take_the_place_of_raters(monkeypatch):
+    rows = [rating(f"i{i}", "m", "a", str(1 + i % 5), method="closed", order="paper") for i in range(6)]
+    rows += [rating(f"i{i}", "m", "a", str(1 + (i + 1) % 5), method="json", order="both") for i in range(1, 4)]
+    rows += [rating("i0", "n", "a", "5", method="closed", order="paper")]
+    for chunk in (rating_codes.CHUNK, 4):
+        monkeypatch.setattr(rating_codes, "CHUNK", chunk)
+        with Reduction() as made:
+            made.add(batch(rows))
+            assert made.versions_of(("r", "a")) == {
+                "m": {("closed", "paper"), ("json", "both")},
+                "n": {("closed", "paper")},
+            }
+            assert made.methods_of(("r", "a")) == {"m": {"closed", "json"}, "n": {"closed"}}
+            found = made.question(("r", "a"), versions_of="m")
+        assert sorted(found.answers.raters) == ["closed paper", "json both"]
+        by_version = dict(zip(found.answers.raters, found.answers.matrix().T, strict=True))
+        place = [found.item.tolist().index(hashed) for hashed in hash_texts([f"i{i}" for i in range(6)]).tolist()]
+        assert by_version["closed paper"][place].tolist() == [1, 2, 3, 4, 5, 1]
+        assert by_version["json both"][place][1:4].tolist() == [3, 4, 5]
+        assert np.isnan(by_version["json both"][place][[0, 4, 5]]).all()

@@ -1,0 +1,44 @@
+"""One rater asked the same questions in several ways: layouts of a prompt, or scored answers and JSON.
+
+A version is a method and an order of the prompt. The versions of a rater are compared as several raters would be.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from jobs.metrics import agreement, model_scores, reliability
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.metric import Metric, undefined
+from jobs.metrics.model_scores import RaterGroup
+
+MOST = 6  # versions of one rater
+_COMPARED = "Agreement of the versions in which one rater was asked."
+
+
+def version_metrics(
+    answers: RatingTable, *, tolerance: float = 1, thresholds: Sequence[float] = ()
+) -> Iterator[Metric]:
+    """Yield agreement, correlations and ICC of one rater's versions, and each version's mean and shares.
+
+    Use them to say how far a way of asking decides the answers: whether ratings that are parsed from one JSON answer
+    (Century, appendices I and S) may stand for scored ones, and whether the order of the prompt matters.
+
+    Args:
+        answers: the ratings of one rater; `answers.raters` are its versions.
+        tolerance: in points of the scale, for `percent_agreement_within`.
+        thresholds: of `share_at_least`.
+
+    Undefined: no item has answers in two versions; more than 6 versions.
+    """
+    if len(answers.raters) > MOST:
+        yield undefined("percent_agreement", _COMPARED, f"{len(answers.raters)} versions: more than {MOST}")
+        return
+    yield from agreement.agreement(answers, tolerance=tolerance, weights={}, pairs=True)
+    if not answers.scored:
+        return
+    yield from reliability.icc(answers)
+    yield from reliability.pairwise_correlations(answers)
+    for version in answers.raters:
+        group = RaterGroup(version, (version,))
+        yield model_scores.mean_score(answers, group)
+        for threshold in thresholds:
+            yield model_scores.share_at_least(answers, group, threshold)
