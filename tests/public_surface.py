@@ -619,6 +619,7 @@ KEYS = {
         out: str
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
+        pipeline.choices: dict[str, list[typing.Any]]
         pipeline.steps: list[jobs.runtime.pipelines.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]
