@@ -17,13 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import config, extras, help_text, signals
+from jobs.runtime import completion, config, extras, help_text, signals
+from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
 from jobs.store import faults
 
 JOBS_FOLDER = Path(__file__).resolve().parents[1]
 LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
 JOBS = tuple(sorted(path.stem for path in JOBS_FOLDER.glob("*.py") if path.stem not in LIBRARIES))
+
+FORMS = """
+A key is written key=value, --key value or --key=value; a list as key=[a,b] or --key a b; a Boolean may stand alone
+(--overwrite). --cfg prints the configuration that the other arguments give, and stops."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +89,14 @@ def _main(name: str, arguments: list[str]) -> None:
     if {"-h", "--help"} & set(arguments):
         say((importlib.import_module(f"jobs.{name}").__doc__ or "").strip())
         say("\n" + help_text.render(name, job(name).schema))
-        say("\nkey=value is Hydra's syntax; --cfg key=value … prints the composed configuration.")
+        say(FORMS)
     elif "--version" in arguments:
         say(version())
     elif "--cfg" in arguments:
-        say(config.as_yaml(name, job(name).schema, [a for a in arguments if a != "--cfg"]))
-    elif dashed := [a for a in arguments if a.startswith("-")]:
-        raise InputError(f"{name}: {dashed[0]} is not key=value (options are --help, --cfg and --version)")
+        schema = job(name).schema
+        say(config.as_yaml(name, schema, to_overrides(name, schema, [a for a in arguments if a != "--cfg"])))
     else:
-        execute(name, arguments)
+        execute(name, to_overrides(name, job(name).schema, arguments))
 
 
 def version() -> str:
@@ -101,9 +105,14 @@ def version() -> str:
 
 
 def jobs(arguments: list[str]) -> int:
-    """`python -m jobs`: list the jobs, or run the one that is named. Returns the exit code."""
+    """`remine` and `python -m jobs`: list the jobs, or run the one that is named. Returns the exit code."""
+    if arguments[:1] == ["--complete"]:
+        say("\n".join(candidates(arguments[1:])))
+        return 0
     if arguments and not arguments[0].startswith("-"):
         name, *rest = arguments
+        if name == "completion":
+            return _print_completion(rest)
         if name in JOBS:
             return main(name, rest)
         near = difflib.get_close_matches(name, JOBS, n=1)
@@ -113,7 +122,31 @@ def jobs(arguments: list[str]) -> int:
     if arguments and arguments[0] == "--version":
         say(version())
         return 0
-    say("python -m jobs.<name> key=value …   (--help: its keys; --cfg: the composed configuration)\n")
+    say("remine JOB key=value …, or python -m jobs.JOB key=value …   (--help: its keys; --cfg: its configuration)\n")
     for name in JOBS:
         say(f"  {name:14} {summary(name)}")
+    say("\nremine completion bash|zsh|fish prints a script that completes jobs, keys and values.")
+    return 0
+
+
+def run() -> int:
+    """The command `remine`; returns its exit code."""
+    return jobs(sys.argv[1:])
+
+
+def candidates(words: list[str]) -> list[str]:
+    """Return how the last of the words after `remine` may be completed."""
+    *before, word = words or [""]
+    if not before:
+        return [name for name in (*JOBS, "completion") if name.startswith(word)]
+    if before[0] == "completion":
+        return [shell for shell in completion.SHELLS if shell.startswith(word)]
+    return completion.of_job(before[0], job(before[0]).schema, before[1:], word) if before[0] in JOBS else []
+
+
+def _print_completion(arguments: list[str]) -> int:
+    if len(arguments) != 1 or arguments[0] not in completion.SHELLS:
+        say(f"error: completion: name one shell of {', '.join(completion.SHELLS)}", err=True)
+        return InputError.exit_code
+    say(completion.SHELLS[arguments[0]])
     return 0

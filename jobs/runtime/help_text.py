@@ -154,13 +154,19 @@ def render(job: str, schema: type, *, width: int | None = None) -> str:
     job_keys = list(keys(job, schema))
     sections = [
         ("Required:", [key for key in job_keys if key.default == REQUIRED]),
-        ("Keys and their defaults:", [key for key in job_keys if key.default != REQUIRED]),
+        ("Keys and their defaults:", [key for key in job_keys if key.default != REQUIRED and not _is_common(key)]),
+        ("Keys of every job:", [key for key in job_keys if key.default != REQUIRED and _is_common(key)]),
     ]
     if "resources" in config_files.groups(job):
         sections.append((f"STAGE: {', '.join(stages())}; resources= sets:", list(stage_keys())))
     return "\n\n".join(
         "\n".join([title, *(_lines(key, width) for key in entries)]) for title, entries in sections if entries
     )
+
+
+def _is_common(key: HelpKey) -> bool:
+    """Whether every job that writes a table, or that uses Ray, has the key."""
+    return key.name.split(".")[0] in {field.name for field in fields(config.Common)}
 
 
 def _lines(key: HelpKey, width: int) -> str:

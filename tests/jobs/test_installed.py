@@ -66,6 +66,14 @@ def test_the_installed_code_is_what_runs(installed: Path) -> None:
     assert all(name.startswith(str(installed)) for name in where.split())
 
 
+def test_the_command_remine(installed: Path) -> None:
+    output = python(
+        installed, str(installed / "bin" / "remine"), "curate", "--cfg", "--out", "R/x", "--ratings", "a", "b"
+    )
+    assert "out: R/x" in output
+    assert "- a\n- b" in output
+
+
 def test_help_and_configuration(installed: Path) -> None:
     said = python(installed, "-m", "jobs.mine", "--help")
     assert said.startswith("Find the records of a corpus whose page title contains a search term")

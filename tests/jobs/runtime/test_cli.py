@@ -58,7 +58,12 @@ BAD = {
     "unknown option": ([*MINE, "corpus.path={f}/good.tsv", "resources=x"], "resources=x: no such option; allowed:"),
     "mistyped": ([*MINE, "corpus.path={f}/good.tsv", "resume=maybe"], "resume: Value 'maybe'"),
     "not given": (["mine"], "required: corpus.path=, out=, terms.path="),
-    "dashes": (["mine", "--verbose"], "--verbose is not key=value"),
+    "unknown option with dashes": (["mine", "--verbose"], "verbose: no such key"),
+    "option without a value": ([*MINE, "--corpus.path"], "--corpus.path: a value is missing"),
+    "a glob that the shell expanded": (
+        [*MINE, "--corpus.path", "{f}/good.tsv", "{f}/empty.tsv"],
+        "'{f}/empty.tsv' is not",
+    ),
     "no table": (["curate", "input={f}/bare", "out={f}/out"], "{f}/bare: no table here"),
     "no place": (["curate", "input={f}/none", "out={f}/out"], "{f}/none: no table here"),
     "foreign table": (["curate", "input={f}/foreign", "out={f}/out"], "not a table of remine; expected records"),

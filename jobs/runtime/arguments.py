@@ -1,0 +1,114 @@
+"""The arguments of a command line in any of their forms -> `key=value` overrides.
+
+These mean the same: `out=R/x`, `--out R/x`, `--out=R/x`. A Boolean may stand alone (`--overwrite`), a list takes single
+values (`--ratings R/a R/b`, or `ratings=R/a ratings=R/b`, for `ratings=[R/a,R/b]`), and `-` may be written for `_`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, get_origin
+
+from jobs.errors import InputError
+from jobs.runtime.key_types import UNKNOWN, alternatives, type_of
+from jobs.runtime.overrides import quoted
+
+_KEY_VALUE = re.compile(r"[+]*[A-Za-z_][\w.]*=")
+_PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that Hydra reads as it is
+
+
+def to_overrides(job: str, schema: type, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments as `key=value`, in their order; a list that is given by single values is one override.
+
+    Raises:
+        InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
+    """
+    pairs = list(_pairs(job, schema, list(arguments)))
+    values: dict[str, list[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    overrides = []
+    for key, value in pairs:
+        if not _takes_several(schema, key) or (
+            len(values[key]) == 1 and (_is_whole(value) or not _is_list(schema, key))
+        ):
+            overrides.append(f"{key}={value}")
+        elif any(map(_is_whole, values[key])):
+            raise InputError(
+                f"{job}: {key}={value}: given more than once; write one list, as in {key}=[a,b] or --{key} a b"
+            )
+        elif all(not override.startswith(f"{key}=") for override in overrides):
+            overrides.append(f"{key}=[{','.join(map(_element, values[key]))}]")
+    return overrides
+
+
+def _pairs(job: str, schema: type, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key with one value of it."""
+    while arguments:
+        argument = arguments.pop(0)
+        if not argument.startswith("--"):
+            if _KEY_VALUE.match(argument) is None:
+                raise InputError(
+                    f"{job}: {argument!r} is not key=value; use key=value or --key value (--help lists the keys), "
+                    "and quote a value that has spaces or that the shell expands"
+                )
+            key, _, value = argument.partition("=")
+            yield key, value
+            continue
+        name, equals, value = argument.removeprefix("--").partition("=")
+        key = _key(schema, name)
+        if equals:
+            yield key, value
+        elif bool in alternatives(type_of(schema, key)):
+            yield key, arguments.pop(0) if arguments[:1] in (["true"], ["false"]) else "true"
+        else:
+            values = _take_values(schema, arguments, at_most=None if _takes_several(schema, key) else 1)
+            if not values and type_of(schema, key) is UNKNOWN:
+                values = [""]  # the configuration refuses the key, and names similar ones
+            if not values:
+                raise InputError(f"{job}: --{name}: a value is missing; use --{name} VALUE or {key}=VALUE")
+            yield from ((key, value) for value in values)
+
+
+def _take_values(schema: type, arguments: list[str], *, at_most: int | None) -> list[str]:
+    """Remove the values from the beginning of `arguments`, up to the next option or key, and return them."""
+    values: list[str] = []
+    while arguments and len(values) != at_most:
+        following = arguments[0]
+        if following.startswith("-") and not _is_number(following):
+            break
+        if values and _KEY_VALUE.match(following) and type_of(schema, following.partition("=")[0]) is not UNKNOWN:
+            break
+        values.append(arguments.pop(0))
+    return values
+
+
+def _key(schema: type, name: str) -> str:
+    """Return the key that an option names."""
+    underscored = name.replace("-", "_")
+    return underscored if type_of(schema, name) is UNKNOWN and type_of(schema, underscored) is not UNKNOWN else name
+
+
+def _is_list(schema: type, key: str) -> bool:
+    return any(get_origin(kind) is list for kind in alternatives(type_of(schema, key.lstrip("+"))))
+
+
+def _takes_several(schema: type, key: str) -> bool:
+    """Whether the key is a list, or may be one."""
+    return _is_list(schema, key) or type_of(schema, key.lstrip("+")) is Any
+
+
+def _is_whole(value: str) -> bool:
+    """Whether `value` is a whole list, null, or a text that stands for a list (an interpolation)."""
+    return value[:1] == "[" or value == "null" or value.startswith("${")
+
+
+def _element(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else quoted(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

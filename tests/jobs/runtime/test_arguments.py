@@ -1,0 +1,79 @@
+"""Every form of an argument becomes the same override."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime.arguments import to_overrides
+from jobs.runtime.config import Common
+
+
+@dataclass
+class Inner:
+    name: str = ""
+
+
+@dataclass
+class Keys(Common):
+    input: str | None = None
+    near_distance: int = 4
+    ratings: list[str] = field(default_factory=list)
+    counts: list[int] | None = None
+    targets: Any = None
+    columns: dict[str, Any] = field(default_factory=dict)
+    inner: Inner = field(default_factory=Inner)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides"),
+    [
+        ("input=a", "input=a"),
+        ("--input a", "input=a"),
+        ("--input=a", "input=a"),
+        ("--input a=b", "input=a=b"),
+        ("--inner.name x --columns.item id", "inner.name=x columns.item=id"),
+        ("--near-distance -1", "near_distance=-1"),
+        ("--overwrite", "overwrite=true"),
+        ("--overwrite input=a", "overwrite=true input=a"),
+        ("--resume false --input a", "resume=false input=a"),
+        ("--ratings a", "ratings=[a]"),
+        ("--ratings a b", "ratings=[a,b]"),
+        ("--ratings a --input x --ratings b", "ratings=[a,b] input=x"),
+        ("ratings=a input=x ratings=b", "ratings=[a,b] input=x"),
+        ("--ratings a b out=x", "ratings=[a,b] out=x"),
+        ("--ratings a year=2020/x", "ratings=[a,'year=2020/x']"),
+        ("--ratings a,b", "ratings=['a,b']"),
+        ("ratings=[a,b]", "ratings=[a,b]"),
+        ("--ratings [a,b]", "ratings=[a,b]"),
+        ("--counts 1 2", "counts=[1,2]"),
+        ("counts=null", "counts=null"),
+        ("--targets Japan", "targets=Japan"),
+        ("--targets Japan Brazil", "targets=[Japan,Brazil]"),
+        ("--nosuch 3", "nosuch=3"),
+        ("--nosuch", "nosuch="),
+        ("++columns.a=b", "++columns.a=b"),
+    ],
+)
+def test_forms(arguments: str, overrides: str) -> None:
+    assert to_overrides("job", Keys, arguments.split(" ")) == overrides.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--input", "--input: a value is missing"),
+        ("--input --overwrite", "--input: a value is missing"),
+        ("--ratings --overwrite", "--ratings: a value is missing"),
+        ("--input a b", "'b' is not key=value"),
+        ("overwrite", "'overwrite' is not key=value"),
+        ("-x", "'-x' is not key=value"),
+        ("--overwrite yes", "'yes' is not key=value"),
+        ("ratings=[a] ratings=b", "given more than once"),
+        ("ratings=[a] ratings=[b]", "given more than once"),
+    ],
+)
+def test_what_is_refused(arguments: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
+        to_overrides("job", Keys, arguments.split(" "))

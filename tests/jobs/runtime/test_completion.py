@@ -1,0 +1,59 @@
+"""Candidates for the last word of a command line, and the scripts that ask for them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.runtime import cli
+from jobs.runtime.completion import SHELLS
+
+
+@pytest.mark.parametrize(
+    ("words", "candidates"),
+    [
+        ([], [*cli.JOBS, "completion"]),
+        (["jud"], ["judge"]),
+        (["nosuch", "x"], []),
+        (["completion", "b"], ["bash"]),
+        (["parse", "overw"], ["overwrite="]),
+        (["parse", "--overw"], ["--overwrite"]),
+        (["parse", "overwrite="], ["overwrite=true", "overwrite=false"]),
+        (["judge", "model=local-t"], ["model=local-text-tiny", "model=local-tiny"]),
+        (["judge", "--model=local-ti"], ["--model=local-tiny"]),
+        (["judge", "--model", "local-ti"], ["local-tiny"]),
+        (["judge", "input=x", "inpu"], []),
+        (["judge", "--input", ""], []),
+    ],
+)
+def test_candidates(words: list[str], candidates: list[str]) -> None:
+    assert cli.candidates(words) == candidates
+
+
+def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.jobs(["completion", "tcsh"]) == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err
+    assert cli.jobs(["completion", "bash"]) == 0
+    assert capsys.readouterr().out.strip() == SHELLS["bash"]
+
+
+def test_bash_completes_words_that_contain_an_equals_sign(tmp_path: Path) -> None:
+    command = tmp_path / "remine"
+    root = Path(__file__).resolve().parents[3]
+    command.write_text(f"#!/bin/sh\ncd '{root}' && exec '{sys.executable}' -m jobs \"$@\"\n")
+    command.chmod(0o755)
+    script = f"""{SHELLS["bash"]}
+COMP_LINE='remine judge model=local-t'; COMP_POINT=${{#COMP_LINE}}
+_remine 2>/dev/null; echo "${{COMPREPLY[@]}}"
+"""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [bash, "-c", script], check=False, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["local-text-tiny", "local-tiny"]
