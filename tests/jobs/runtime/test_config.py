@@ -1,7 +1,9 @@
 """What the command line says reaches the dataclass unchanged, or is refused by name with what is allowed."""
 
+import functools
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 import yaml
@@ -12,48 +14,32 @@ from jobs.curate import CurateConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.report import ReportConfig
-from jobs.runtime import cli, config
+from jobs.runtime import cli, config, config_files
 from jobs.runtime.config import plain
 from jobs.runtime.config_files import CONF
+from jobs.runtime.key_types import nested_dataclass, type_of
 from jobs.verify import VerifyConfig
 
 FILES = sorted(p for p in CONF.rglob("*.yaml"))
-GIVEN = {  # what each job requires
-    "demo": [],
-    "mine": ["corpus.path=c", "terms.path=t", "out=o"],
-    "curate": ["input=i", "out=o"],
-    "fetch": ["source.path=s", "out=o"],
-    "embed": ["input=i", "out=o"],
-    "retrieve": ["queries=q", "corpus.path=c", "out=o"],
-    "judge": ["input=i", "out=o"],
-    "generate": ["input=i", "out=o"],
-    "loglik": ["input=i", "out=o"],
-    "parse": ["input=i", "out=o"],
-    "zero_shot": ["input=i", "out=o"],
-    "report": ["out=o"],
-    "analyze": ["input=i", "out=o"],
-    "kb": ["knowledge_base.path=k", "out=o"],
-    "prompts": ["out=o"],
-    "tric_captions": ["split=s", "out=o"],
-    "link": ["neighbors=n", "kb.path=k", "out=o"],
-    "review_links": ["links=[l]", "kb.path=k", "out=o"],
-    "items": ["out=o"],
-    "candidates": ["neighbors=n", "corpus.path=c", "out=o"],
-    "choose": ["out=o"],
-    "tric_rank": ["split=s", "pictures=p", "captions=c", "vectors=v", "out=o"],
-    "tric_items": ["split=s", "neighbors=n", "captions=c", "out=o"],
-    "tric_rerank": ["split=s", "neighbors=n", "captions=c", "out=o"],
-    "tric_statistics": ["path=p", "out=o"],
-    "evaluate": ["ranked=r", "gold=g", "out=o"],
-    "annotate": ["input=i", "raters=r", "out=o"],
-    "import_ratings": ["input=i", "out=o"],
-    "verify": ["input=i"],
-    "run": ["pipeline.inputs.corpus=c", "pipeline.inputs.terms=t", "pipeline.inputs.pictures=p", "out=o"],
-}
+
+
+@functools.cache
+def required(job: str, *overrides: str) -> tuple[str, ...]:
+    """The keys that `job` requires, each with a value, next to the options that `overrides` choose."""
+    try:
+        config.load(job, cli.job(job).schema, [*overrides])
+    except InputError as error:
+        missing = re.search(r": required: (.*) \(--help", str(error))
+        if missing is None:
+            raise
+        keys = missing[1].replace(",", "").split()  # such as out=
+        lists = {key for key in keys if get_origin(type_of(cli.job(job).schema, key.rstrip("="))) is list}
+        return tuple(f"{key}[x]" if key in lists else f"{key}x" for key in keys)
+    return ()
 
 
 def mine(*overrides: str) -> MineConfig:
-    loaded = config.load("mine", MineConfig, [*GIVEN["mine"], *overrides])
+    loaded = config.load("mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", *overrides])
     assert isinstance(loaded, MineConfig)
     return loaded
 
@@ -232,7 +218,7 @@ def test_quotes_null_lists_and_interpolation_are_hydras() -> None:
 
 
 def test_values_inside_a_pipelines_own_keys_keep_their_commas() -> None:
-    given = [g for g in GIVEN["run"] if "corpus" not in g]
+    given = [key for key in required("run") if "corpus" not in key]
     loaded = config.load("run", cli.job("run").schema, [*given, "pipeline.inputs.corpus=s3://b/a,b é.gz"])
     assert loaded.pipeline.inputs["corpus"] == "s3://b/a,b é.gz"
 
@@ -252,7 +238,7 @@ def test_every_job_composes_into_its_dataclass() -> None:
     others = [
         job
         for job in cli.JOBS
-        if not isinstance(config.load(job, cli.job(job).schema, GIVEN[job]), cli.job(job).schema)
+        if not isinstance(config.load(job, cli.job(job).schema, [*required(job)]), cli.job(job).schema)
     ]
     assert others == []
 
@@ -273,26 +259,22 @@ def test_every_file_opens_with_the_command_that_runs_it() -> None:
 OPTIONS = [p for p in FILES if p.parent not in (CONF, CONF / "kubernetes", CONF / "zero_shot_template")]
 
 
+@functools.cache
+def options_of(job: str, group: str) -> tuple[str, ...]:
+    """The files of `group` that `job` can take."""
+    if group not in config_files.groups(job):
+        return ()
+    return config_files.options(group, nested_dataclass(type_of(cli.job(job).schema, group)))
+
+
 def chosen_name(path: Path) -> str:
     """The name in the configuration that a job composes with the file `path` of a group."""
     group = path.parent.relative_to(CONF).as_posix()
-    owner = {"embedder": "embed", "model": "judge", "rubric": "judge", "source": "fetch", "prompt": "generate"}
-    owner |= {"corpus": "mine" if path.stem.startswith("wit") else "retrieve", "resources": "mine"}
-    owner |= {
-        "refusals": "generate",
-        "knowledge_base": "kb",
-        "paper": "report",
-        "welfare": "annotate",
-        "span_labels": "annotate",
-    }
-    job = owner.get(group, "run")
+    job = next(job for job in cli.JOBS if path.stem in options_of(job, group))
     options = [] if group == "pipeline" and path.stem == "century" else [f"{group}={path.stem}"]
-    given = GIVEN[job]
-    if path == CONF / "pipeline" / "tric.yaml":
-        given = ["pipeline.inputs.split=s", "out=o"]
     if path.stem in ("npy", "clip_retrieval"):  # nothing in such files says what made them
         options.append("corpus.embedder.checkpoint=m")
-    loaded = config.load(job, cli.job(job).schema, [*options, *given])
+    loaded = config.load(job, cli.job(job).schema, [*options, *required(job, *options)])
     chosen = getattr(loaded, group)
     name = chosen.get("name", path.stem) if isinstance(chosen, dict) else getattr(chosen, "name", path.stem)
     return str(name)
@@ -312,7 +294,7 @@ def test_every_option_of_every_group_composes() -> None:
 
 def test_another_jobs_key_is_unknown_here() -> None:
     with pytest.raises(InputError, match=r"^curate: corpus\.path: no such key"):
-        config.load("curate", CurateConfig, [*GIVEN["curate"], "corpus.path=x"])
+        config.load("curate", CurateConfig, ["input=i", "out=o", "corpus.path=x"])
 
 
 @pytest.mark.parametrize("job", ["annotate", "curate", "import_ratings"])
