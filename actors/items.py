@@ -10,6 +10,8 @@ from actors.vlm.errors import ScoringError
 
 COLUMNS = ("item_id", "pictures", "status")  # pictures: list<large_binary>; status: that of the pictures
 RESPONSE_STATUS = "response_status"  # attribute of an item made of a response: how the response ended
+PAIR, FIRST, SECOND = "pair", "first", "second"  # attributes of a pair: its id, the ids of its two items; also its kind
+PAIR_SET = "pair_set"  # attribute of a pair: hash of the value that its items share, such as the prompt
 JUDGED = (Status.OK, Status.TRUNCATED)  # response statuses with a text that can be judged
 NO_RESPONSE = "no_response"  # status of an item whose response cannot be judged
 _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> why no model is asked about it
@@ -20,6 +22,8 @@ _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> wh
     ),
 }
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
+QUESTIONS = "questions"  # `actors.schemas.OWN_QUESTIONS`, the item's questions, which replace the rubric's
+NO_QUESTIONS = ScoringError("no_questions", "the item has no set of questions, or no valid question in it")
 
 
 def skip_reason(

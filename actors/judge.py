@@ -8,6 +8,7 @@ from typing import Any
 
 from actors.rubric_rater import PreparedItem, RubricRater, RubricSettings
 from actors.vlm import errors
+from actors.vlm.answers import AnswerCodes
 from actors.vlm.engines import ENGINES
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.ratings import METHODS, answered
@@ -68,10 +69,13 @@ class Judge(RubricRater):
         }
 
     def _method(self, question: Question) -> str:
-        return METHODS[self._answers[question.name].rule]
+        return METHODS[self._answers_to(question).rule]
+
+    def _answers_to(self, question: Question) -> AnswerCodes:
+        return self._answers[self.rubric.question(question.name).name]
 
     def _ratings(self, item: PreparedItem) -> list[dict[str, Any]]:
-        answers = [self._answers[question.name] for _, question in item.pairs]
+        answers = [self._answers_to(question) for _, question in item.pairs]
         group = RequestGroup.of_suffixes(item.inputs, item.suffixes, answers, shared=item.shared)
         try:
             results = self.scorer.run(group)

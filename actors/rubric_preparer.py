@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
+from actors.items import NO_QUESTIONS, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
-from actors.rubric_rater import RubricSettings, default_targets, item_targets
+from actors.rubric_rater import RubricSettings, asked_pairs, default_targets, item_targets
 from actors.status import Status
 from actors.vlm import context, errors
 from actors.vlm.chat import Chat, PromptTokens
@@ -83,17 +83,19 @@ class RubricPreparer:
 
         Args:
             batch: `item_id`; `pictures: list<large_binary>`, encoded, may hold nulls; `status` of the pictures; the
-                rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's labels.
+                rubric's context fields as strings, empty if absent or null; `targets: list<string>`, the item's labels;
+            `questions` (`actors.schemas.OWN_QUESTIONS`), for a rubric that has items asked their own.
 
         Returns:
             One row per item; `inputs`, `shared` and `suffixes` are null unless the status is ok.
         """
-        columns = {*schemas.ITEMS.names, TARGETS, *self.rubric.context_fields}
+        columns = {*schemas.ITEMS.names, TARGETS, QUESTIONS, *self.rubric.context_fields}
         items = batch.select([name for name in batch.column_names if name in columns])
         rows = []
         for number in range(items.num_rows):  # one by one: only one item's picture is in memory at a time
             (item,) = items.slice(number, 1).to_pylist()
-            rows.append({"item_id": item["item_id"], TARGETS: item_targets(self.rubric, item), **self._row(item)})
+            asked = {TARGETS: item_targets(self.rubric, item), QUESTIONS: item.get(QUESTIONS)}
+            rows.append({"item_id": item["item_id"], **asked, **self._row(item)})
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:
@@ -118,9 +120,11 @@ class RubricPreparer:
         targets = item_targets(self.rubric, item) or self.targets
         if not targets:
             return failed(Status.SKIPPED, ScoringError("no_target", "neither the item nor targets= names a target"))
+        if not (pairs := asked_pairs(self.rubric, item, targets)):
+            return failed(Status.SKIPPED, NO_QUESTIONS)
 
         def tokenise(texts: dict[str, str]) -> tuple[PreparedPrompts, int]:
-            prompts = self._tokenised(texts, targets, pictures or None)
+            prompts = self._tokenised(texts, pairs, pictures or None)
             return prompts, 0 if self.token_budget is None else prompts.longest - self.token_budget
 
         prompts, truncated = context.fitted(
@@ -143,15 +147,15 @@ class RubricPreparer:
         }
 
     def _tokenised(
-        self, texts: dict[str, str], targets: Sequence[str], pictures: tuple[Any, ...] | None
+        self, texts: dict[str, str], pairs: Sequence[tuple[str, Question]], pictures: tuple[Any, ...] | None
     ) -> PreparedPrompts:
-        questions = self.builder.prompts(texts, targets=targets)
+        questions = self.builder.prompts_about(texts, pairs)
         prompts = [entry.prompt for entry in questions]
         if self.instruction:
             prompts = [replace(p, suffix=f"{p.suffix}\n\n{self.instruction}", start="") for p in prompts]
         tokens = self.chat.tokens(prompts, pictures)
         lengths = [
-            len(suffix) + self._answer_tokens[entry.question.name]
+            len(suffix) + self._answer_tokens[self.rubric.question(entry.question.name).name]
             for entry, suffix in zip(questions, tokens.suffixes, strict=True)
         ]
         return PreparedPrompts(tokens, tokens.shared + max(lengths))

@@ -3,21 +3,21 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from actors import schemas
 from actors.conditions import ConditionSettings
-from actors.items import TARGETS
+from actors.items import QUESTIONS, TARGETS
 from actors.status import Status
 from actors.vlm import errors, families
 from actors.vlm.encoding import from_bytes
 from actors.vlm.errors import EngineError, ScoringError
 from actors.vlm.loading import RaterFacts, load_vlm, model_facts
 from actors.vlm.ratings import failed, rating_key, rating_table
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import ANY, Question, Rubric
 from actors.vlm.settings import ContextSettings, ModelSettings
 
 
@@ -39,7 +39,7 @@ class PreparedItem:
 
     Attributes:
         item_id: the item's id.
-        pairs: (target, question) of each prompt, sorted by target, then question.
+        pairs: (target, question) of each prompt, from `asked_pairs`.
         inputs: the processor's tensors for the first prompt, pictures included.
         shared: number of tokens at the beginning of `inputs` that all prompts share.
         suffixes: token ids of each prompt after the shared ones.
@@ -128,10 +128,11 @@ class RubricRater:
         return tally
 
     def _rows(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        targets = row[TARGETS] or self.targets
-        pairs = tuple((target, question) for target in targets for question in self.rubric.questions)
+        pairs = asked_pairs(self.rubric, row, row[TARGETS] or self.targets)
         if row["inputs"] is None:
             reason = ScoringError(row["error_kind"] or "", row["error_message"] or "")
+            if self.rubric.asks_own_questions and not pairs:
+                pairs = (("", self.rubric.question(ANY)),)  # one row for an item without questions
             return self._unanswered(row["item_id"], pairs, failed(Status(row["status"]), reason))
         begin = time.perf_counter()
         try:
@@ -192,6 +193,19 @@ def default_targets(rubric: Rubric, targets: Sequence[str] | None) -> tuple[str,
     if targets and not rubric.asks_targets:
         raise ValueError(f"targets={','.join(targets)}: rubric {rubric.name!r} asks about no target; omit targets=")
     return tuple(targets or rubric.targets) if rubric.asks_targets else ("",)
+
+
+def asked_pairs(rubric: Rubric, item: Mapping[str, Any], targets: Sequence[str]) -> tuple[tuple[str, Question], ...]:
+    """Return the pairs of target and question that an item is asked about, targets in the outer loop.
+
+    If the rubric has items asked questions of their own, each pair is the id of the item's set and a question of it.
+    """
+    if not rubric.asks_own_questions:
+        return tuple((target, question) for target in targets for question in rubric.questions)
+    shared = rubric.question(ANY)
+    return tuple(
+        (own["set_id"], replace(shared, name=own["question_id"], text=own["text"])) for own in item.get(QUESTIONS) or ()
+    )
 
 
 def item_targets(rubric: Rubric, item: Mapping[str, Any]) -> list[str]:

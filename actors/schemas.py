@@ -78,10 +78,12 @@ ENCODED_PICTURES = pa.schema({"image_id": STR, "bytes": pa.large_binary(), **_EN
 DECODED_PICTURES = pa.schema({"item_id": STR, "kind": STR, "pixels": pa.large_binary(), **_END})
 TEXTS = pa.schema({"text_id": STR, "text": STR})
 IMAGE_PROMPTS = pa.schema({"image_id": STR, "prompt": STR, "seed": I64, "status": STR})
+OWN_QUESTIONS = pa.list_(pa.struct({"set_id": STR, "question_id": STR, "text": STR}))
 ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
 PREPARED_QUESTIONS = pa.schema({
     "item_id": STR,
     "targets": STRS,
+    "questions": OWN_QUESTIONS,
     "inputs": pa.large_binary(),
     "shared": I32,
     "suffixes": pa.list_(pa.list_(I32)),

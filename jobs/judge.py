@@ -44,7 +44,8 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     cfg = with_condition(cfg, job.sources.items)
     items = job.sources.items
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    note = f"asks {cfg.model.name} for {job.ratings.total:,} {cfg.method} answers about {items.rows:,} {items.name}"
+    answers = f"{cfg.method} answers" if job.ratings.total is None else f"{job.ratings.total:,} {cfg.method} answers"
+    note = f"asks {cfg.model.name} for {answers} about {items.rows:,} {items.name}"
     if cfg.plan:
         note += picture_tokens.expected(cfg.model, job.sources.pictures)
     plan = rubric_job.plan(cfg, job, excluded)

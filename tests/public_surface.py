@@ -145,6 +145,47 @@ KEYS = {
         language: str
         unit_rows: int
     """,
+    "question_scores": """
+        writing
+        input: str
+        questions: str
+        questions_rubric: str
+    """,
+    "questions": """
+        common
+        input: str | None
+        columns.set_id: str | None
+        columns.about: str | None
+        columns.id: str | None
+        columns.question: str | None
+        columns.tuple: str | None
+        columns.category: str | None
+        columns.parents: str | None
+        columns.valid: str | None
+        faults: str
+        encoding: str | None
+        delimiter: str | None
+        texts: str | None
+        role: str
+        model.name: str
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        model.max_pixels: int | None
+        model.min_pixels: int | None
+        scene_graph: dict[str, typing.Any]
+        unit_rows: int
+        memory_budget_gb: float | None
+        samples: int
+        temperature: float
+        top_p: float
+        max_tokens: int
+        seed: int
+        group_rows: int | None
+    """,
     "retrieve": """
         common
         queries: str
@@ -253,6 +294,8 @@ KEYS = {
         texts: str | None
         rubric: dict[str, typing.Any]
         targets: Any
+        questions: str | None
+        questions_by: str
         model.name: str
         model.checkpoint: str
         model.revision: str | None
@@ -545,6 +588,7 @@ KEYS = {
         metrics.baseline_condition: str | None
         metrics.reference_condition: str | None
         metrics.concept: str
+        metrics.competitors: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
         metrics.stop: float
@@ -595,6 +639,7 @@ KEYS = {
         metrics.baseline_condition: str | None
         metrics.reference_condition: str | None
         metrics.concept: str
+        metrics.competitors: str
         metrics.crowdtruth: bool
         metrics.crowdtruth_raters: str
         metrics.stop: float
@@ -841,7 +886,7 @@ COLUMNS = {
         error_message: string
     """,
     "questions": """
-        key set_id, question_id; version 1
+        key set_id, question_id; version 2
         set_id: string
         question_id: string
         text: string
@@ -849,6 +894,9 @@ COLUMNS = {
         category: string
         parents: list<item: string>
         valid: bool
+        fault: string
+        line: int32
+        about: string
     """,
     "ratings": """
         key item_id, target, rubric, question, rater, condition, method, order, sample; version 2

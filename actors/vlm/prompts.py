@@ -91,6 +91,18 @@ class PromptBuilder:
         Raises:
             jinja2.TemplateError: a part that cannot be rendered with this context.
         """
+        return self.prompts_about(context, [(target, q) for target in targets for q in self.rubric.questions])
+
+    def prompts_about(self, context: Mapping[str, str], pairs: Sequence[tuple[str, Question]]) -> list[TargetPrompt]:
+        """Return the prompt of each pair of target and question about one picture.
+
+        Args:
+            context: as for `prompts`.
+            pairs: questions of the rubric, or those of the item with the rubric's answers.
+
+        Raises:
+            jinja2.TemplateError: a part that cannot be rendered with this context.
+        """
         texts = {field: context.get(field, "").strip() for field in self.rubric.context_fields}
         words = texts | _words(self.rubric.questions[0], "")
         shared = tuple(_render(self._shared, words))
@@ -100,11 +112,7 @@ class PromptBuilder:
             suffix = "".join(str(text) for text in _render(self._suffix, texts | _words(question, target))).rstrip()
             return Prompt(shared, suffix, self.rubric.answer_start, system)
 
-        return [
-            TargetPrompt(target, question, prompt(question, target))
-            for target in targets
-            for question in self.rubric.questions
-        ]
+        return [TargetPrompt(target, question, prompt(question, target)) for target, question in pairs]
 
 
 def _words(question: Question, target: str) -> dict[str, str]:

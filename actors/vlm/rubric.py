@@ -20,6 +20,7 @@ A rubric's YAML file reads
     questions:
       - {name: relevance, text: …, note: …, scale: ordinal, answers: [{value: "1", label: …, score: 1}, …]}
         # reply: label   the model writes the label itself instead of a code of one character
+        # name: "*"      the only question: each item is asked its own questions in its place (`judge questions=`)
     people: …              # see `actors.vlm.people`
 
 Layout `paper` is the order of the paper. `fast` puts the picture first and what differs between the prompts of one
@@ -44,6 +45,7 @@ LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
 REPLIES = ("code", "label")
 MAX_ANSWERS = 26  # one letter each
+ANY = "*"  # the name of a question that stands for those of the items
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class Rubric:
         if not questions:
             raise ValueError(f"{where} has no questions; at least one is required")
         checks.check_unique((question.name for question in questions), where=where, kind="question")
+        if len(questions) > 1 and any(question.name == ANY for question in questions):
+            raise ValueError(f"{where}: the question {ANY!r} stands for those of the items; it must be the only one")
         values = {question.name: [answer.value for answer in question.answers] for question in questions}
         rubric = cls(
             name=checks.text(data["name"], f"{where}, name"),
@@ -150,6 +154,15 @@ class Rubric:
         """Whether any part uses the target."""
         return any(TARGET_WORD in words(text) for text in self.parts.values())
 
+    @property
+    def asks_own_questions(self) -> bool:
+        """Whether each item is asked questions of its own, which replace the name and text of the only question."""
+        return self.questions[0].name == ANY
+
+    def question(self, name: str) -> Question:
+        """Return the question of that name, or the one that stands for those of the items."""
+        return next(question for question in self.questions if question.name in (name, ANY))
+
     def resolve_layout(self, layout: str | None) -> str:
         """Return `layout`, or the rubric's default for None.
 
@@ -164,6 +177,8 @@ class Rubric:
     @property
     def differing_words(self) -> set[str]:
         """Return the words that make the prompts of one item differ: the target, and those of several questions."""
+        if self.asks_own_questions:
+            return {"question"}
         return {TARGET_WORD} | (QUESTION_WORDS if len(self.questions) > 1 else set())
 
     def picture_count(self, layout: str) -> int | None:
@@ -210,6 +225,8 @@ def _check_parts(rubric: Rubric, *, where: str) -> None:
     for name, text in rubric.parts.items():
         _check_template(text, allowed, where=f"{where}, part {name!r}")
     _check_template(rubric.system, allowed - rubric.differing_words, where=f"{where}, system")
+    if rubric.asks_own_questions and rubric.asks_targets:
+        raise ValueError(f"{where}: the question {ANY!r} stands for those of the items, which have no targets")
     if rubric.targets and not rubric.asks_targets:
         raise ValueError(f"{where} has targets, but no part uses {{{{ {TARGET_WORD} }}}}")
 

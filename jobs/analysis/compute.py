@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from actors.status import Status
 from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items
+from jobs.analysis.question_scores import read_sets
 from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Key, Reduced, Reduction
 from jobs.analysis.versions_of_models import versions_of_models
@@ -374,11 +375,7 @@ def dsg_metrics(
         likert: `rubric/question` of the people's ratings to correlate the scores with.
         exclusion_filter: the exclusions.
     """
-    sets: dict[str, list[dsg.DsgQuestion]] = defaultdict(list)
-    for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):
-        for row in batch.to_pylist():
-            valid = row["valid"] is not False
-            sets[row["set_id"]].append(dsg.DsgQuestion(row["question_id"], dsg.parents_of(row["parents"]), valid))
+    sets = read_sets(questions)
     answers: dict[tuple[str, str], dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     people: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     columns = ["item_id", "target", "rubric", "question", "rater", CONDITION, "value", "score", "status"]

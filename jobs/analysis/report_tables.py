@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.analysis import compute
+from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items, read_items
 from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
@@ -159,6 +160,9 @@ def report_metrics(
 
     yield from compute.question_metrics(
         reduction, summary.raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
+    )
+    yield from comparison_metrics(
+        tables.ratings, tables.items, summary.raters, competitors=settings.competitors, barred=barred
     )
     if tables.responses:
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))

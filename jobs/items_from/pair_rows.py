@@ -1,27 +1,26 @@
 """Two rows of `items` -> the row of their pair, and its rows of `texts`.
 
-A pair's attributes say what it is: `pair` is the same in both orders, `first` and `second` are the ids of the items in
-the order in which their pictures are shown. An attribute with the same value in both items is the pair's; one in which
-they differ becomes `first_NAME` and `second_NAME`.
+Attributes say what a pair is: `pair` is the same in both orders, `pair_set` in all pairs of one prompt, and `first` and
+`second` are the ids of the items in the order in which their pictures are shown. An attribute with the same value in
+both items is the pair's; one in which they differ becomes `first_NAME` and `second_NAME`.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from actors.ids import content_id
-
-KIND = "pair"
-PAIR, FIRST, SECOND = "pair", "first", "second"  # attributes
+from actors.items import FIRST, PAIR, PAIR_SET, SECOND
 
 
 def pair_item(
-    first: Mapping[str, Any], second: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]]
+    first: Mapping[str, Any], second: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], value: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the row of `items` of a pair, and its rows of `texts`: those with a role and text that both items have.
 
     Args:
         first, second: rows of `items`, in the order in which they are shown.
         texts: rows of `texts` by their id.
+        value: what the two items share, such as the prompt.
     """
     item_id = content_id("pair", first["item_id"], second["item_id"])
     of_second = {_content(texts[name]) for name in second["text_ids"] or () if name in texts}
@@ -39,10 +38,10 @@ def pair_item(
     ]
     item = {
         "item_id": item_id,
-        "kind": KIND,
+        "kind": PAIR,
         "image_ids": [*first["image_ids"], *second["image_ids"]],
         "text_ids": [row["text_id"] for row in rows],
-        "attributes": list(_attributes(first, second).items()),
+        "attributes": list((_attributes(first, second) | {PAIR_SET: content_id("set", value)}).items()),
     }
     return item, rows
 

@@ -191,7 +191,7 @@ class PairReader:
         texts = self._texts(list(items.values()))
         rows, text_rows = [], []
         for first, second in pairs:
-            row, of_row = pair_item(items[first], items[second], texts)
+            row, of_row = pair_item(items[first], items[second], texts, self._value(items[first], texts))
             rows.append(row)
             text_rows += of_row
         return UnitRows(

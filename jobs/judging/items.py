@@ -42,11 +42,12 @@ class ItemTables:
     images: TableSource | None = None
     texts: TableSource | None = None
     records: TableSource | None = None
+    questions: TableSource | None = None  # the items' own questions (`jobs.judging.own_questions`)
 
     @property
     def joined_tables(self) -> dict[str, TableSource]:
         """Return the tables joined to the items, by name."""
-        named = {"images": self.images, "texts": self.texts, "records": self.records}
+        named = {"images": self.images, "texts": self.texts, "records": self.records, "questions": self.questions}
         return {name: table for name, table in named.items() if table is not None}
 
     @property
@@ -240,14 +241,19 @@ def lookup(
         columns: further columns to read.
     """
     first_rows: dict[str, dict[str, Any]] = {}
-    if source is None or not values:
-        return first_rows
-    keys = pa.array(sorted(values), pa.string())
-    for uri in _objects(source):
-        for rows in _matching_rows(uri, key, keys, columns):
+    if source is not None:
+        for rows in matching_rows(source, key, values, columns):
             for row in rows.to_pylist():
                 first_rows.setdefault(row.pop(key), row)
     return first_rows
+
+
+def matching_rows(source: Object, key: str, values: Collection[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of a data object or a whole table whose `key` is one of `values`; arguments as for `lookup`."""
+    if values:
+        keys = pa.array(sorted(values), pa.string())
+        for uri in _objects(source):
+            yield from _matching_rows(uri, key, keys, columns)
 
 
 def _matching_rows(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterator[pa.Table]:

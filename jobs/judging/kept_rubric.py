@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from actors.vlm.instructions import Instruction
-from actors.vlm.rubric import Answer, Rubric
+from actors.vlm.rubric import ANY, Answer, Rubric
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.reading import TableSource
@@ -28,7 +28,6 @@ from jobs.store.run_files import read_json
 
 FILE = "rubric.json"  # in _run/
 NAME, HASH = "rubric", "rubric_sha256"  # keys in a table's metadata, after the prefix `remine.`
-ANY = "*"  # the name of a question that applies to every question
 TEMPLATE, PROMPT = "zero_shot_template", "prompt"  # kinds that ask in other words than a rubric
 ORDINAL, NOMINAL, CONTINUOUS = "ordinal", "nominal", "continuous"
 

@@ -16,6 +16,7 @@ from actors.reasoning_judge import REASONING_INSTRUCTION, ReasoningJudge, Reason
 from actors.rubric_preparer import RubricPreparer
 from actors.rubric_rater import RubricSettings
 from actors.vlm.settings import ModelSettings
+from jobs.judging.own_questions import OwnQuestionsConfig
 from jobs.judging.settings import AskingConfig
 from jobs.judging.targets import RatingCounts
 from jobs.runtime.stage_contract import Stage
@@ -24,7 +25,7 @@ METHODS: dict[str, type[RubricSettings]] = {"closed": ClosedSettings, "reasoned"
 
 
 @dataclass
-class MethodConfig(ReasoningSettings, ClosedSettings, AskingConfig):
+class MethodConfig(ReasoningSettings, ClosedSettings, OwnQuestionsConfig, AskingConfig):
     """Keys of both methods."""
 
     method: str = "closed"  # closed: score the allowed answers; reasoned: first let the model reason in writing

@@ -1,19 +1,22 @@
 """Inputs and output of `judge`: rubric, labels, tables and the plan of its ratings."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from actors.rubric_rater import default_targets
 from actors.vlm.rubric import Rubric
 from actors.vlm.rubric import identity as rubric_identity
 from jobs.errors import InputError
-from jobs.judging import kept_rubric, methods
+from jobs.judging import kept_rubric, methods, own_questions
 from jobs.judging.items import ItemTables, Reader, reading, sources_of
 from jobs.judging.methods import MethodConfig
+from jobs.judging.own_questions import OwnQuestionsConfig, OwnQuestionsReader
 from jobs.judging.settings import check_model
 from jobs.judging.targets import RatingCounts, count_ratings, read_targets
 from jobs.runtime import exclusions
 from jobs.runtime.config import plain
 from jobs.runtime.exclusions import Exclusions
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 
 
@@ -40,6 +43,7 @@ class JudgingJob(NamedTuple):
         sources: the tables from which items are read.
         reads_pictures: whether the workers read the pictures' bytes.
         ratings: the numbers of ratings.
+        own_questions: the keys of the items' own questions.
     """
 
     rubric: Rubric
@@ -48,10 +52,14 @@ class JudgingJob(NamedTuple):
     reads_pictures: bool
     ratings: RatingCounts
 
+    own_questions: OwnQuestionsConfig
+
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> Reader | OwnQuestionsReader:
         """Return the reader that the workers use for the items."""
-        return reading(self.sources, fields=self.rubric.context_fields, pictures=self.reads_pictures)
+        fields = own_questions.joined_fields(self.rubric.context_fields, self.own_questions)
+        reader = reading(self.sources, fields=fields, pictures=self.reads_pictures)
+        return OwnQuestionsReader(reader, self.own_questions.questions_by) if self.sources.questions else reader
 
 
 def check(cfg: MethodConfig) -> CheckedKeys:
@@ -66,6 +74,7 @@ def check(cfg: MethodConfig) -> CheckedKeys:
         rubric = Rubric.from_dict(cfg.rubric)
         if targets:
             default_targets(rubric, targets)
+        own_questions.check(cfg, rubric)
         return CheckedKeys(rubric, targets, check_model(cfg))
     except InputError:
         raise
@@ -80,9 +89,13 @@ def open_job(cfg: MethodConfig, checked: CheckedKeys) -> JudgingJob:
         InputError: a table does not exist, is incomplete or lacks data that the rubric's prompt needs.
     """
     reads_pictures = bool(cfg.images) if checked.sees_pictures is None else checked.sees_pictures
-    sources = sources_of(cfg, fields=checked.rubric.context_fields, pictures=reads_pictures)
+    fields = own_questions.joined_fields(checked.rubric.context_fields, cfg)
+    sources = sources_of(cfg, fields=fields, pictures=reads_pictures)
+    if cfg.questions:
+        own_questions.check_tables(cfg, sources)
+        sources = replace(sources, questions=open_table(cfg.questions, "questions"))
     ratings = count_ratings(sources.items, checked.rubric, checked.targets, samples=cfg.samples)
-    return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings)
+    return JudgingJob(checked.rubric, checked.targets, sources, reads_pictures, ratings, cfg)
 
 
 def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
@@ -99,6 +112,7 @@ def plan(cfg: MethodConfig, job: JudgingJob, excluded: Exclusions) -> TablePlan:
             "condition": cfg.condition,
             **methods.identity(cfg),
             **job.sources.identity,
+            **({"questions_by": cfg.questions_by} if cfg.questions else {}),
             **({"targets": list(job.targets)} if job.targets else {}),
             **({"empty_context": cfg.empty_context} if cfg.empty_context != "answer" else {}),
             **exclusions.identity(excluded),

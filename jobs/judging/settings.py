@@ -1,6 +1,7 @@
 """Keys and checks that all jobs with a vision-language model share."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from omegaconf import MISSING
 
@@ -20,7 +21,14 @@ class AskingConfig(ContextSettings, Common):
     model: ModelConfig = field(default_factory=ModelConfig)
 
 
-def check_model(cfg: AskingConfig, *, shown_by: str = "") -> bool | None:
+class UsesModel(Protocol):
+    """The configuration of a job with a model."""
+
+    model: ModelConfig
+    plan: bool
+
+
+def check_model(cfg: UsesModel, *, shown_by: str = "") -> bool | None:
     """Check that the model exists and can be loaded; reads a few small files and no weights.
 
     Args:

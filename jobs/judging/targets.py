@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from actors.items import TARGETS
+from actors.items import QUESTIONS, TARGETS
 from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
 from jobs.runtime.config_files import CONF
@@ -22,11 +22,11 @@ class RatingCounts(NamedTuple):
 
     Attributes:
         rows_out: per item, in the form of `jobs.runtime.stage_contract.Stage.rows_out`.
-        total: of all items.
+        total: of all items; None if it is not known before they are read.
     """
 
     rows_out: int | Callable[[pa.Table], list[int]]
-    total: int
+    total: int | None
 
 
 def read_targets(setting: Any) -> tuple[str, ...] | None:
@@ -82,6 +82,8 @@ def count_ratings(
         InputError: the rubric asks about labels, `targets` and the rubric have none, and not every item has its own.
     """
     labels, per_label = targets or rubric.targets, len(rubric.questions) * samples
+    if rubric.asks_own_questions:
+        return RatingCounts(partial(questions_per_item, samples=samples), None)
     if not rubric.asks_targets:
         return RatingCounts(per_label, source.rows * per_label)
     if source.name != "items":
@@ -95,6 +97,11 @@ def count_ratings(
     if without_targets:
         raise InputError(f"targets=null: {without_targets} items have no targets of their own; set targets=")
     return RatingCounts(partial(ratings_per_item, per_label=per_label, labels=len(labels)), total)
+
+
+def questions_per_item(rows: pa.Table, *, samples: int) -> list[int]:
+    """Return the number of ratings of each item with questions of its own; as for one question if it has none."""
+    return [samples * max(1, len(questions or ())) for questions in rows[QUESTIONS].to_pylist()]
 
 
 def ratings_per_item(rows: pa.Table, *, per_label: int, labels: int) -> list[int]:

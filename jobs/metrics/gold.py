@@ -61,6 +61,11 @@ _COUNTS = {
     "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
     "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
 }
+_PER_PERSON = {
+    "ratings_per_person": "Mean number of ratings of a person, of every status (Rome, section 4.1); n counts people.",
+    "ratings_per_person_sd": "Standard deviation (n - 1) of the number of ratings of a person, of every status (Rome, "
+    "section 4.1); n counts people.",
+}
 
 
 def classification(
@@ -447,3 +452,27 @@ def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterat
             reason="a count: no interval",
             coverage=ok / total if total else None,
         )
+
+
+def workload(ended: Sequence[Mapping[str, int]]) -> Iterator[Metric]:
+    """Yield mean and standard deviation of the number of ratings of a person (Rome, section 4.1).
+
+    Use them to see whether few people gave most ratings.
+
+    Args:
+        ended: status -> number of ratings, of each person.
+
+    Undefined: no people; for the standard deviation, one person.
+    """
+    numbers = np.array([sum(statuses.values()) for statuses in ended], np.float64)
+    ok = sum(statuses.get(Status.OK, 0) for statuses in ended)
+    coverage = ok / float(numbers.sum()) if numbers.sum() else None
+    for metric, least in (("ratings_per_person", 1), ("ratings_per_person_sd", 2)):
+        definition = _PER_PERSON[metric]
+        if len(numbers) < least:
+            reason = f"{len(numbers)} people: at least {least} are needed"
+            yield undefined(metric, definition, reason, n=len(numbers), coverage=coverage)
+            continue
+        value = float(numbers.mean() if least == 1 else numbers.std(ddof=1))
+        reason = "a count: no interval"
+        yield Metric(name=metric, definition=definition, value=value, n=len(numbers), reason=reason, coverage=coverage)

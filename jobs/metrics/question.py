@@ -47,6 +47,7 @@ class MetricSettings:
     baseline_condition: str | None = None
     reference_condition: str | None = None  # condition to whose F1 that of each other condition is divided
     concept: str = "concept"  # attribute of items by which CAIRE's averages are grouped
+    competitors: str = "model"  # attribute of the items of pairs whose values Bradley-Terry ranks
     crowdtruth: bool = False  # compute the qualities of units, workers and annotations
     crowdtruth_raters: str = PEOPLE  # the group of raters that CrowdTruth uses
     stop: float = REFERENCE  # CrowdTruth iterates until no quality changes by this much

@@ -68,6 +68,8 @@ def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, gr
 def _accounting(question: RatedQuestion) -> Iterator[Metric]:
     assert question.ended is not None
     yield from gold.accounting(sum(question.ended.values(), start=Counter()), question.double, question.repeated)
+    if PEOPLE in question.groups:
+        yield from gold.workload([question.ended[rater] for rater in question.groups[PEOPLE]])
     for name in (PEOPLE, MODELS):
         yield from gold.endings([question.ended[rater] for rater in question.groups.get(name, ())], group=name)
 

@@ -81,8 +81,10 @@ _AGREEMENT = (
     "pairwise_spearman",
 )
 FAMILIES = (
-    MetricFamily("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left"),
-           ("metric",)),
+    MetricFamily("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
+           "ratings_per_person", "ratings_per_person_sd"), ("metric",)),
+    MetricFamily("Comparisons", ("position_bias", "first_position_share", "pair_agreement"), ("metric", "by")),
+    MetricFamily("Comparisons: competitors", ("win_rate", "bradley_terry"), ("metric", "rater")),
     MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
     MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
     MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
@@ -115,13 +117,20 @@ SHARE_METRICS = frozenset({
     "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
     "majority_share", "status_share",
     "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
-    "accuracy", "unit_quality_zero", "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
+    "accuracy", "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
+    "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
 })  # fmt: skip
 COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
     "crowdtruth_rounds", "dsg_invalid", "dsg_unclear",
 })  # fmt: skip
-WITHOUT_INTERVAL = COUNTS | {"welch_p", "part_mean", "part_sd"}  # by definition, so no remark is needed
+WITHOUT_INTERVAL = COUNTS | {
+    "welch_p",
+    "part_mean",
+    "part_sd",
+    "ratings_per_person",
+    "ratings_per_person_sd",
+}  # by definition, so no remark is needed
 NAMES = {
     "percent_agreement": "equal answers",
     "percent_agreement_within": "answers within",
@@ -145,6 +154,9 @@ NAMES = {
     "span_f1": "F1",
     "span_alpha": "Krippendorff’s α",
     "dsg_score": "score",
+    "bradley_terry": "Bradley-Terry",
+    "ratings_per_person": "per person",
+    "ratings_per_person_sd": "per person, SD",
     "refusal_rate": "rate",
 }
 WORDS = {

@@ -1,7 +1,7 @@
 """Small tables that a driver writes, replacing an earlier one unless it has the same rows."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from jobs.store.objects import Object
 from jobs.store.run import TablePlan, open_run
 from jobs.store.run_files import identity_at
 from jobs.store.units import Unit
-from jobs.store.writer import UnitWriter
+from jobs.store.writer import Reject, UnitWriter
 
 
 def write_small(
@@ -27,6 +27,7 @@ def write_small(
     inputs: tuple[Object, ...] = (),
     unit_rows: int | None = None,
     metadata: Mapping[str, str] | None = None,
+    rejects: Sequence[Reject] = (),
 ) -> dict[str, Any]:
     """Write `rows` as the table at `out`, replacing what an earlier call wrote there; returns the manifest.
 
@@ -36,6 +37,7 @@ def write_small(
     Args:
         unit_rows: rows per unit; None: all rows are one unit. Units are what jobs distribute and resume.
         metadata: strings for the footers of its objects.
+        rejects: parts of the input that could not become a row; they are kept with the first unit.
 
     Raises:
         InputError: the place holds something other than a table of remine.
@@ -62,8 +64,11 @@ def write_small(
     same = _is_at(locations.absolute(out), plan)
     run = open_run(plan, resume=same, overwrite=not same, retry=[])
     for task in run.todo:
+        kept = rejects if task.unit.name == units[0].name else ()
         with UnitWriter(run.target, task) as writer:
-            writer.counts.rows_in = parts[task.unit.name].num_rows
+            writer.counts.rows_in = parts[task.unit.name].num_rows + len(kept)
+            for reject in kept:
+                writer.reject(reject)
             writer.write(parts[task.unit.name])
     return {**run.finish(), "out": run.target.out}
 

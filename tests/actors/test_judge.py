@@ -130,14 +130,14 @@ def test_a_turn_ended_by_an_article_is_text(judge: RubricStages) -> None:
 
 
 def test_an_unforeseen_error_is_a_row(judge: RubricStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts = judge.preparer.builder.prompts
+    prompts = judge.preparer.builder.prompts_about
 
-    def fail_on_war(context: dict[str, str], **options: Any) -> Any:
+    def fail_on_war(context: dict[str, str], *pairs: Any) -> Any:
         if context["page_title"] == "war":
             raise KeyError("first line\nsecond line")
-        return prompts(context, **options)
+        return prompts(context, *pairs)
 
-    monkeypatch.setattr(judge.preparer.builder, "prompts", fail_on_war)
+    monkeypatch.setattr(judge.preparer.builder, "prompts_about", fail_on_war)
     ratings = judge(batch([png(1)] * 3, page_title=["peace", "war", "peace"]))
     assert ratings["status"].to_pylist() == ["ok"] * 8 + ["error"] * 8 + ["ok"] * 8
     failed = of_item(ratings, "item1")[0]
@@ -244,7 +244,7 @@ def test_the_longest_answer_counts_for_the_token_budget(one_thread: None, small:
     codes = preparer.chat.answers(("Not relevant", "Somewhat relevant", "Relevant"))
     longest = max(map(len, codes.sequences))
     assert longest > 2
-    prepared = preparer._tokenised({}, ("Melanesia",), None)
+    prepared = preparer._tokenised({}, [("Melanesia", preparer.rubric.questions[0])], None)
     tokens = prepared.tokens
     assert prepared.longest == tokens.shared + len(tokens.suffixes[0]) + len(codes.bridge) + longest - 1
 

@@ -64,9 +64,11 @@ def test_each_pair_of_a_prompt_in_both_orders(
         "first_model": "dalle",
         "second_model": "flux",
         "pair": turned["attributes"]["pair"],
+        "pair_set": turned["attributes"]["pair_set"],
         "first": "a1",
         "second": "a2",
     }
+    assert len({row["attributes"]["pair_set"] for row in rows}) == 2
     assert by_order["a2", "a3"]["attributes"]["model"] == "flux"
     assert len({row["attributes"]["pair"] for row in rows}) == 4
     assert len({row["item_id"] for row in rows}) == 8

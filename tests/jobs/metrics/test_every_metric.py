@@ -52,6 +52,14 @@ def rows(tmp_path_factory):
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
         ratings += [rating(f"i{i}", "expert", "relevant", str(1 + 4 * (i % 2)), target=t, method="gold")
                     for t in COUNTRIES]  # fmt: skip
+    for n in range(6):
+        for order, (first, second) in enumerate((("a", "b"), ("b", "a"))):
+            attributes = [("pair", f"q{n}"), ("first", f"{first}{n}"), ("second", f"{second}{n}"),
+                          ("first_model", first), ("second_model", second)]  # fmt: skip
+            items.append({"item_id": f"q{n}{order}", "kind": "pair", "attributes": attributes})
+            for rater in ("qwen3@1", "p1"):
+                value = ("first", "second")[(n + order * (n % 2) + (rater == "p1")) % 2]
+                ratings.append(rating(f"q{n}{order}", rater, "preference", value))
     for rater, start, end in (("expert", 2, 7), ("p1", 2, 7), ("p2", 3, 11)):
         marks.append({"item_id": "i0", "rater": rater, "text_id": "t", "kind": "mistake", "start": start, "end": end,
                       "status": "ok"})  # fmt: skip

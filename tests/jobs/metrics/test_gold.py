@@ -17,6 +17,7 @@ from jobs.metrics.gold import (
     preference_agreement,
     readings,
     welch,
+    workload,
 )
 from jobs.metrics.intervals import OVER_RATERS, wilson
 
@@ -136,6 +137,18 @@ def test_rome_table_1():
         "ratings_excluded": 64,
         "ratings_left": 1505,
     }
+
+
+def test_rome_ratings_per_person():
+    """Rome, section 4.1.2: 21 people made 1,569 comparisons, 74.71 each (SD 43.32)."""
+    made = [*[21] * 8, 93, *[109] * 12]  # numbers with these sums; the paper does not give those of each person
+    found = {f.name: f for f in workload([{"ok": n - 3, "skipped": 3} for n in made])}
+    mean, sd = found["ratings_per_person"], found["ratings_per_person_sd"]
+    assert (len(made), sum(made), mean.n, mean.coverage) == (21, 1569, 21, 1 - 63 / 1569)
+    assert mean.value == pytest.approx(74.71, abs=0.005)
+    assert sd.value == pytest.approx(43.32, abs=0.01)
+    (alone, without) = workload([{"ok": 4}])
+    assert (alone.value, without.value) == (4, None)
 
 
 def test_how_often_people_report_and_that_few_raters_do():

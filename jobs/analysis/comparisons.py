@@ -1,0 +1,197 @@
+"""Metrics of comparisons: ratings of items that `jobs.pairs` wrote, joined to the pairs."""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from actors.items import FIRST, PAIR, PAIR_SET, SECOND
+from actors.status import Status
+from jobs.analysis.conditions import CONDITION
+from jobs.analysis.rater_attributes import Raters
+from jobs.metrics import pairs
+from jobs.metrics.metric import Metric
+from jobs.metrics.pairs import Comparisons, PairTable
+from jobs.metrics.question import MAX_LINES, PEOPLE
+from jobs.runtime.exclusions import Barred
+from jobs.store.hashing import Hashes, hash_texts
+from jobs.store.reading import TableSource
+
+_COLUMNS = ["item_id", "rubric", "question", "rater", CONDITION, "status", "value", "answers", "probabilities"]
+Question = tuple[str, str]  # rubric, question
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of tables of items.
+
+    Attributes:
+        hashes: uint64[items] of item_ids, ascending.
+        pair: int64[items], index into the pairs; order: int64[items], 0 or 1, which item is first.
+        table: prompts and competitors.
+    """
+
+    hashes: Hashes
+    pair: NDArray[np.int64]
+    order: NDArray[np.int64]
+    table: PairTable
+
+    @property
+    def count(self) -> int:
+        """Number of pairs."""
+        return len(self.table.group)
+
+
+@dataclass
+class _Answers:
+    """Answers of one rater to one question under one condition, as they are read."""
+
+    pair: "array[int]" = field(default_factory=lambda: array("q"))
+    order: "array[int]" = field(default_factory=lambda: array("q"))
+    chosen: "array[float]" = field(default_factory=lambda: array("d"))
+    probability: "array[float]" = field(default_factory=lambda: array("d"))  # NaN without probabilities
+    asked: int = 0
+
+    def comparisons(self, *, by: str) -> Comparisons:
+        """Return the answers, or the probabilities of the answers; those without probabilities are left out."""
+        first = np.array(self.chosen if by == pairs.ANSWERS else self.probability)
+        answers = Comparisons(np.array(self.pair, np.int64), np.array(self.order, np.int64), first, self.asked)
+        return answers.where(~np.isnan(first))
+
+
+def read_pairs(items: Sequence[TableSource], competitors: str) -> Pairs | None:
+    """Return the pairs in tables `items`; None if there are none.
+
+    Args:
+        competitors: attribute of the single items whose values are compared, such as model.
+    """
+    codes: dict[str, int] = {}
+    sets: dict[str, int] = {}
+    names: dict[str, int] = {}
+    ids: list[str] = []
+    pair, order = array("q"), array("q")
+    of_pair: list[tuple[int, int, int]] = []  # set, competitor of item 0, of item 1
+    for source in items:
+        for batch in source.batches(["item_id", "kind", "attributes"]):
+            for row in batch.filter(pc.equal(batch["kind"], PAIR)).to_pylist():
+                attributes = dict(row["attributes"] or ())
+                if not {PAIR, FIRST, SECOND} <= attributes.keys():
+                    continue  # a pair of pictures that was not written by jobs.pairs
+                turned = attributes[FIRST] > attributes[SECOND]
+                code = codes.setdefault(attributes[PAIR], len(codes))
+                if code == len(of_pair):
+                    one, other = (
+                        names.setdefault(name, len(names)) if name else -1
+                        for name in _competitors(attributes, competitors, turned)
+                    )
+                    key = attributes.get(PAIR_SET, attributes[PAIR])
+                    of_pair.append((sets.setdefault(key, len(sets)), one, other))
+                ids.append(row["item_id"])
+                pair.append(code)
+                order.append(int(turned))
+    if not ids:
+        return None
+    hashes = hash_texts(ids)
+    _, places = np.unique(hashes, return_index=True)  # an item may be in several tables
+    table = np.array(of_pair, np.int64)
+    return Pairs(
+        hashes[places],
+        np.array(pair, np.int64)[places],
+        np.array(order, np.int64)[places],
+        PairTable(table[:, 0], table[:, 1:], tuple(names), competitors),
+    )
+
+
+def _competitors(attributes: Mapping[str, str], name: str, turned: bool) -> list[str]:
+    """Return the values of the two items, item 0 first; empty where unknown."""
+    shared = attributes.get(name, "")
+    values = [attributes.get(f"{place}_{name}", shared) for place in (FIRST, SECOND)]
+    return values[::-1] if turned else values
+
+
+def comparison_metrics(
+    ratings: Sequence[TableSource],
+    items: Sequence[TableSource],
+    raters: Raters,
+    *,
+    competitors: str,
+    barred: Barred,
+) -> Iterator[Metric]:
+    """Yield the metrics of comparisons, for each question that was asked about pairs.
+
+    An answer `first` or `second` chooses a picture; any other is a tie. If the answers have several conditions, each
+    has metrics of its own; people's answers without a condition count under each.
+
+    Args:
+        competitors: attribute of the single items whose values Bradley-Terry ranks.
+        barred: the exclusions.
+    """
+    known = read_pairs(items, competitors)
+    if known is None:
+        return
+    for (rubric, question), by_condition in sorted(_read_answers(ratings, known, barred).items()):
+        people_only = {c for c, of in by_condition.items() if all(raters.kinds.get(r) == "human" for r in of)}
+        conditions = sorted(by_condition.keys() - people_only) or sorted(by_condition)
+        shared = {r: a for r, a in by_condition.get("", {}).items() if raters.kinds.get(r) == "human"}
+        for condition in conditions:
+            dims = {"rubric": rubric, "question": question}
+            dims |= {CONDITION: condition} if len(conditions) > 1 else {}
+            for metric in _question_metrics(shared | by_condition[condition], known, raters):
+                yield metric.at(**dims)
+
+
+def _question_metrics(answers: Mapping[str, _Answers], known: Pairs, raters: Raters) -> Iterator[Metric]:
+    by_answer = {rater: of_rater.comparisons(by=pairs.ANSWERS) for rater, of_rater in sorted(answers.items())}
+    people = pairs.pooled([by_answer[rater] for rater in by_answer if raters.kinds.get(rater) == "human"])
+    models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
+    groups = {rater: by_answer[rater] for rater in models} | ({PEOPLE: people} if people.asked else {})
+    for name, comparisons in groups.items():
+        for metric in pairs.position_metrics(comparisons, known.count):
+            yield metric.at(rater=name)
+        for metric in pairs.competitor_metrics(comparisons.preference(known.count), known.table):
+            yield metric.at(rater=name)
+    if not people.asked:
+        return
+    for rater in models:
+        yield pairs.pair_agreement(by_answer[rater].preference(known.count), people, by=pairs.ANSWERS).at(rater=rater)
+        probabilities = answers[rater].comparisons(by=pairs.PROBABILITIES)
+        if probabilities.n:
+            preference = probabilities.preference(known.count)
+            yield pairs.pair_agreement(preference, people, by=pairs.PROBABILITIES).at(rater=rater)
+
+
+def _read_answers(
+    ratings: Sequence[TableSource], known: Pairs, barred: Barred
+) -> dict[Question, dict[str, dict[str, _Answers]]]:
+    """Return question -> condition -> rater -> answers about pairs."""
+    answers: dict[Question, dict[str, dict[str, _Answers]]] = {}
+    for source in ratings:
+        for batch in source.batches(_COLUMNS):
+            hashes = hash_texts(batch["item_id"])
+            place = np.minimum(np.searchsorted(known.hashes, hashes), len(known.hashes) - 1)
+            about_pairs = (known.hashes[place] == hashes) & ~barred.mask(batch["item_id"])
+            if not about_pairs.any():
+                continue
+            rows = batch.filter(pa.array(about_pairs))
+            for row, at in zip(rows.to_pylist(), place[about_pairs].tolist(), strict=True):
+                by_condition = answers.setdefault((row["rubric"], row["question"]), {})
+                of_rater = by_condition.setdefault(row[CONDITION], {}).setdefault(row["rater"], _Answers())
+                of_rater.asked += 1
+                if row["status"] == Status.OK:
+                    of_rater.pair.append(int(known.pair[at]))
+                    of_rater.order.append(int(known.order[at]))
+                    of_rater.chosen.append({FIRST: 1.0, SECOND: 0.0}.get(row["value"], 0.5))
+                    of_rater.probability.append(_probability(row))
+    return answers
+
+
+def _probability(row: Mapping[str, Any]) -> float:
+    """Return the probability of the first picture, of the two; NaN without probabilities."""
+    shares = dict(zip(row["answers"] or (), row["probabilities"] or (), strict=False))
+    total = shares.get(FIRST, 0.0) + shares.get(SECOND, 0.0)
+    return shares.get(FIRST, 0.0) / total if total > 0 else float("nan")

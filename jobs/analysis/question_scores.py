@@ -1,0 +1,91 @@
+"""Scores of pictures out of the answers to their questions, as rows of table `ratings`."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.status import Status
+from actors.vlm.rubric import Answer
+from jobs.judging.kept_rubric import ORDINAL, KeptQuestion, KeptRubric
+from jobs.metrics import dsg
+from jobs.metrics.dsg import DsgQuestion
+from jobs.store.reading import TableSource
+from jobs.tables import TABLES
+
+RUBRIC = "dsg_score"  # of the scores
+QUESTIONS = {"with_dependencies": True, "without_dependencies": False}
+STEPS = 20  # bins of a histogram from 0 to 1; the score 1 is a bin of its own
+BINS = tuple(f"{step / STEPS:.2f}" for step in range(STEPS + 1))
+COLUMNS = ["item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample", "value",
+           "status", "error_kind", "error_message"]  # fmt: skip
+_KEY = ("item_id", "target", "rater", "condition", "method", "order", "sample")
+
+
+def read_sets(questions: TableSource) -> dict[str, list[DsgQuestion]]:
+    """Return set_id -> its questions, without answers."""
+    sets: dict[str, list[DsgQuestion]] = defaultdict(list)
+    for batch in questions.batches(["set_id", "question_id", "parents", "valid"]):
+        for row in batch.to_pylist():
+            valid = row["valid"] is not False
+            sets[row["set_id"]].append(DsgQuestion(row["question_id"], dsg.parents_of(row["parents"]), valid))
+    return sets
+
+
+def kept_rubric() -> KeptRubric:
+    """Return the rubric of the scores: numbers from 0 to 1, whose values are the bins of a histogram."""
+    text = "Share of the questions about the text that are answered yes"
+    more = {True: "a question counts as no if a parent is answered no", False: "without dependencies"}
+    answers = tuple(Answer(value, _label(number), number / STEPS) for number, value in enumerate(BINS))
+    questions = (
+        KeptQuestion(name, f"{text}, {more[dependencies]}", "", ORDINAL, answers)
+        for name, dependencies in QUESTIONS.items()
+    )
+    return KeptRubric("answers", RUBRIC, tuple(questions))
+
+
+def score_rows(
+    ratings: pa.Table, sets: Mapping[str, Sequence[DsgQuestion]], *, rubric: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the scores of each item, by each rater, condition and sample, with and without dependencies.
+
+    Args:
+        ratings: all answers about these items, with `COLUMNS`; other rubrics are ignored.
+        sets: set_id -> questions; an answer's target is its set_id.
+        rubric: of the answers.
+    """
+    answers: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in ratings.filter(pc.equal(ratings["rubric"], rubric)).to_pylist():
+        answers[tuple(row[name] for name in _KEY)].append(row)
+    for key, rows in answers.items():
+        answer_to = {row["question"]: row["value"] for row in rows if row["status"] == Status.OK}
+        graph = [replace(q, answer=answer_to.get(q.question)) for q in sets.get(key[1] or key[0], ())]
+        for question, dependencies in QUESTIONS.items():
+            score = dsg.score(graph, dependencies=dependencies)
+            columns = dict(zip(_KEY, key, strict=True)) | {"target": "", "rubric": RUBRIC, "question": question}
+            yield columns | {"answers": list(BINS)} | (_scored(score) if score is not None else _unscored(rows))
+
+
+def rating_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return the rows as table `ratings`; a missing column is null."""
+    return pa.Table.from_pylist(list(rows), schema=TABLES["ratings"].schema())
+
+
+def _scored(score: float) -> dict[str, Any]:
+    return {"value": BINS[int(score * STEPS + 1e-9)], "score": score, "status": Status.OK.value}
+
+
+def _unscored(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the status of an item without a score: that of its first question without an answer."""
+    failed = next((row for row in rows if row["status"] != Status.OK), None)
+    if failed is not None:
+        return {name: failed[name] for name in ("status", "error_kind", "error_message")}
+    message = "none of the answers is to a valid question of the set"
+    return {"status": Status.SKIPPED.value, "error_kind": "no_questions", "error_message": message}
+
+
+def _label(number: int) -> str:
+    return "1" if number == STEPS else f"{BINS[number]} to {BINS[number + 1]}"

@@ -1,0 +1,107 @@
+"""Questions of the items themselves, from the table `questions=`: each item is asked those of its set.
+
+A context field, `questions_by=`, identifies an item's set: its value is the set_id, or a text whose hash is the set_id
+(`set_id_of`), as for sets that `jobs.questions` writes about prompts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from actors.ids import content_id
+from actors.items import QUESTIONS
+from actors.schemas import OWN_QUESTIONS
+from actors.vlm.rubric import Rubric
+from jobs.errors import InputError
+from jobs.judging.items import ItemTables, Reader, matching_rows
+from jobs.store.objects import Object
+from jobs.store.writer import UnitTask
+
+
+def set_id_of(text: str) -> str:
+    """Return the set_id of the questions about a text, such as a prompt; white space does not count."""
+    return content_id("questions", " ".join(text.split()))
+
+
+@dataclass
+class OwnQuestionsConfig:
+    """Keys of questions of the items themselves."""
+
+    questions: str | None = None  # table of questions, for a rubric that has each item asked its own, such as dsg
+    questions_by: str = "prompt"  # attribute, or role of texts, whose value is the item's set_id or the text of its set
+
+
+def check(cfg: OwnQuestionsConfig, rubric: Rubric) -> None:
+    """Check that `questions=` and the rubric fit together.
+
+    Raises:
+        InputError: the rubric has items asked their own questions, and there is no table of them, or the reverse.
+    """
+    if rubric.asks_own_questions and not cfg.questions:
+        raise InputError(
+            f"questions=null: rubric {rubric.name!r} asks each item its own questions; set questions= to their table "
+            "(jobs.questions)"
+        )
+    if cfg.questions and not rubric.asks_own_questions:
+        raise InputError(
+            f"questions={cfg.questions}: rubric {rubric.name!r} has questions of its own; omit it, or set rubric=dsg"
+        )
+
+
+def check_tables(cfg: OwnQuestionsConfig, sources: ItemTables) -> None:
+    """Check that the items can have sets of questions.
+
+    Raises:
+        InputError: the input is a table of images.
+    """
+    if cfg.questions and sources.items.name != "items":
+        raise InputError(
+            f"input={sources.items.uri}: a table of images, which have no {cfg.questions_by!r} to find their questions "
+            "by; set input= to a table of items"
+        )
+
+
+@dataclass(frozen=True)
+class OwnQuestionsReader:
+    """Reads the items of a unit with their questions; is pickled and sent to the workers.
+
+    Attributes:
+        reader: reads the items; its fields include `by`, its joined tables include `questions`.
+        by: the context field that identifies an item's set.
+    """
+
+    reader: Reader
+    by: str
+
+    def __call__(self, task: UnitTask) -> pa.Table:
+        """Return the items as `reader` does, with the column `questions` (`actors.schemas.OWN_QUESTIONS`)."""
+        rows = self.reader(task)
+        joined = dict(zip(self.reader.joined_tables, task.unit.inputs[1:], strict=True))
+        values = [value or "" for value in rows[self.by].to_pylist()]
+        candidates = [(value, set_id_of(value)) if value else () for value in values]
+        sets = _sets(joined[QUESTIONS], {name for names in candidates for name in names})
+        questions = [next((sets[name] for name in names if name in sets), []) for names in candidates]
+        return rows.append_column(QUESTIONS, pa.array(questions, OWN_QUESTIONS))
+
+
+def _sets(source: Object, names: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return set_id -> its valid questions, in the order of the table."""
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for rows in matching_rows(source, "set_id", names, ["question_id", "text", "valid"]):
+        for row in rows.to_pylist():
+            if _is_asked(row):
+                sets.setdefault(row["set_id"], []).append(
+                    {name: row[name] for name in ("set_id", "question_id", "text")}
+                )
+    return sets
+
+
+def _is_asked(row: Mapping[str, Any]) -> bool:
+    return row["valid"] is not False and bool(row["text"])
+
+
+def joined_fields(fields: Sequence[str], cfg: OwnQuestionsConfig) -> tuple[str, ...]:
+    """Return the context fields to read: those of the prompt, and the one that identifies an item's set."""
+    return tuple(dict.fromkeys([*fields, *([cfg.questions_by] if cfg.questions else [])]))

@@ -1,0 +1,99 @@
+"""Score pictures by the answers to the questions about their text -> table `ratings`.
+
+    python -m jobs.judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
+        model=qwen2.5-vl-7b out=R/answers/qwen
+    python -m jobs.question_scores input=R/answers/qwen questions=R/questions out=R/scores/qwen
+
+A picture's score is the share of the valid questions of its set that are answered yes (DSG), with dependencies (a
+question counts as no if a parent is answered no) and without. The scores are ratings of the rubric `dsg_score`, so that
+report shows their histogram, compares parts of the items by Welch's t-test, and computes agreement.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs.analysis import question_scores
+from jobs.errors import InputError
+from jobs.judging import kept_raters
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import Writing, plain
+from jobs.store.reading import open_table, read_unit
+from jobs.store.run import TablePlan, check_place, open_run
+from jobs.store.writer import UnitWriter
+
+
+@dataclass
+class QuestionScoresConfig(Writing):
+    """Keys of `question_scores`."""
+
+    input: str = MISSING  # a table of ratings: answers to questions of the items (judge questions=)
+    questions: str = MISSING  # the table of these questions
+    questions_rubric: str = "dsg"  # rubric of the answers
+
+
+def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+
+    Raises:
+        InputError: a table cannot be used, or no answer is about a set of `questions=`; nothing was written.
+    """
+    ratings, questions = open_table(cfg.input, "ratings"), open_table(cfg.questions, "questions")
+    sets = question_scores.read_sets(questions)
+    if ratings.rows and not _has_answers(cfg, sets):
+        raise InputError(
+            f"input={cfg.input}: no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}; name the "
+            "table that judge questions= wrote with these questions"
+        )
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    kept = question_scores.kept_rubric()
+    plan = TablePlan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            "ratings": ratings.identity,
+            "questions": questions.identity,
+            "rubric": cfg.questions_rubric,
+            **exclusions.identity(excluded),
+        },
+        units=ratings.units(),
+        config=plain(cfg),
+        metadata={**kept.metadata, "rater": ratings.metadata.get("remine.rater", "")},
+        derived=True,
+        files=kept.files,
+    )
+    if cfg.plan:
+        summary.show_plan("question_scores", plan)
+        return None
+    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    barred = exclusions.Barred(excluded.marks)
+    for task in run.todo:
+        answers = read_unit(task.unit.inputs[0].uri, columns=question_scores.COLUMNS)
+        answers = answers.filter(~barred.mask(answers["item_id"]))
+        rows = list(question_scores.score_rows(answers, sets, rubric=cfg.questions_rubric))
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = len(rows)
+            writer.write(question_scores.rating_table(rows))
+    manifest = run.finish()
+    summary.show_result("question_scores", manifest, run)
+    summary.show_exclusions(excluded, barred.take_matched())
+    kept_raters.keep(run, kept_raters.read([ratings]))
+    return manifest
+
+
+def _has_answers(cfg: QuestionScoresConfig, sets: Any) -> bool:
+    """Return whether any rating of the rubric is about one of the sets, or about no set because its item has none."""
+    for batch in open_table(cfg.input, "ratings").batches(["item_id", "target", "rubric"]):
+        for row in batch.to_pylist():
+            if row["rubric"] == cfg.questions_rubric and (not row["target"] or row["target"] in sets):
+                return True
+    return False
+
+
+JOB = cli.Job("question_scores", QuestionScoresConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("question_scores"))

@@ -1,0 +1,164 @@
+"""Questions that people wrote, from a file with one question per row."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import NamedTuple, Protocol
+
+from jobs.errors import InputError
+from jobs.judging.own_questions import set_id_of
+from jobs.metrics.dsg import NO, YES, id_of, parents_of
+from jobs.questioning.config import REFUSE, QuestionColumns
+from jobs.questioning.graph import CYCLE, MARKED, NO_QUESTION, UNKNOWN_PARENT, GraphQuestion, checked, cycles
+from jobs.store.objects import Object
+from jobs.store.writer import Reject, Rejects
+
+USUAL = {  # what -> usual names of its column: ours, then those of the released files of DSG
+    "set_id": ("set_id", "item_id"),
+    "about": ("about", "prompt", "text"),
+    "id": ("question_id", "proposition_id"),
+    "question": ("question", "question_natural_language"),
+    "tuple": ("tuple",),
+    "category": ("category", "category_broad"),
+    "parents": ("parents", "dependency", "dependency_id"),
+    "valid": ("valid",),
+}
+
+
+Row = Mapping[str, str | list[str] | None]
+
+
+class QuestionFile(Protocol):
+    """A user's file, as `jobs.items_from.input_rows.open_file` opens it."""
+
+    @property
+    def object(self) -> Object: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def rows(self) -> Callable[[Rejects], Iterator[tuple[int, Row]]]: ...
+
+    def at(self, line: int) -> str: ...
+
+
+def find_columns(file: QuestionFile, columns: QuestionColumns) -> dict[str, str]:
+    """Return what -> column of the file: the configured one, else the first of the usual names.
+
+    Raises:
+        InputError: a configured column that the file lacks, or no column of the sets, the ids or the questions.
+    """
+    names: dict[str, str] = {}
+    for what in (field.name for field in fields(QuestionColumns)):
+        if configured := getattr(columns, what):
+            names[what] = configured
+        elif usual := next((name for name in USUAL[what] if name in file.columns), None):
+            names[what] = usual
+    missing = [f"{name} (columns.{what}=)" for what, name in names.items() if name not in file.columns]
+    missing += [f"columns.{what}= is required" for what in ("id", "question") if what not in names]
+    if not {"set_id", "about"} & names.keys():
+        missing.append("columns.set_id= or columns.about= is required")
+    if missing:
+        there = ", ".join(file.columns) or "none"
+        raise InputError(f"{file.object.uri}: no column {', '.join(missing)}; its columns are {there}")
+    return names
+
+
+class FileQuestions(NamedTuple):
+    """The questions of a file.
+
+    Attributes:
+        sets: set_id -> its questions, with faults marked.
+        about: set_id -> the text that it is about.
+        rejects: further questions of a set with the id of an earlier one.
+    """
+
+    sets: dict[str, list[GraphQuestion]]
+    about: dict[str, str | None]
+    rejects: list[Reject]
+
+
+def read_questions(file: QuestionFile, columns: QuestionColumns, *, faults: str) -> FileQuestions:
+    """Return the questions of a file.
+
+    Args:
+        faults: `refuse` or `mark` rows without a question, duplicate ids, cycles and unknown parents.
+
+    Raises:
+        InputError: a faulty row, or a fault that is refused; names the lines.
+    """
+    names = find_columns(file, columns)
+    sets: dict[str, dict[str, GraphQuestion]] = defaultdict(dict)
+    about: dict[str, str | None] = {}
+    bad: list[Reject] = []
+    rejects: list[Reject] = []
+    for line, row in file.rows(bad.append):
+        cells = {what: _text(row, name) for what, name in names.items()}
+        question, text = _question(file, line, cells, refuse=faults == REFUSE)
+        first = sets[question.set_id].setdefault(question.question_id, question)
+        if first is not question:
+            message = f"question {question.question_id!r} of set {question.set_id!r} is also in line {first.line}"
+            if faults == REFUSE:
+                advice = "give the questions of a set distinct ids, or set faults=mark to keep the first"
+                raise InputError(f"{file.at(line)}: {message}; {advice}")
+            rejects.append(Reject(file.object.uri, line, "duplicate_id", message, question.text))
+        about.setdefault(question.set_id, text or None)
+    if bad:
+        raise InputError(f"{file.at(bad[0].position)}: {bad[0].reason}: {bad[0].message}; correct the row")
+    if not sets:
+        raise InputError(f"{file.object.uri}: no questions")
+    graphs = {set_id: list(questions.values()) for set_id, questions in sets.items()}
+    if faults == REFUSE:
+        for graph in graphs.values():
+            _refuse_faults(file, graph)
+    return FileQuestions({set_id: checked(graph) for set_id, graph in graphs.items()}, about, rejects)
+
+
+def _text(row: Row, name: str) -> str:
+    value = row.get(name)
+    return ",".join(value) if isinstance(value, list) else value or ""
+
+
+def _question(file: QuestionFile, line: int, cells: dict[str, str], *, refuse: bool) -> tuple[GraphQuestion, str]:
+    """Return the question of a row, and the text that its set is about.
+
+    Args:
+        refuse: whether to refuse a row without a question, which is invalid otherwise.
+    """
+    about = cells.get("about", "")
+    set_id = cells.get("set_id") or (set_id_of(about) if about else "")
+    named = {"set": set_id, "id": cells["id"], **({"question": cells["question"]} if refuse else {})}
+    if empty := [name for name, value in named.items() if not value]:
+        raise InputError(f"{file.at(line)}: the {empty[0]} is empty; every row is one question of a set")
+    valid = id_of(cells.get("valid", "") or "yes").casefold()
+    if valid not in YES | NO:
+        raise InputError(f"{file.at(line)}: valid is {cells['valid']!r}; must be yes or no")
+    question = GraphQuestion(
+        set_id=set_id,
+        question_id=id_of(cells["id"]),
+        text=cells["question"],
+        line=line,
+        proposition=cells.get("tuple", ""),
+        category=cells.get("category", ""),
+        parents=parents_of(cells.get("parents", "")),
+    )
+    fault = NO_QUESTION if not question.text else MARKED if valid in NO else ""
+    return (replace(question, valid=False, fault=fault) if fault else question), about
+
+
+def _refuse_faults(file: QuestionFile, graph: Sequence[GraphQuestion]) -> None:
+    line_of = {question.question_id: question.line for question in graph}
+    advice = "correct the parents, or set faults=mark to ignore them"
+    for question in graph:
+        if unknown := [parent for parent in question.parents if parent not in line_of]:
+            raise InputError(
+                f"{file.at(question.line)}: {UNKNOWN_PARENT}: question {question.question_id!r} of set "
+                f"{question.set_id!r} has the parent {unknown[0]!r}, and the set has no such question; {advice}"
+            )
+    if groups := cycles(graph):
+        listed = ", ".join(f"{name!r} (line {line_of[name]})" for name in groups[0])
+        raise InputError(
+            f"{file.at(line_of[groups[0][0]])}: {CYCLE}: questions {listed} of set {graph[0].set_id!r} depend on each "
+            f"other; {advice}"
+        )

@@ -1,0 +1,148 @@
+"""The worker of `questions`: has a text model write the scene graphs of texts, in three steps."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from actors.generator import sample_seed, text_generator
+from actors.status import Status
+from actors.vlm import scene_graphs
+from actors.vlm.encoding import ChatEncoder
+from actors.vlm.errors import ScoringError
+from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.scene_graphs import PARENTS, QUESTIONS, STEPS, TUPLES, LineFault, Parsed, SceneGraphInstructions
+from actors.vlm.settings import ModelSettings, SamplingSettings
+from jobs.questioning.graph import GraphQuestion, from_answers
+from jobs.questioning.rows import question_row
+from jobs.questioning.texts import TEXTS
+from jobs.runtime.progress import Reporter
+from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
+from jobs.tables import TABLES
+
+NO_QUESTIONS = "no_questions"  # reason of the reject of a text
+
+
+@dataclass
+class _Graph:
+    """The answers about one text, as far as they are known."""
+
+    set_id: str
+    text: str
+    parsed: dict[str, Parsed] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def tuples(self) -> str:
+        """The lines of the tuples."""
+        entries = self.parsed[TUPLES].entries
+        return "\n".join(scene_graphs.tuple_line(number, text) for number, (_, text) in entries.items())
+
+
+class QuestionWriter:
+    """Writes the questions of the texts of a unit.
+
+    Args:
+        instructions: the content of a file of `conf/scene_graph`.
+        model: which model to load.
+        settings: how the answers are drawn.
+        threads: of torch on a CPU; torch's choice if None.
+
+    Raises:
+        ValueError: the model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        *,
+        instructions: Mapping[str, Any],
+        model: ModelSettings,
+        settings: SamplingSettings,
+        threads: int | None = None,
+    ) -> None:
+        import torch
+
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.instructions = SceneGraphInstructions.from_dict(instructions)
+        loaded, processor = load_vlm(
+            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+        )
+        self.chat = ChatEncoder(processor)
+        self.engine = text_generator(
+            loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
+        )
+        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        self.settings = settings
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Write the rows of the unit; lines with faults, and texts without a question, are rejects."""
+        self.engine.on_tokens = lambda tokens: report.add(0, tokens=tokens)
+        graphs = [_Graph(set_id, text) for set_id, text in task.unit.extra[TEXTS]]
+        rows = []
+        self.write(graphs)
+        for graph in graphs:
+            questions, faults = self.questions(graph)
+            rows += [question_row(question, graph.text) for question in questions]
+            for fault in faults:
+                where = f"set {graph.set_id}, {fault.step}"
+                writer.reject(Reject(where, fault.line, fault.kind, _SAYS[fault.kind], fault.text[:RAW_KEPT]))
+            report.add(1)
+        writer.write(pa.Table.from_pylist(rows, schema=TABLES["questions"].schema()))
+        counts = writer.counts
+        counts.rows_in = counts.rows_out + counts.rejected.total()
+        counts.tallies["sets"] = {"asked": len(graphs), "without questions": counts.rejected[NO_QUESTIONS]}
+        group, _, key = self.facts.tally.partition("/")
+        counts.tallies[group] = {key: len(rows)}
+
+    def write(self, graphs: Sequence[_Graph]) -> None:
+        """Have the model answer each step about the texts that have tuples."""
+        waiting = list(graphs)
+        for step in STEPS:
+            for graph, answer in zip(waiting, self._answers(step, waiting), strict=True):
+                if isinstance(answer, ScoringError):
+                    graph.error = graph.error or f"{answer.kind}: {answer.message}"
+                    answer = ""  # noqa: PLW2901
+                known = None if step == TUPLES else list(graph.parsed[TUPLES].entries)
+                graph.parsed[step] = scene_graphs.parse(step, answer, known=known)
+            waiting = [graph for graph in waiting if graph.parsed[TUPLES].entries]
+
+    def questions(self, graph: _Graph) -> tuple[list[GraphQuestion], list[LineFault]]:
+        """Return the questions of a text, and the lines of the answers that have faults."""
+        entries = {step: graph.parsed[step].entries if step in graph.parsed else {} for step in STEPS}
+        questions, missing = from_answers(graph.set_id, entries[TUPLES], entries[QUESTIONS], entries[PARENTS])
+        faults = [fault for parsed in graph.parsed.values() for fault in parsed.faults] + missing
+        if not questions:
+            faults.append(LineFault(TUPLES, 0, NO_QUESTIONS, graph.error or graph.text))
+        return questions, faults
+
+    def _answers(self, step: str, graphs: Iterable[_Graph]) -> list[str | ScoringError]:
+        """Return the model's answers; of one that reached the limit of tokens, without its last line."""
+        asked = list(graphs)
+        prompts = [
+            self.chat.encode([self._prompt(step, graph)], [], system=self.instructions.system) for graph in asked
+        ]
+        seeds = [[sample_seed(self.settings.seed, f"{step}\x1f{graph.set_id}", 0)] for graph in asked]
+        answers: list[str | ScoringError] = []
+        for result in self.engine.generate(prompts, seeds=seeds, sampling=self.settings.sampling) if asked else ():
+            if isinstance(result, ScoringError):
+                answers.append(result)
+                continue
+            text = self.chat.decode(result[0].tokens)
+            is_cut = result[0].finish_reason == "length"
+            answers.append(text.rpartition("\n")[0] if is_cut else text)
+        return answers
+
+    def _prompt(self, step: str, graph: _Graph) -> str:
+        tuples = "" if step == TUPLES else graph.tuples
+        return self.instructions.prompt(step, self.chat.as_data(graph.text), self.chat.as_data(tuples))
+
+
+_SAYS = {
+    "unparsed": "not a line of this step's form",
+    "duplicate_number": "an earlier line has this number",
+    "unknown_number": "no tuple has this number",
+    "no_question": "the model wrote no question about this tuple",
+    NO_QUESTIONS: f"no question could be read from the answers; status {Status.UNPARSED.value}",
+}

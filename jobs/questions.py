@@ -1,0 +1,151 @@
+"""Write the questions to ask about pictures of a text, as a scene graph after DSG -> table `questions`.
+
+    python -m jobs.questions texts=R/rome/texts role=prompt model=qwen2.5-7b-text out=R/questions
+    python -m jobs.questions input=questions.csv out=R/questions
+    python -m jobs.judge input=R/rome/items texts=R/rome/texts images=R/images rubric=dsg questions=R/questions \\
+        model=qwen2.5-vl-7b out=R/answers/qwen
+
+With texts= a model writes for each different text tuples, then a question about each, then which questions depend on
+which. Its answers are read by a closed grammar: lines that do not fit are rejects, with step and line. With input= the
+questions come from a file. Duplicates, questions that ask for the picture itself ("Is there an image?") and questions
+that are not answered with yes or no are marked invalid; parents that do not exist and cycles are refused or marked.
+"""
+
+import sys
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from actors.vlm.scene_graphs import SceneGraphInstructions
+from actors.vlm.settings import ModelSettings, SamplingSettings
+from jobs.errors import InputError
+from jobs.items_from.input_rows import open_file
+from jobs.judging import kept_raters
+from jobs.judging.settings import check_model
+from jobs.models.plan import plan_lines
+from jobs.questioning.config import MARK, REFUSE, QuestionsConfig
+from jobs.questioning.file import read_questions
+from jobs.questioning.rows import question_row
+from jobs.questioning.texts import read_units
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.stage_contract import Stage
+from jobs.runtime.summary import reconciliation, show_tally
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan
+from jobs.store.single_unit import write_small
+from jobs.tables import TABLES
+
+
+def execute(cfg: QuestionsConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed, or the file has a fault; nothing was written.
+    """
+    if (cfg.input is None) == (cfg.texts is None):
+        raise InputError(
+            "questions: give either input=, a file of questions, or texts=, about which a model writes them"
+        )
+    if cfg.faults not in (REFUSE, MARK):
+        raise InputError(f"faults={cfg.faults}: must be one of {REFUSE}, {MARK}")
+    if cfg.unit_rows < 1:
+        raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    manifest = _from_file(cfg) if cfg.input else _by_model(cfg)
+    if manifest is not None:
+        _show(cfg.out)
+    return manifest
+
+
+def _from_file(cfg: QuestionsConfig) -> dict[str, Any] | None:
+    assert cfg.input is not None
+    file = open_file(cfg.input, encoding=cfg.encoding, delimiter=cfg.delimiter)
+    sets, about, rejects = read_questions(file, cfg.columns, faults=cfg.faults)
+    rows = [question_row(question, about[set_id]) for set_id, graph in sets.items() for question in graph]
+    if cfg.plan:
+        say(f"questions: would write {len(rows):,} questions in {len(sets):,} sets to {cfg.out}")
+        return None
+    table = pa.Table.from_pylist(rows, schema=TABLES["questions"].schema())
+    settings = plain(cfg)
+    identity = {
+        "file": file.object.etag,
+        **{key: settings[key] for key in ("columns", "faults", "encoding", "delimiter")},
+    }
+    manifest = write_small(cfg.out, table, table="questions", identity=identity, config=settings, rejects=rejects)
+    say(f"questions: {manifest['out']}\n{reconciliation(manifest['counts'])}")
+    return manifest
+
+
+def _by_model(cfg: QuestionsConfig) -> dict[str, Any] | None:
+    assert cfg.texts is not None
+    if cfg.samples != 1:
+        raise InputError(f"samples={cfg.samples}: must be 1, a text has one set of questions")
+    try:
+        instructions = SceneGraphInstructions.from_dict(cfg.scene_graph)
+        check_model(cfg)
+    except ValueError as error:
+        raise InputError(f"questions: {error}") from error
+    source = open_table(cfg.texts, "texts")
+    units = read_units(source, role=cfg.role, unit_rows=cfg.unit_rows)
+    plan = TablePlan(
+        out=cfg.out,
+        table="questions",
+        identity={
+            "texts": source.identity,
+            "role": cfg.role,
+            "unit_rows": cfg.unit_rows,
+            "model": cfg.model.identity,
+            "scene_graph": {"name": instructions.name, "hash": instructions.hash},
+            **cfg.drawing,
+        },
+        units=units,
+        config=plain(cfg),
+        metadata={"model": cfg.model.rater, "scene_graph": instructions.name},
+        derived=False,
+        models={cfg.model.name: cfg.model.rater},
+    )
+    sets = sum(unit.rows or 0 for unit in units)
+    note = f"asks {cfg.model.name} in three steps about {sets:,} texts of role {cfg.role}"
+    run = lifecycle.begin(
+        "questions", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.model), streamed=False
+    )
+    if run is None:
+        return None
+    from jobs.questioning.writer import QuestionWriter
+    from jobs.runtime import stages
+
+    settings = {"model": ModelSettings.part_of(cfg.model), "settings": SamplingSettings.part_of(cfg)}
+    keys = {"instructions": cfg.scene_graph, **settings, "threads": cfg.resources.judge.threads}
+    stages.process(
+        run,
+        name="questions",
+        stage=Stage("judge", QuestionWriter, keys),
+        resources=cfg.resources,
+        total=sets,
+        counted="texts",
+    )
+    manifest = lifecycle.end("questions", run, exclusions.read_exclusions(None))
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
+    return manifest
+
+
+def _show(out: str) -> None:
+    """Print the number of questions and of their faults."""
+    sets, faults = set[str](), Counter[str]()
+    valid = rows = 0
+    for batch in open_table(out, "questions").batches(["set_id", "valid", "fault"]):
+        for row in batch.to_pylist():
+            sets.add(row["set_id"])
+            rows += 1
+            valid += row["valid"]
+            faults.update(filter(None, (row["fault"] or "").split(", ")))
+    say(f"  {rows:,} questions in {len(sets):,} sets, {valid:,} valid")
+    show_tally("faults", faults)
+
+
+JOB = cli.Job("questions", QuestionsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("questions"))

@@ -1,0 +1,105 @@
+"""The job `question_scores`, and what a report makes of its table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import spearmanr, ttest_ind
+
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from tests.factories import FIVE, rating, rows_of, write_file, write_table, write_units
+
+ANSWERS = {  # picture -> answers to 1, 2 (parent 1), 3 (parent 2), 4 (invalid); 5 has no parents
+    "a": "yes yes yes yes yes",
+    "b": "no yes yes yes yes",
+    "c": "yes no yes no no",
+    "d": "no no no yes no",
+    "e": "yes yes no yes no",
+    "f": "yes - - - no",
+}
+WITH = {"a": 1.0, "b": 0.5, "c": 0.25, "d": 0.0, "e": 0.5, "f": 0.25}
+WITHOUT = {"a": 1.0, "b": 0.75, "c": 0.5, "d": 0.0, "e": 0.5, "f": 0.25}
+PEOPLE = {"a": 5, "b": 2, "c": 3, "d": 1, "e": 4, "f": 2}
+
+
+def answer(item: str, question: str, value: str, **columns: Any) -> dict[str, Any]:
+    return rating(item, "m", question, None if value == "-" else value, rubric="dsg", target="s", **columns)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> list[str]:
+    rows = [
+        [answer(item, str(n), value) for n, value in enumerate(values.split(), 1)] for item, values in ANSWERS.items()
+    ]
+    none = answer("g", "*", "-", error_kind="no_questions") | {"target": "", "status": "skipped"}
+    parents = {"2": ["1"], "3": ["2"]}
+    questions = [
+        {"set_id": "s", "question_id": str(n), "text": "Is it?", "parents": parents.get(str(n)), "valid": n != 4}
+        for n in range(1, 6)
+    ]
+    ratings = write_units(
+        tmp_path / "answers",
+        "ratings",
+        [[*rows[0], *rows[1]], [row for of_item in rows[2:] for row in of_item], [none]],
+    )
+    table = write_table(tmp_path / "questions", "questions", questions)
+    return [f"input={ratings}", f"questions={table}", f"out={tmp_path}/R"]
+
+
+def test_scores_by_hand(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("question_scores", keys) == 0
+    rows = {(row["item_id"], row["question"]): row for row in rows_of(f"{tmp_path}/R")}
+    scores = {key: row["score"] for key, row in rows.items() if row["status"] == "ok"}
+    assert scores == {
+        **{(item, "with_dependencies"): score for item, score in WITH.items()},
+        **{(item, "without_dependencies"): score for item, score in WITHOUT.items()},
+    }
+    row = rows["b", "without_dependencies"]
+    assert (row["rubric"], row["rater"], row["value"], row["target"]) == ("dsg_score", "m", "0.75", "")
+    assert rows["a", "with_dependencies"]["value"] == "1.00"
+    assert (rows["g", "with_dependencies"]["status"], rows["g", "with_dependencies"]["error_kind"]) == (
+        "skipped", "no_questions",
+    )  # fmt: skip
+    assert len(open_table(f"{tmp_path}/R").footers) == 3
+    capsys.readouterr()
+    assert cli.main("question_scores", keys) == 0
+    assert "3 done before" in capsys.readouterr().out
+
+
+def test_histogram_welch_and_correlation_with_people(tmp_path: Path, keys: list[str]) -> None:
+    assert cli.main("question_scores", keys) == 0
+    people = [rating(item, "p1", "match", str(score)) for item, score in PEOPLE.items()]
+    scenario = {item: "triumph" if item in "abc" else "lupercalia" for item in PEOPLE}
+    items = [{"item_id": i, "kind": "image", "attributes": [("scenario", s)]} for i, s in scenario.items()]
+    report = [
+        f"ratings=[{tmp_path}/answers,{tmp_path}/R,{write_file(tmp_path / 'people', 'ratings', people, rubric=FIVE)}]",
+        f"items=[{write_table(tmp_path / 'items', 'items', items)}]",
+        keys[1],
+        "likert=r/match",
+        "metrics.compare=[scenario]",
+        f"out={tmp_path}/report",
+    ]
+    assert cli.main("report", report) == 0
+    found = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{tmp_path}/report/metrics")}
+
+    def value(metric: str, **dims: str) -> float:
+        number: float = found[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]
+        return number
+
+    of = {"rubric": "dsg_score", "question": "with_dependencies"}
+    assert value("share", rater="m", answer="0.50", **of) == 2 / 6
+    assert value("share", rater="m", answer="0.95", **of) == 0
+    assert value("mean_score", rater="m", **of) == pytest.approx(sum(WITH.values()) / 6)
+    parts = [[WITH[i] for i in WITH if scenario[i] == name] for name in ("lupercalia", "triumph")]
+    p = value("welch_p", group="m", attribute="scenario", first="lupercalia", second="triumph", **of)
+    assert p == pytest.approx(ttest_ind(*parts, equal_var=False).pvalue)
+    dims = {"rater": "m", "rubric": "dsg", "reading": "with dependencies", "convention": "answered"}
+    assert value("dsg_spearman", **dims) == pytest.approx(spearmanr(list(WITH.values()), list(PEOPLE.values()))[0])
+
+
+def test_refused(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("question_scores", [*keys, "questions_rubric=other"]) == 2
+    assert "no rating of rubric 'other' is about a set of" in capsys.readouterr().err
+    assert not (tmp_path / "R").exists()
