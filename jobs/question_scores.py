@@ -44,8 +44,8 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
     sets = question_scores.read_sets(questions)
     if ratings.rows and not _has_answers(cfg, sets):
         raise InputError(
-            f"input={cfg.input}: no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}; name the "
-            "table that judge questions= wrote with these questions"
+            f"input={cfg.input}: no rating of rubric {cfg.questions_rubric!r} is about a set of {cfg.questions}; "
+            "name the table that judge questions= wrote with these questions"
         )
     excluded = exclusions.read_exclusions(cfg.exclusions)
     kept = question_scores.kept_rubric()
@@ -69,17 +69,17 @@ def execute(cfg: QuestionScoresConfig) -> dict[str, Any] | None:
         return None
     check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    barred = exclusions.Barred(excluded.marks)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
         answers = read_unit(task.unit.inputs[0].uri, columns=question_scores.COLUMNS)
-        answers = answers.filter(~barred.mask(answers["item_id"]))
+        answers = answers.filter(~exclusion_filter.mask(answers["item_id"]))
         rows = list(question_scores.score_rows(answers, sets, rubric=cfg.questions_rubric))
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = len(rows)
             writer.write(question_scores.rating_table(rows))
     manifest = run.finish()
     summary.show_result("question_scores", manifest, run)
-    summary.show_exclusions(excluded, barred.take_matched())
+    summary.show_exclusions(excluded, exclusion_filter.take_matched())
     kept_raters.keep(run, kept_raters.read([ratings]))
     return manifest
 

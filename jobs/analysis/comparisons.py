@@ -18,7 +18,7 @@ from jobs.metrics import pairs
 from jobs.metrics.metric import Metric
 from jobs.metrics.pairs import Comparisons, PairTable
 from jobs.metrics.question import MAX_LINES, PEOPLE
-from jobs.runtime.exclusions import Barred
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.hashing import Hashes, hash_texts
 from jobs.store.reading import TableSource
 
@@ -27,7 +27,7 @@ Question = tuple[str, str]  # rubric, question
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ComparedPairs:
     """The pairs of tables of items.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Answers:
         return answers.where(~np.isnan(first))
 
 
-def read_pairs(items: Sequence[TableSource], competitors: str) -> Pairs | None:
+def read_pairs(items: Sequence[TableSource], competitors: str) -> ComparedPairs | None:
     """Return the pairs in tables `items`; None if there are none.
 
     Args:
@@ -99,7 +99,7 @@ def read_pairs(items: Sequence[TableSource], competitors: str) -> Pairs | None:
     hashes = hash_texts(ids)
     _, places = np.unique(hashes, return_index=True)  # an item may be in several tables
     table = np.array(of_pair, np.int64)
-    return Pairs(
+    return ComparedPairs(
         hashes[places],
         np.array(pair, np.int64)[places],
         np.array(order, np.int64)[places],
@@ -120,7 +120,7 @@ def comparison_metrics(
     raters: Raters,
     *,
     competitors: str,
-    barred: Barred,
+    exclusion_filter: ExclusionFilter,
 ) -> Iterator[Metric]:
     """Yield the metrics of comparisons, for each question that was asked about pairs.
 
@@ -129,12 +129,12 @@ def comparison_metrics(
 
     Args:
         competitors: attribute of the single items whose values Bradley-Terry ranks.
-        barred: the exclusions.
+        exclusion_filter: the exclusions.
     """
     known = read_pairs(items, competitors)
     if known is None:
         return
-    for (rubric, question), by_condition in sorted(_read_answers(ratings, known, barred).items()):
+    for (rubric, question), by_condition in sorted(_read_answers(ratings, known, exclusion_filter).items()):
         people_only = {c for c, of in by_condition.items() if all(raters.kinds.get(r) == "human" for r in of)}
         conditions = sorted(by_condition.keys() - people_only) or sorted(by_condition)
         shared = {r: a for r, a in by_condition.get("", {}).items() if raters.kinds.get(r) == "human"}
@@ -145,7 +145,7 @@ def comparison_metrics(
                 yield metric.at(**dims)
 
 
-def _question_metrics(answers: Mapping[str, _Answers], known: Pairs, raters: Raters) -> Iterator[Metric]:
+def _question_metrics(answers: Mapping[str, _Answers], known: ComparedPairs, raters: Raters) -> Iterator[Metric]:
     by_answer = {rater: of_rater.comparisons(by=pairs.ANSWERS) for rater, of_rater in sorted(answers.items())}
     people = pairs.pooled([by_answer[rater] for rater in by_answer if raters.kinds.get(rater) == "human"])
     models = [rater for rater in by_answer if raters.kinds.get(rater) not in ("human", "gold")][:MAX_LINES]
@@ -166,7 +166,7 @@ def _question_metrics(answers: Mapping[str, _Answers], known: Pairs, raters: Rat
 
 
 def _read_answers(
-    ratings: Sequence[TableSource], known: Pairs, barred: Barred
+    ratings: Sequence[TableSource], known: ComparedPairs, exclusion_filter: ExclusionFilter
 ) -> dict[Question, dict[str, dict[str, _Answers]]]:
     """Return question -> condition -> rater -> answers about pairs."""
     answers: dict[Question, dict[str, dict[str, _Answers]]] = {}
@@ -174,7 +174,7 @@ def _read_answers(
         for batch in source.batches(_COLUMNS):
             hashes = hash_texts(batch["item_id"])
             place = np.minimum(np.searchsorted(known.hashes, hashes), len(known.hashes) - 1)
-            about_pairs = (known.hashes[place] == hashes) & ~barred.mask(batch["item_id"])
+            about_pairs = (known.hashes[place] == hashes) & ~exclusion_filter.mask(batch["item_id"])
             if not about_pairs.any():
                 continue
             rows = batch.filter(pa.array(about_pairs))

@@ -162,7 +162,11 @@ def report_metrics(
         reduction, summary.raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
     )
     yield from comparison_metrics(
-        tables.ratings, tables.items, summary.raters, competitors=settings.competitors, barred=barred
+        tables.ratings,
+        tables.items,
+        summary.raters,
+        competitors=settings.competitors,
+        exclusion_filter=exclusion_filter,
     )
     if tables.responses:
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
