@@ -1,9 +1,11 @@
-"""Check a table: units, footers, counts, schema, rejects, and that all keys are unique.
+"""Check a table: units, footers, counts, schema, rejects, checksums of all pages, and that all keys are unique.
 
     python -m jobs.verify input=R/records
+    python -m jobs.verify input=R/records repair=true
 
-Reads footers, keys and statuses and writes nothing; exits 1 and lists the faults if there are any. The job finds
-duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
+Reads the whole table and writes nothing; exits 1 and lists the faults if there are any. With repair=true it removes the
+units and run files that are damaged; then the command that wrote the table writes these again, and nothing else. The
+job finds duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
 """
 
 import sys
@@ -16,8 +18,10 @@ from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
 from jobs.runtime import cli, summary
 from jobs.runtime.console import say
-from jobs.store import locations, table_faults
+from jobs.store import locations, lock, table_faults
 from jobs.store.reading import TableSource, open_table
+from jobs.store.run_files import run_uri
+from jobs.store.table_faults import Fault
 
 FAULTS_SHOWN = 20
 
@@ -27,43 +31,77 @@ class VerifyConfig:
     """Keys of `verify`."""
 
     input: str = MISSING  # a table: a folder or s3://bucket/prefix
+    repair: bool = False  # remove damaged units and run files, so that the table's command writes them again
 
 
 def execute(cfg: VerifyConfig) -> dict[str, int]:
-    """Run the job; see the module's docstring. Returns the number of units and rows.
+    """Run the job; see the module's docstring. Returns the number of units and rows; after a repair, of removed files.
 
     Raises:
-        RunError: the table has a fault.
+        RunError: the table has a fault; with repair=true, one that removing files does not mend.
     """
     uri = locations.absolute(cfg.input)
+    if cfg.repair:
+        return _repair(uri)
     _refuse(uri, list(table_faults.damage(uri)))
     source = open_table(uri)
-    checks = (table_faults.footer_faults, table_faults.run_faults, rubric_faults, table_faults.row_faults)
-    _refuse(uri, [fault for check in checks for fault in check(source)])
+    _refuse(uri, list(_faults_of(source)))
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
 
 
-def _refuse(uri: str, faults: Sequence[str]) -> None:
+def _repair(uri: str) -> dict[str, int]:
+    """Remove the damaged files of the table at `uri`; returns their number.
+
+    Raises:
+        InputError: there is no table, or another process writes it.
+        RunError: a fault remains.
+    """
+    damage = list(table_faults.damage(uri))
+    source = table_faults.sound_part(uri) if damage else open_table(uri)
+    lock.acquire(uri)
+    try:
+        faults = damage + [fault for fault in (_faults_of(source) if source else ()) if fault not in damage]
+        removed = table_faults.remove_damaged(uri, faults)
+    finally:
+        lock.release(uri)
+    for file in removed:
+        say(f"  removed {file}: {next(fault.problem for fault in faults if fault.damaged == file)}")
+    missing = any(fault.missing for fault in faults)
+    _refuse(uri, [fault for fault in faults if not fault.damaged and not fault.missing])
+    again = "run the command that writes the table again" if removed or missing else "nothing to repair"
+    say(f"verify: {uri}: {len(removed):,} damaged files removed; {again}")
+    return {"removed": len(removed)}
+
+
+def _faults_of(source: TableSource) -> Iterator[Fault]:
+    for check in (table_faults.footer_faults, table_faults.run_faults, rubric_faults, table_faults.row_faults):
+        yield from check(source)
+
+
+def _refuse(uri: str, faults: Sequence[Fault]) -> None:
     """Print the first faults and raise RunError, if there are any."""
     for fault in faults[:FAULTS_SHOWN]:
         say(f"  fault: {fault}", err=True)
     if len(faults) > FAULTS_SHOWN:
         say(f"  … and {len(faults) - FAULTS_SHOWN:,} more", err=True)
     if faults:
-        raise RunError(f"{uri}: {len(faults):,} fault{'s' * (len(faults) > 1)}")
+        hint = "; repair=true removes damaged units, which the table's command then writes again"
+        mendable = any(fault.damaged for fault in faults)
+        raise RunError(f"{uri}: {len(faults):,} fault{'s' * (len(faults) > 1)}{hint if mendable else ''}")
 
 
-def rubric_faults(source: TableSource) -> Iterator[str]:
+def rubric_faults(source: TableSource) -> Iterator[Fault]:
     """Yield a fault if the footers name a rubric and `_run/` lacks it or has it with other content."""
+    file = run_uri(source.uri, FILE)
     try:
         kept = read_kept(source)
     except InputError as error:
-        yield str(error)
+        yield Fault(file, str(error).removeprefix(f"{file}: "), file)
         return
     if kept is None and f"remine.{HASH}" in source.metadata:
-        yield f"{source.uri}: no _run/{FILE}, though its footers name the rubric"
+        yield Fault(source.uri, f"no _run/{FILE}, though its footers name the rubric", missing=True)
 
 
 JOB = cli.Job("verify", VerifyConfig, execute)

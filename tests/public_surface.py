@@ -659,6 +659,7 @@ KEYS = {
     """,
     "verify": """
         input: str
+        repair: bool
     """,
     "run": """
         out: str

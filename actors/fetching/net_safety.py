@@ -19,6 +19,7 @@ RECEIVE_BUFFER = 128 * 1024  # bytes; what it holds was already sent, so a large
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.ip_network("64:ff9b:1::/48")
 _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
+_DOCUMENTATION = ipaddress.ip_network("3fff::/20")  # RFC 9637, which Python 3.11 does not know
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]  # host, port -> addresses
 
@@ -50,7 +51,7 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(str(inner))
-        if ip in _NAT64_LOCAL or ip in _IPV4_COMPATIBLE or ip.is_site_local or ip.teredo:
+        if ip in _NAT64_LOCAL or ip in _IPV4_COMPATIBLE or ip in _DOCUMENTATION or ip.is_site_local or ip.teredo:
             return False
     return ip.is_global and not (
         ip.is_multicast or ip.is_reserved or ip.is_loopback or ip.is_link_local or ip.is_private or ip.is_unspecified

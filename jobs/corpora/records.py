@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jobs.corpora import repeats
 from jobs.store import locations
 from jobs.store.compact_list import CompactList
-from jobs.store.reading import TableSource, open_table, reading_rows
+from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
 from jobs.store.run import TableRun
 from jobs.store.units import Unit
 
@@ -90,7 +89,7 @@ def read_records(unit: Unit, columns: Sequence[str], repeated: str | None) -> pa
 def _read_range(uri: str, columns: Sequence[str], first: int, last: int) -> pa.Table:
     """Return the rows [first, last) of a data object; reads only row groups that contain some of them."""
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
         tables, begin = [file.schema_arrow.empty_table().select(list(columns))], 0
         for group in range(file.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from actors.ids import content_id
 from jobs.curation.apply_rules import Selection
 from jobs.store import locations
-from jobs.store.reading import TableSource, reading_rows
+from jobs.store.reading import TableSource, open_rows, reading_rows
 from jobs.store.units import Unit
 
 ROWS_AT_A_TIME = 1000  # selected rows in memory before they are written: a few MB of article text
@@ -78,7 +78,7 @@ class ParentRows:
             self.close()
             fs, path = locations.filesystem(uri)
             with reading_rows(uri):
-                self._file, self._uri, self._group = pq.ParquetFile(fs.open_input_file(path)), uri, -1
+                self._file, self._uri, self._group = open_rows(fs.open_input_file(path)), uri, -1
         return self._file
 
     def _read(self, group: int) -> pa.Table:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from actors.items import JUDGED, NO_RESPONSE, RESPONSE_STATUS, TARGETS
 from actors.status import Status
@@ -24,7 +23,7 @@ from jobs.runtime import exclusions
 from jobs.store import locations
 from jobs.store.footers import data_objects
 from jobs.store.locations import Object
-from jobs.store.reading import TableSource, open_table, read_unit, reading_rows
+from jobs.store.reading import TableSource, open_rows, open_table, read_unit, reading_rows
 from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 from jobs.tables import TABLES
@@ -259,7 +258,7 @@ def matching_rows(source: Object, key: str, values: Collection[str], columns: Se
 def _matching_rows(uri: str, key: str, keys: pa.Array, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows with one of `keys`, by row group; reads the key's column first to skip other pictures' bytes."""
     fs, path = locations.filesystem(uri)
-    with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
         for group in range(file.num_row_groups):
             is_match = pc.is_in(file.read_row_group(group, columns=[key])[key], keys)
             if pc.any(is_match).as_py():

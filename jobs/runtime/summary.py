@@ -35,6 +35,8 @@ def show_result(name: str, manifest: Mapping[str, Any], run: TableRun) -> None:
     say(reconciliation(manifest["counts"]))
     again = f", {run.done_before:,} done before" if run.done_before else ""
     say(f"  {len(run.units):,} units{again}, {manifest['seconds']:,.1f} s")
+    if not manifest["conditional_writes"]:
+        say(f"  {run.target.out}: the store ignores conditional writes (If-None-Match); start only one run per table")
 
 
 def reconciliation(counts: Mapping[str, Any]) -> str:

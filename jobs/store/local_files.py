@@ -45,6 +45,8 @@ def create(target: Path, data: Iterable[bytes]) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", suffix=".tmp", delete=False) as temporary:
         temporary.writelines(data)
+        temporary.flush()
+        os.fsync(temporary.fileno())  # after a power cut the name must not lead to an empty file
     try:
         os.link(temporary.name, target)  # fails if the target exists
     except FileExistsError:

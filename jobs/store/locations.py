@@ -22,6 +22,7 @@ __all__ = [
     "Object",
     "absolute",
     "create",
+    "creates_once",
     "exists",
     "filesystem",
     "find",
@@ -165,6 +166,17 @@ def create(uri: str, data: bytes | Iterable[bytes]) -> bool:
     """
     with faults.at(uri):
         return s3.create(uri, b"".join(_pieces(data))) if is_s3(uri) else local_files.create(Path(uri), _pieces(data))
+
+
+def creates_once(folder: str) -> bool:
+    """Whether `create` keeps its promise at `folder`: always locally; S3 stores may ignore `If-None-Match`.
+
+    A process asks an S3 store once per bucket.
+    """
+    if not is_s3(folder):
+        return True
+    with faults.at(folder):
+        return s3.creates_once(folder)
 
 
 def replace(uri: str, data: bytes | Iterable[bytes]) -> None:

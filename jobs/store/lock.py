@@ -23,7 +23,10 @@ def acquire(out: str) -> bool:
     """
     if locations.is_s3(out):
         return False
-    folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
+    try:
+        folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
+    except FileNotFoundError:  # the table lost its run files; the run that restores them locks it
+        return False
     if out in _held and os.path.samestat(os.fstat(_held[out]), os.fstat(folder)):
         os.close(folder)
         return False

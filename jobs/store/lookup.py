@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from jobs.store import locations
-from jobs.store.reading import reading_rows
+from jobs.store.reading import open_rows, reading_rows
 
 
 class RowLookup:
@@ -33,7 +32,7 @@ class RowLookup:
         """Yield the rows whose key is in `wanted` (None: all), one row group of the objects at a time."""
         for uri in self._uris:
             fs, path = locations.filesystem(uri)
-            with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
                 yield file.schema_arrow.empty_table().select([self._key, *self._columns])
                 for group in range(file.num_row_groups):
                     rows = file.read_row_group(group, columns=[self._key])

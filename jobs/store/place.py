@@ -7,8 +7,9 @@ from pathlib import Path
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.compact_list import CompactList
+from jobs.store.footers import data_objects, read_footers
 from jobs.store.objects import Object
-from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, run_uri
 from jobs.store.units import Unit
 
 
@@ -27,12 +28,23 @@ def inspect(out: str, units: Sequence[Unit]) -> tuple[CompactList[Object], bool]
     if table := _table_around(out):
         raise InputError(f"out={out}: inside table {table}, which it would corrupt; use another out=")
     listed = CompactList(file for file in locations.listing(out) if not is_temporary(file.uri))
-    is_table = any(file.uri == run_uri(out, IDENTITY) for file in listed)
+    is_table = any(file.uri == run_uri(out, IDENTITY) for file in listed) or _lost_identity(out, listed)
     if listed and not is_table:
         raise InputError(f"out={out}: not empty, and not a table that remine wrote; use another out=")
     if folder := _folder_of_a_unit(out, units):
         raise InputError(f"{folder}: a folder has the name of a unit's file; remove or rename it, or use another out=")
     return listed, is_table
+
+
+def _lost_identity(out: str, listed: Sequence[Object]) -> bool:
+    """Whether the files are a table of remine without its `identity.json`.
+
+    They are if it has the list of inputs, and data objects that remine wrote and none that others wrote.
+    """
+    if not any(file.uri == run_uri(out, INPUTS) for file in listed):
+        return False
+    footers = [f for f in read_footers(data_objects(out, listed), remote=locations.is_s3(out)) if f is not None]
+    return bool(footers) and all(footer.written for footer in footers)
 
 
 def is_written_by_run(out: str, uri: str) -> bool:

@@ -9,6 +9,7 @@ import fnmatch
 import glob
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -78,8 +79,9 @@ class TableSource:
             record = footer.record
             if record is None or not sum(record["counts"]["rejected"].values()):
                 continue
-            fs, path = locations.filesystem(rejects_uri(self.uri, record["unit"]["name"], record["generation"]))
-            with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+            uri = rejects_uri(self.uri, record["unit"]["name"], record["generation"])
+            fs, path = locations.filesystem(uri)
+            with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
                 for batch in file.iter_batches(REJECTS_HELD):
                     yield from (Reject(**row) for row in batch.to_pylist())
 
@@ -99,11 +101,16 @@ class TableSource:
             with contextlib.ExitStack() as stack:
                 with reading_rows(uri):
                     stream = stack.enter_context(fs.open_input_file(path))
-                    file = stack.enter_context(pq.ParquetFile(stream, read_dictionary=list(dictionaries) or None))
+                    file = stack.enter_context(open_rows(stream, dictionaries=dictionaries))
                 for group in range(file.num_row_groups):
                     with reading_rows(uri):
                         rows = file.read_row_group(group, columns=list(columns) if columns else None)
                     yield rows
+
+
+def open_rows(stream: Any, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    """A data object of a table to read its rows, which fails on pages whose checksum differs; use in `reading_rows`."""
+    return pq.ParquetFile(stream, read_dictionary=list(dictionaries) or None, page_checksum_verification=True)
 
 
 @contextlib.contextmanager
@@ -121,7 +128,7 @@ def reading_rows(uri: str) -> Iterator[None]:
             raise
         raise RunError(
             f"{uri}: damaged, its rows cannot be read ({first_line(error)}); "
-            "delete it and run the command that writes the table again"
+            "run jobs.verify on the table with repair=true, and then the command that writes the table"
         ) from error
 
 
@@ -134,7 +141,10 @@ def read_unit(uri: str, *, columns: Sequence[str] | None = None, dictionaries: S
     fs, path = locations.filesystem(uri)
     with reading_rows(uri), fs.open_input_file(path) as stream:
         rows = pq.read_table(
-            stream, columns=list(columns) if columns else None, read_dictionary=list(dictionaries) or None
+            stream,
+            columns=list(columns) if columns else None,
+            read_dictionary=list(dictionaries) or None,
+            page_checksum_verification=True,
         )
     return rows.replace_schema_metadata(None)
 

@@ -96,6 +96,7 @@ class TableRun:
             "config": self.plan.config,
             "models": self.plan.models or {},
             "versions": self.target.versions,
+            "conditional_writes": locations.creates_once(self.target.out),
             "counts": total.to_json(),
             "seconds": round(time.time() - self._begun, 3),
             "unit_seconds": round(unit_seconds, 3),
@@ -158,7 +159,7 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
         if overwrite and is_table:
             _delete(out, listed)
             is_table = False
-        _claim(out, plan, exists=is_table)
+        _claim(out, plan, listed if is_table else ())
         locked = lock.acquire(out) or locked
         units = _freeze(out, plan, exists=is_table and _has_inputs(out, listed))
         for name, data in plan.files.items():
@@ -220,10 +221,14 @@ def _delete(out: str, listed: Iterable[Object]) -> None:
     locations.remove([identity])  # last, so that after an interruption the place is still a table of remine
 
 
-def _claim(out: str, plan: TablePlan, *, exists: bool) -> None:
+def _claim(out: str, plan: TablePlan, listed: Iterable[Object]) -> None:
+    """Write `identity.json` if it is not in `listed`, and refuse a place that another run claimed."""
+    uri = run_uri(out, IDENTITY)
     with locations.named_errors(out):
-        if not exists:
-            locations.create(run_uri(out, IDENTITY), run_files.to_json({TABLE: plan.table, **plan.identity}))
+        if not any(file.uri == uri for file in listed):
+            if any(listed):
+                _check_footers(out, plan)
+            locations.create(uri, run_files.to_json({TABLE: plan.table, **plan.identity}))
     # Read back even after a creation: some stores ignore its condition, and then the last of several drivers wins.
     _check_identity(out, plan)
 
@@ -232,7 +237,11 @@ def _check_identity(out: str, plan: TablePlan) -> None:
     """Refuse a table that was written with another configuration."""
     planned = json.loads(run_files.to_json({TABLE: plan.table, **plan.identity}))
     with locations.named_errors(out):
-        written = run_files.read_json(run_uri(out, IDENTITY))
+        try:
+            written = run_files.read_json(run_uri(out, IDENTITY))
+        except FileNotFoundError:  # it was lost: the footers have its hash
+            _check_footers(out, plan)
+            return
     flat_planned, flat_written = _flatten(planned), _flatten(written)
     keys = {*flat_planned, *flat_written}
     differing = sorted(key for key in keys if flat_planned.get(key, _ABSENT) != flat_written.get(key, _ABSENT))
@@ -246,6 +255,18 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         raise InputError(
             f"out={out}: written with another configuration: {key} was {before}, now {now} "
             f"(differing: {', '.join(differing)}); use another out= or overwrite=true"
+        )
+
+
+def _check_footers(out: str, plan: TablePlan) -> None:
+    """Refuse a table without `identity.json` whose data objects were written with another configuration."""
+    objects = data_objects(out, locations.listing(out))
+    footers = read_footers(objects, remote=locations.is_s3(out))
+    identities = {record["identity"] for footer in footers if footer is not None and (record := footer.record)}
+    if identities - {identity_hash(plan.identity)}:
+        raise InputError(
+            f"out={out}: _run/{IDENTITY} is gone, and the units were written with another configuration; "
+            "run the command that wrote the table, or use another out= or overwrite=true"
         )
 
 

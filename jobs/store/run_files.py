@@ -103,6 +103,4 @@ def identity_at(table: str, listed: Iterable[Object]) -> str | None:
 
 def _damage_error(uri: str, reason: str) -> InputError:
     rerun = "run the command that writes the table again"
-    # Only the identity cannot be written again: without it nothing shows that remine wrote the table.
-    remedy = f"{rerun} with overwrite=true" if uri.endswith(f"/{IDENTITY}") else f"delete it and {rerun}"
-    return InputError(f"{uri}: damaged ({reason}); {remedy}")
+    return InputError(f"{uri}: damaged ({reason}); delete it and {rerun}")

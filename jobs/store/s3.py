@@ -9,6 +9,7 @@ endpoint from the usual AWS chain; nothing here reads or stores a secret.
 import contextlib
 import glob
 import os
+import secrets
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -56,6 +57,7 @@ def forget_settings() -> None:
     import s3fs
 
     settings.cache_clear()
+    _creates_once.clear()
     _check_reachable.cache_clear()
     s3fs.S3FileSystem.clear_instance_cache()  # instances keep their credentials
 
@@ -63,7 +65,11 @@ def forget_settings() -> None:
 def arrow_filesystem() -> pafs.S3FileSystem:
     """pyarrow's filesystem, for bytes."""
     configured = settings()
-    options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "request_timeout": READ_TIMEOUT_S}
+    options: dict[str, Any] = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "request_timeout": READ_TIMEOUT_S,
+        "allow_delayed_open": True,  # a small object is one PUT instead of the three requests of a multipart upload
+    }
     if configured["region"]:
         options["region"] = configured["region"]
     if configured["endpoint"]:
@@ -194,6 +200,25 @@ def create(uri: str, data: bytes) -> bool:
                 raise
         time.sleep(attempt * 0.1)
     raise AssertionError("unreachable")
+
+
+_creates_once: dict[str, bool] = {}  # bucket -> whether its store honours `If-None-Match`
+
+
+def creates_once(folder: str) -> bool:
+    """Whether the store honours `If-None-Match`, found by creating an object below `folder` twice; then it is removed.
+
+    A process asks once per bucket.
+    """
+    bucket = bucket_of(folder)
+    if bucket not in _creates_once:
+        probe = f"{folder}/_run/.{secrets.token_hex(8)}.tmp"
+        create(probe, b"")
+        try:
+            _creates_once[bucket] = not create(probe, b"")
+        finally:
+            remove([probe])
+    return _creates_once[bucket]
 
 
 def remove(uris: list[str]) -> None:

@@ -1,13 +1,15 @@
 """Faults of a table on disk or S3: damaged objects, wrong counts, missing units and files, duplicate keys.
 
-Each check yields one line per fault and writes nothing. `python -m jobs.verify` runs all of them: `damage` first,
-because a table with damage cannot be opened, and then the others on the opened table.
+Each check yields faults and writes nothing. `python -m jobs.verify` runs all of them: `damage` first, because a table
+with damage cannot be opened, and then the others on the opened table.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from actors.errors import first_line
@@ -16,9 +18,9 @@ from jobs.errors import InputError, RunError
 from jobs.store import locations
 from jobs.store.counts import Counts
 from jobs.store.faults import is_damage
-from jobs.store.footers import data_objects, read_footer
+from jobs.store.footers import Footer, Footers, data_objects, read_footer
 from jobs.store.keys import duplicate_keys
-from jobs.store.reading import TableSource, read_unit, schema_fault
+from jobs.store.reading import TableSource, open_rows, reading_rows, schema_fault
 from jobs.store.run_files import (
     IDENTITY,
     INPUTS,
@@ -35,7 +37,26 @@ from jobs.store.units import Unit
 from jobs.store.writer import rejects_uri
 
 
-def damage(uri: str) -> Iterator[str]:
+class Fault(NamedTuple):
+    """A fault of a table.
+
+    Attributes:
+        place: the file or table.
+        problem: what is wrong with it.
+        damaged: the file to remove so that the next run writes it again; None if removing one does not mend the fault.
+        missing: something is missing, which the next run writes.
+    """
+
+    place: str
+    problem: str
+    damaged: str | None = None
+    missing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+def damage(uri: str) -> Iterator[Fault]:
     """Yield the faults that keep jobs from opening the table: unreadable or foreign objects, and missing units."""
     listed = locations.listing(uri)
     inputs = run_uri(uri, INPUTS)
@@ -45,30 +66,40 @@ def damage(uri: str) -> Iterator[str]:
     identities: dict[str, str] = {}
     for file, footer in ((file, read_footer(file)) for file in data_objects(uri, listed)):
         if footer is None:
-            yield f"{file.uri}: damaged, not a readable Parquet file"
+            yield Fault(file.uri, "damaged, not a readable Parquet file", file.uri)
         elif (record := footer.record) is None:
-            yield f"{file.uri}: not written by remine"
+            yield Fault(file.uri, "not written by remine")
         else:
             if fault := schema_fault(footer):
-                yield fault
+                yield Fault(file.uri, fault.removeprefix(f"{file.uri}: "), file.uri)
             versions[record["unit"]["name"]] = record["version"]
             identities[file.uri] = record["identity"]
     units: list[Unit] = []
     try:
         yield from _identity_faults(uri, identities, identity_at(uri, listed))
+    except InputError as error:
+        yield _of_run_file(uri, IDENTITY, error)
+    try:
         units = list(read_inputs(inputs))
     except InputError as error:
-        yield str(error)
+        yield _of_run_file(uri, INPUTS, error)
     if missing := [unit for unit in units if versions.get(unit.name) != unit.version]:
         first = missing[0]
         source = f" (of {first.inputs[0].uri})" if first.inputs else ""
-        yield (
-            f"{uri}: {len(missing):,} of {len(units):,} units are missing, the first is {first.name}{source}; "
-            "run the command that writes the table again"
+        yield Fault(
+            uri,
+            f"{len(missing):,} of {len(units):,} units are missing, the first is {first.name}{source}; "
+            "run the command that writes the table again",
+            missing=True,
         )
 
 
-def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[str]:
+def _of_run_file(uri: str, name: str, error: InputError) -> Fault:
+    file = run_uri(uri, name)
+    return Fault(file, str(error).removeprefix(f"{file}: "), file)
+
+
+def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) -> Iterator[Fault]:
     """Yield the objects whose configuration differs from `identity.json`, or from the first object's without that file.
 
     Args:
@@ -76,31 +107,31 @@ def _identity_faults(uri: str, identities: Mapping[str, str], kept: str | None) 
         kept: the identity hash of `identity.json`.
     """
     if kept is not None and identities and kept not in identities.values():
-        yield f"{uri}: _run/identity.json is not the configuration of any object"
+        yield Fault(uri, f"_run/{IDENTITY} is not the configuration of any object")
         return
     expected = kept or next(iter(identities.values()), None)
     for file, identity in identities.items():
         if identity != expected:
-            yield f"{file}: written with another configuration than the other objects"
+            yield Fault(file, "written with another configuration than the other objects", file)
 
 
-def footer_faults(source: TableSource) -> Iterator[str]:
+def footer_faults(source: TableSource) -> Iterator[Fault]:
     """Yield objects without a record, and objects whose record does not fit their rows, name or rejects."""
     for footer in source.footers:
         uri = footer.object.uri
         if (record := footer.record) is None:
-            yield f"{uri}: not written by remine"
+            yield Fault(uri, "not written by remine")
             continue
         if footer.counts.rows_out != footer.rows:
-            yield f"{uri}: has {footer.rows} rows, its footer says {footer.counts.rows_out}"
+            yield Fault(uri, f"has {footer.rows} rows, its footer says {footer.counts.rows_out}", uri)
         if not footer.counts.balances():
-            yield f"{uri}: does not balance: {footer.counts}"
+            yield Fault(uri, f"does not balance: {footer.counts}", uri)
         if not uri.endswith(f"/{footer.unit.name}.parquet"):
-            yield f"{uri}: contains unit {footer.unit.name}"
+            yield Fault(uri, f"contains unit {footer.unit.name}", uri)
         rejected = footer.counts.rejected.total()
         stored = _count_rejects(source.uri, footer.unit.name, record["generation"]) if rejected else 0
         if stored != rejected:
-            yield f"{uri}: {rejected} rejected, {stored} stored in _rejects"
+            yield Fault(uri, f"{rejected} rejected, {stored} stored in _rejects", uri)
 
 
 def _count_rejects(table: str, unit: str, generation: int) -> int:
@@ -117,9 +148,9 @@ def _count_rejects(table: str, unit: str, generation: int) -> int:
     return rows
 
 
-def run_faults(source: TableSource) -> Iterator[str]:
+def run_faults(source: TableSource) -> Iterator[Fault]:
     """Yield the files of `_run/` that are missing, are damaged, or do not fit the objects."""
-    checks: dict[str, Callable[[TableSource], list[str]]] = {
+    checks: dict[str, Callable[[TableSource], list[Fault]]] = {
         IDENTITY: _identity_file_faults,
         INPUTS: _inputs_faults,
         MANIFEST: _manifest_faults,
@@ -129,52 +160,101 @@ def run_faults(source: TableSource) -> Iterator[str]:
         try:
             yield from check(source)
         except FileNotFoundError:
-            yield f"{source.uri}: no _run/{name}"
+            yield Fault(source.uri, f"no _run/{name}", missing=True)
         except InputError as error:
-            yield str(error)
+            yield _of_run_file(source.uri, name, error)
 
 
-def _identity_file_faults(source: TableSource) -> list[str]:
+def _identity_file_faults(source: TableSource) -> list[Fault]:
     read_json(run_uri(source.uri, IDENTITY))
     return []
 
 
-def _inputs_faults(source: TableSource) -> list[str]:
+def _inputs_faults(source: TableSource) -> list[Fault]:
     names = {unit.name for unit in read_inputs(run_uri(source.uri, INPUTS))}
-    extra = {footer.unit.name for footer in source.footers} - names
-    return [f"{source.uri}: unit {name} is not in the list of inputs" for name in sorted(extra)]
+    extra = {footer.unit.name: footer.object.uri for footer in source.footers if footer.unit.name not in names}
+    return [Fault(source.uri, f"unit {name} is not in the list of inputs", extra[name]) for name in sorted(extra)]
 
 
-def _manifest_faults(source: TableSource) -> list[str]:
+def _manifest_faults(source: TableSource) -> list[Fault]:
     total = Counts.from_json(read_manifest(source.uri)["counts"])
-    return [] if total == source.counts() else [f"{source.uri}: the manifest's counts are not the sum of the footers'"]
+    if total == source.counts():
+        return []
+    return [Fault(source.uri, "the manifest's counts are not the sum of the footers'", run_uri(source.uri, MANIFEST))]
 
 
-def _units_faults(source: TableSource) -> list[str]:
+def _units_faults(source: TableSource) -> list[Fault]:
     units = read_written_units(run_uri(source.uri, UNITS))
     listed = {unit["name"]: (unit["generation"], unit["rows"]) for unit in units}
     written = {f.unit.name: (record["generation"], f.rows) for f in source.footers if (record := f.record)}
-    return [] if listed == written else [f"{source.uri}: _run/{UNITS} lists other units or generations than exist"]
+    if listed == written:
+        return []
+    return [Fault(source.uri, f"_run/{UNITS} lists other units or generations than exist", run_uri(source.uri, UNITS))]
 
 
-def row_faults(source: TableSource) -> Iterator[str]:
-    """Yield statuses that the footers do not count, duplicate keys, and damage that prevents reading the rows."""
-    definition = tables.table(source.name)
-    try:
-        if "status" in definition.columns:
-            yield from _status_faults(source)
-        for key, count in duplicate_keys(source, definition.key).items():
-            yield f"{source.uri}: key {dict(zip(definition.key, key, strict=True))} occurs {count} times"
-    except RunError as error:
-        yield str(error)
-    except UnicodeDecodeError as error:  # Arrow does not check that strings are UTF-8
-        yield f"{source.uri}: damaged, a string is not UTF-8 ({first_line(error)})"
+def row_faults(source: TableSource) -> Iterator[Fault]:
+    """Yield damaged rows, statuses that the footers do not count, and duplicate keys.
 
-
-def _status_faults(source: TableSource) -> Iterator[str]:
-    """Yield objects whose rows have other statuses than their footers count."""
+    Every page is read, and compared with its checksum.
+    """
+    damaged = False
     for footer in source.footers:
-        rows = read_unit(footer.object.uri, columns=["status"])
-        statuses = Counter(rows["status"].to_pylist())
-        if footer.record is not None and statuses != footer.counts.status:
-            yield f"{footer.object.uri}: statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}"
+        for fault in _unit_row_faults(footer):
+            damaged = True
+            yield fault
+    if damaged:
+        return  # the keys cannot be read
+    definition = tables.table(source.name)
+    for key, count in duplicate_keys(source, definition.key).items():
+        yield Fault(source.uri, f"key {dict(zip(definition.key, key, strict=True))} occurs {count} times")
+
+
+def _unit_row_faults(footer: Footer) -> Iterator[Fault]:
+    """Yield the faults of one object's rows: damage, or other statuses than its footer counts."""
+    uri = footer.object.uri
+    statuses: Counter[str] = Counter()
+    has_status = "status" in footer.schema.names
+    try:
+        for rows in _row_groups(uri):
+            rows.validate(full=True)  # also that strings are UTF-8
+            if has_status:
+                statuses.update({e["values"]: e["counts"] for e in pc.value_counts(rows["status"]).to_pylist()})
+    except RunError as error:
+        yield Fault(uri, str(error).removeprefix(f"{uri}: "), uri)
+        return
+    except pa.ArrowInvalid as error:
+        yield Fault(uri, f"damaged ({first_line(error)})", uri)
+        return
+    if has_status and footer.record is not None and statuses != footer.counts.status:
+        yield Fault(uri, f"statuses {dict(statuses)}, its footer says {dict(footer.counts.status)}", uri)
+
+
+def _row_groups(uri: str) -> Iterator[pa.Table]:
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def sound_part(uri: str) -> TableSource | None:
+    """The readable objects of the table at `uri` that remine wrote, complete or not; None if there are none."""
+    objects = data_objects(uri, locations.listing(uri))
+    footers = Footers(f for f in map(read_footer, objects) if f is not None and f.written and not schema_fault(f))
+    if not footers:
+        return None
+    metadata = {key.decode(): value.decode() for key, value in (footers[0].schema.metadata or {}).items()}
+    return TableSource(uri, metadata.get("remine.table", ""), metadata, footers.by_unit(), "")
+
+
+def remove_damaged(uri: str, faults: Iterable[Fault]) -> list[str]:
+    """Remove the files of the table at `uri` that the faults name, with the rejects of removed units; returns them.
+
+    The next run of the command that writes the table writes them again.
+    """
+    files = sorted({fault.damaged for fault in faults if fault.damaged})
+    units = {file.rsplit("/", 1)[-1].removesuffix(".parquet") for file in files if file.endswith(".parquet")}
+    rejects = [
+        o.uri for o in locations.listing(f"{uri}/_rejects") if o.uri.rsplit("/", 1)[-1].rsplit(".", 2)[0] in units
+    ]
+    locations.remove([*rejects, *files])
+    return files

@@ -130,7 +130,11 @@ class UnitWriter:
         self._spool = self._folder.path / "data.parquet"
         self._rejects_spool = self._folder.path / "rejects.parquet"
         self._writer = pq.ParquetWriter(
-            self._spool, self._schema, compression="zstd", use_dictionary=_dictionaries(self._schema)
+            self._spool,
+            self._schema,
+            compression="zstd",
+            use_dictionary=_dictionaries(self._schema),
+            write_page_checksum=True,
         )
         return self
 
@@ -160,7 +164,9 @@ class UnitWriter:
 
     def _spool_rejects(self) -> None:
         if self._rejects_writer is None:
-            self._rejects_writer = pq.ParquetWriter(self._rejects_spool, REJECTS, compression="zstd")
+            self._rejects_writer = pq.ParquetWriter(
+                self._rejects_spool, REJECTS, compression="zstd", write_page_checksum=True
+            )
         self._rejects_writer.write_table(
             pa.Table.from_pylist([asdict(reject) for reject in self._rejects], schema=REJECTS)
         )

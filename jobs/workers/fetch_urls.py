@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from actors.fetching.decoders import Decoders
 from actors.fetching.http_connection import tls_context
@@ -23,7 +22,7 @@ from jobs.corpora.records import read_records
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
 from jobs.store import locations
-from jobs.store.reading import read_unit
+from jobs.store.reading import open_rows, read_unit, reading_rows
 from jobs.store.writer import UnitTask, UnitWriter
 from jobs.workers.cluster_limiter import ClusterLimiter
 from jobs.workers.image_writer import ImageWriter
@@ -172,8 +171,13 @@ def _kept_ids(out: str, task: UnitTask) -> frozenset[str]:
 
 def _merged(task: UnitTask, out: str, fetched: Iterator[ImageRow]) -> Iterator[ImageRow]:
     """Yield the unit's rows in their order, those of the retried statuses from `fetched` (in the same order)."""
-    fs, path = locations.filesystem(locations.join(out, f"{task.unit.name}.parquet"))
-    with fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
-        for batch in file.iter_batches(batch_size=READ_ROWS):
-            for row in batch.to_pylist():
-                yield next(fetched) if row["status"] in task.retry else row
+    for batch in _batches(locations.join(out, f"{task.unit.name}.parquet")):
+        for row in batch.to_pylist():
+            yield next(fetched) if row["status"] in task.retry else row
+
+
+def _batches(uri: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a data object, a few at a time because of their pictures."""
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, open_rows(stream) as file:
+        yield from file.iter_batches(batch_size=READ_ROWS)

@@ -198,3 +198,66 @@ def test_statuses_that_the_footer_does_not_count_are_found(tmp_path: Path, capsy
 def test_a_place_without_a_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no table here"):
         check(tmp_path)
+
+
+def test_no_changed_byte_of_the_rows_goes_unnoticed(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = table / "unit0.parquet"
+    good, rows = victim.read_bytes(), pq.read_table(victim)
+    end = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+    found = 0
+    for place in range(4, end, 31):  # in all columns; the headers of pages have no checksum, but hold no rows
+        victim.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        if cli.main("verify", [f"input={table}"]) == 1:
+            found += 1
+            assert "unit0.parquet: " in capsys.readouterr().err
+        else:
+            assert pq.read_table(victim).equals(rows)
+    assert found > (end // 31) * 0.6
+    chunk = pq.ParquetFile(victim).metadata.row_group(0).column(0)
+    last = chunk.dictionary_page_offset + chunk.total_compressed_size - 1
+    victim.write_bytes(good[:last] + bytes([good[last] ^ 1]) + good[last + 1 :])
+    assert cli.main("curate", [f"input={table}", f"out={tmp_path}/never"]) == 1  # readers notice it too
+    assert f"{victim}: damaged" in capsys.readouterr().err
+
+
+def repaired(table: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Repair the table; return what was printed."""
+    assert cli.main("verify", [f"input={table}", "repair=true"]) == 0
+    return capsys.readouterr().out
+
+
+def test_repair_removes_what_is_damaged_and_the_next_run_writes_only_that(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = open_table(str(table))
+    rows, counts = pa.concat_tables(good.batches()).sort_by("record_id"), good.counts()
+    assert "nothing to repair" in repaired(table, capsys)
+    content = bytearray((table / "unit0.parquet").read_bytes())
+    content[40] ^= 255
+    (table / "unit0.parquet").write_bytes(content)
+    (table / "unit2.parquet").write_bytes(b"PAR1")
+    (table / "_run" / "identity.json").write_bytes(b"{")
+    kept = (table / "unit1.parquet").stat().st_mtime_ns
+    said = repaired(table, capsys)
+    assert [
+        name for name in ("unit0.parquet", "unit2.parquet", "identity.json") if f"{name}: damaged" not in said
+    ] == []
+    assert not list((table / "_rejects").glob("unit0.*"))
+    write_records(str(table), [[record("a"), record("b")], [record("c")], []], rejected=1)
+    assert (table / "unit1.parquet").stat().st_mtime_ns == kept
+    assert check(table) == {"units": 3, "rows": 3}
+    mended = open_table(str(table))
+    assert pa.concat_tables(mended.batches()).sort_by("record_id").equals(rows)
+    assert mended.counts() == counts
+
+
+def test_repair_touches_no_object_of_others_and_keeps_what_it_cannot_mend(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pq.write_table(pa.table({"x": [1]}), table / "stranger.parquet")
+    before = sorted(path.name for path in table.rglob("*"))
+    assert cli.main("verify", [f"input={table}", "repair=true"]) == 1
+    assert "stranger.parquet: not written by remine" in capsys.readouterr().err
+    assert sorted(path.name for path in table.rglob("*")) == before

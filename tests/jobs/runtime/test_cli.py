@@ -17,6 +17,7 @@ import pytest
 
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, help_text, signals
+from jobs.runtime.console import say
 from tests.factories import record, write_records
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -207,6 +208,7 @@ def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) ->
 LIGHT = """
 import sys
 from jobs.runtime import cli
+from jobs.runtime.console import say
 
 code = cli.main({name!r}, {arguments!r})
 print(sorted(sys.modules))
@@ -251,6 +253,13 @@ def test_a_terminal_without_the_letters_gets_a_mark_instead() -> None:
         check=True,
     )
     assert told.stdout == b"??d?\n"
+
+
+def test_names_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("title\x1b]0;mine\x07, clear\x9b2J, back\r\b, reversed\u202eflow, tab\tline\nŁódź 写真")
+    assert capsys.readouterr().out == (
+        r"title\x1b]0;mine\x07, clear\x9b2J, back\r\x08, reversed\u202eflow, tab" "\tline\nŁódź 写真\n"
+    )
 
 
 INTERRUPTED = """

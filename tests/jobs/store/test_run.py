@@ -180,6 +180,27 @@ def test_a_foreign_folder_is_never_touched(anywhere: str, overwrite: bool) -> No
     assert locations.read_bytes(uri) == b"years of work"
 
 
+def test_a_lost_identity_is_written_again_by_the_same_command(anywhere: str) -> None:
+    complete(plan(anywhere))
+    locations.remove([f"{anywhere}/_run/identity.json"])
+    with pytest.raises(InputError, match=r"identity\.json is gone, and the units were written with another"):
+        begin(plan(anywhere, identity={"rules": {"x": 9}}))
+    assert not locations.exists(f"{anywhere}/_run/identity.json")
+    assert list(begin(plan(anywhere)).todo) == []
+    assert locations.exists(f"{anywhere}/_run/identity.json")
+    locations.remove([f"{anywhere}/_run/identity.json"])
+    complete(plan(anywhere, identity={"rules": {"x": 9}}), overwrite=True)
+    assert contents(anywhere) == ALL_ROWS
+
+
+def test_without_its_run_files_a_table_is_foreign(anywhere: str) -> None:
+    complete(plan(anywhere))
+    locations.remove([file.uri for file in locations.listing(f"{anywhere}/_run")])
+    with pytest.raises(InputError, match="not a table that remine wrote"):
+        begin(plan(anywhere), overwrite=True)
+    assert contents(anywhere) == ALL_ROWS
+
+
 def test_what_a_kill_before_the_claim_left_makes_no_place_foreign(out: str) -> None:
     left = Path(out, "_run", ".x1y2.tmp")
     left.parent.mkdir(parents=True)
