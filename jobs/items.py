@@ -5,6 +5,7 @@
     python -m jobs.items input=urls.txt out=R/set
     python -m jobs.items responses='[R/responses/*]' labels='[R/ratings/*]' out=R/judged
     python -m jobs.items links=R/links/lemma_vision kb.path=R/kb context=article out=R/article
+    python -m jobs.items topics=century out=R/request
 
 Writes OUT/items and OUT/texts; pictures that are given by URL also become OUT/records, which
 `python -m jobs.fetch source=urls input=OUT/records` fetches. Paths are resolved and identified as `python -m jobs.fetch
@@ -13,6 +14,8 @@ source=folder` does, so that its table of images fits. Columns without another r
 With links=, the linked pictures (or the items that show them, input_items=) become items with a context out of the
 knowledge base: the whole article of the best entity, the titles of the k best, the article of the right entity, or
 nothing. Each is one condition, and an item keeps its id in all of them.
+
+With topics= there is one item, which asks models for page titles (`python -m jobs.generate prompt=page_titles`).
 """
 
 import sys
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from jobs.items_from import file, links, output, responses
+from jobs.items_from import file, links, output, responses, topics
 from jobs.items_from.config import ItemsConfig, mode_of
 from jobs.items_from.output import ItemsPlan
 from jobs.runtime import cli, exclusions
@@ -31,6 +34,7 @@ BUILDERS: dict[str, Builder] = {  # key of the mode -> what it writes
     "input": file.read_plan,
     "responses": responses.read_plan,
     "links": links.read_plan,
+    "topics": topics.read_plan,
 }
 
 

@@ -31,7 +31,7 @@ KEYS = {
         corpus.name: str
         corpus.path: str
         corpus.language: str | None
-        terms.path: str
+        terms.path: Any
         terms.column: str | None
         terms.encoding: str | None
         terms.source: str | None
@@ -39,6 +39,25 @@ KEYS = {
         fold.case: str
         fold.compose: str | None
         fold.dashes: bool
+    """,
+    "terms": """
+        common
+        source.name: str
+        source.path: str | None
+        source.unit_mb: int
+        concepts: dict[str, typing.Any]
+        graph: dict[str, typing.Any]
+        entities: str | None
+        subclass_depth: int | None
+        names: list[str]
+        punctuation: str
+        dates: str
+        period.first: int
+        period.last: int
+        entities_per_concept: int | None
+        responses: list[str]
+        topics: dict[str, typing.Any]
+        unknown: str
     """,
     "curate": """
         writing
@@ -503,6 +522,7 @@ KEYS = {
         gold_node: str
         input_items: str | None
         texts: str | None
+        topics: dict[str, typing.Any]
         unit_rows: int
         condition: str
     """,
@@ -750,19 +770,42 @@ RESOURCES = """
     autoscaling: bool
 """
 COLUMNS = {
+    "class_edges": """
+        key entity_id, relation, value; version 1
+        entity_id: string
+        relation: string
+        value: string
+    """,
+    "entities": """
+        key entity_id; version 1
+        entity_id: string
+        label: string
+        aliases: list<item: string>
+        title: string
+        entity_type: string
+        entity_date: string
+        first_year: int32
+        last_year: int32
+        links: list<item: string>
+        neighbors: list<item: string>
+        sites: int32
+    """,
     "terms": """
-        key term, source, concept, entity_id; version 1
+        key term, source, concept, entity_id, response_id; version 2
         term: string
         source: string
         concept: string
         entity_id: string
+        response_id: string
         theme: string
+        name_kinds: list<item: string>
+        linked_by: list<item: string>
         entity_type: string
         entity_date: string
+        period: string
         model: string
         sample: int32
         sub_region: string
-        topic: string
     """,
     "records": """
         key record_id; version 1

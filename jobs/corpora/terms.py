@@ -1,9 +1,10 @@
 """Reader of search terms: a table `terms`, or a CSV, TSV, Parquet or plain text file with a column of phrases."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +25,7 @@ KINDS = (".csv", ".tsv", ".txt", ".parquet")
 class TermsConfig:
     """Where the search terms come from."""
 
-    path: str = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file
+    path: Any = MISSING  # a table of terms, or a .csv, .tsv, .txt or .parquet file; or a list of them
     column: str | None = None  # the column of phrases; null: term, terms, phrase or page_title, in any case
     encoding: str | None = None  # of a .csv, .tsv or .txt file; null: by its byte-order mark, else UTF-8
     source: str | None = None  # the source to which hits are credited; null: the column `source`, else the file's name
@@ -54,30 +55,46 @@ def fold_of(config: FoldConfig) -> Fold:
 
 
 def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple[str, ...]]:
-    """Return the folded terms (by default in lower case) and the sources of each.
+    """Return the folded terms (by default in lower case) of all files and tables, and the sources of each.
 
     Raises:
-        InputError: the file, its column or its terms are missing.
+        InputError: a file, its column or its terms are missing.
     """
-    files = locations.find(config.path)
-    data = [o for o in files if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
-    if len(files) == 1:
-        phrases, sources = _read_file(config, files[0].uri)
-    elif any("/_run/" in o.uri for o in data):
-        table = open_table(config.path, "terms")
-        rows = pa.concat_tables(list(table.batches(["term", "source"])))
-        phrases, sources = rows["term"].to_pylist(), rows["source"].to_pylist()
-    else:
-        raise InputError(f"terms.path={config.path}: {len(files)} files; name one file or a table of terms")
     fold = fold or Fold()
-    stem = PurePosixPath(files[0].uri).name.split(".")[0]
     by_term: dict[str, set[str]] = {}
-    for phrase, source in zip(phrases, sources, strict=True):
-        if phrase and (term := fold.whole(phrase)):
-            by_term.setdefault(term, set()).add(config.source or source or stem)
-    if not by_term:
-        raise InputError(f"terms.path={config.path}: has no terms")
+    for path in _paths(config.path):
+        terms = 0
+        for phrase, source in _phrases(config, path):
+            if phrase and (term := fold.whole(phrase)):
+                by_term.setdefault(term, set()).add(source)
+                terms += 1
+        if not terms:
+            raise InputError(f"terms.path={path}: has no terms")
     return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
+
+
+def _paths(value: Any) -> list[str]:
+    """Return the entries of `terms.path`."""
+    paths = [value] if isinstance(value, str) else value
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
+        raise InputError(f"terms.path={value}: must be a table of terms or a file, or a list of them")
+    return list(dict.fromkeys(paths))
+
+
+def _phrases(config: TermsConfig, path: str) -> Iterator[tuple[str | None, str]]:
+    """Yield the phrases of a file or table, each with the source to which its hits are credited."""
+    files = locations.find(path)
+    data = [o for o in files if not o.uri.rsplit("/", 1)[-1].startswith((".", "_"))]
+    stem = PurePosixPath(files[0].uri).name.split(".")[0]
+    if len(files) == 1:
+        for phrase, source in zip(*_read_file(config, files[0].uri), strict=True):
+            yield phrase, config.source or source or stem
+    elif any("/_run/" in o.uri for o in data):
+        for batch in open_table(path, "terms").batches(["term", "source"]):
+            for phrase, source in zip(batch["term"].to_pylist(), batch["source"].to_pylist(), strict=True):
+                yield phrase, config.source or source
+    else:
+        raise InputError(f"terms.path={path}: {len(files)} files; name one file or a table of terms")
 
 
 def fingerprint(terms: Mapping[str, tuple[str, ...]]) -> str:

@@ -97,7 +97,14 @@ class LinksKeys(InputKeys):
 
 
 @dataclass
-class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, Writing):
+class TopicsKeys:
+    """Keys of the item that asks for page titles (`topics=`)."""
+
+    topics: dict[str, Any] = field(default_factory=dict)  # the categories, topics and regions to ask about
+
+
+@dataclass
+class ItemsConfig(FileKeys, ResponseKeys, LinksKeys, TopicsKeys, Writing):
     """Keys of `items`."""
 
     unit_rows: int = UNIT_ROWS  # items per unit, the granularity of resuming in the jobs that follow
@@ -111,11 +118,12 @@ KEYS: dict[str, type] = {
     "input": FileKeys,
     "responses": ResponseKeys,
     "links": LinksKeys,
+    "topics": TopicsKeys,
 }  # key of the mode -> its keys
 
 
 def mode_of(cfg: ItemsConfig) -> str:
-    """Return the one of `input`, `responses` and `links` that has a value.
+    """Return the one of `input`, `responses`, `links` and `topics` that has a value.
 
     Raises:
         InputError: none or several have one, a key of another mode is set, or a value is not allowed.

@@ -67,10 +67,19 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
     for task, source in zip(run.todo, ("graph", "model"), strict=True):
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = 1
-            row = {"term": "War", "source": source, "concept": "", "entity_id": ""}
+            row = {"term": "War", "source": source, "concept": "", "entity_id": "", "response_id": ""}
             writer.write(pa.Table.from_pylist([row], schema=TABLES["terms"].schema()))
     run.finish()
     assert read_terms(TermsConfig(path=out)) == {"war": ("graph", "model")}
+    (tmp_path / "hand.txt").write_text("WAR\npeace\n")
+    both = read_terms(TermsConfig(path=[out, str(tmp_path / "hand.txt")]))
+    assert both == {"war": ("graph", "hand", "model"), "peace": ("hand",)}
+
+
+@pytest.mark.parametrize("path", [[], [""], 3, {"a": "b"}])
+def test_paths_of_terms_are_texts(path: object) -> None:
+    with pytest.raises(InputError, match="a list of them"):
+        read_terms(TermsConfig(path=path))
 
 
 REFUSED = [

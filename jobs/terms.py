@@ -1,0 +1,43 @@
+"""Collect search terms from a knowledge graph or from language models -> table `terms` below one folder.
+
+    python -m jobs.terms source=wikidata source.path='latest-all.json.bz2' out=R/graph
+    python -m jobs.terms source=wikidata entities=R/graph/entities punctuation=strip out=R/stripped
+    python -m jobs.terms source=language_model 'responses=[R/titles/*]' out=R/models
+
+From a JSON dump of Wikidata: the persons, events, organizations and locations that are linked to the concepts of
+`conf/concepts` (Century, section 3.2, appendices C and D). Writes R/graph/class_edges, R/graph/entities and
+R/graph/terms; with `entities=` only the last. From responses to `prompt=page_titles` (appendix G): the titles that
+models list as JSON lines. Writes R/models/terms.
+"""
+
+import sys
+from typing import Any
+
+from jobs.runtime import cli
+from jobs.terms_from.config import LANGUAGE_MODEL, TermSourcesConfig
+from jobs.terms_from.graph_choice import write_terms
+from jobs.terms_from.graph_passes import GraphInput, write_entities
+from jobs.terms_from.model_terms import write_model_terms
+from jobs.workers.wikidata import ClassUnit, EntityUnit
+
+
+def execute(cfg: TermSourcesConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest of the terms, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed, or an input cannot be used.
+        RunError: a worker failed.
+    """
+    cfg.check()
+    if cfg.source.name == LANGUAGE_MODEL:
+        return write_model_terms(cfg)
+    given = GraphInput.of(cfg)
+    if cfg.entities is None and not write_entities(cfg, given, class_unit=ClassUnit, entity_unit=EntityUnit):
+        return None
+    return write_terms(cfg, given)
+
+
+JOB = cli.Job("terms", TermSourcesConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("terms"))

@@ -1,0 +1,131 @@
+"""Which entities become terms, and for which concepts: decided over all of them, on compact arrays.
+
+Memory: for each entity its number and for each of its concepts 12 B; for entities that are instances of a class below a
+concept an entry of a dict (about 100 B), by which entities are linked that are part of them.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from jobs.terms_from.config import IGNORE, REQUIRE, GraphKeys, PeriodConfig
+from jobs.terms_from.entity import EQUALS
+from jobs.terms_from.graph import Graph, item_number
+
+INSIDE, UNDATED, OUTSIDE = "inside", "undated", "outside"
+PERIODS = (INSIDE, UNDATED, OUTSIDE)  # in order of preference
+COLUMNS = ["entity_id", "links", "neighbors", "first_year", "last_year", "sites"]
+
+Row = Mapping[str, Any]
+
+
+class Concepts:
+    """The concepts of entities: by their own classes, and by the entities that they are linked to.
+
+    Args:
+        names: the concepts, in the order of their list.
+        batches: all rows of the table `entities`, with `COLUMNS`.
+    """
+
+    def __init__(self, names: Sequence[str], graph: Graph, batches: Iterable[pa.Table]) -> None:
+        self.names = list(names)
+        self._number = {name: number for number, name in enumerate(names)}
+        self._property = {linking.id: linking.name for linking in graph.properties}
+        self._of_instance: dict[int, tuple[int, ...]] = {}
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # so that equal tuples are stored once
+        for batch in batches:
+            for entity_id, links in zip(batch["entity_id"].to_pylist(), batch["links"].to_pylist(), strict=True):
+                pairs = (link.split(EQUALS, 1) for link in links)
+                concepts = tuple(sorted({self._number[name] for id_, name in pairs if id_ == graph.instance_property}))
+                if concepts:
+                    self._of_instance[_number(entity_id)] = shared.setdefault(concepts, concepts)
+
+    def of(self, row: Row) -> dict[int, list[str]]:
+        """Return the concepts of an entity, ascending, with the names of the properties that link it to each."""
+        linked: dict[int, dict[str, None]] = {}
+        for link in row["links"]:
+            property_id, name = link.split(EQUALS, 1)
+            linked.setdefault(self._number[name], {})[self._property[property_id]] = None
+        for neighbor in row["neighbors"]:
+            property_id, entity_id = neighbor.split(EQUALS, 1)
+            for concept in self._of_instance.get(_number(entity_id), ()):
+                linked.setdefault(concept, {})[self._property[property_id]] = None
+        return {concept: list(linked[concept]) for concept in sorted(linked)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The pairs of entity and concept that become terms.
+
+    Attributes:
+        row: int64[pairs], the entity's row in the table, ascending.
+        concept: int16[pairs].
+        kept: bool[pairs].
+        duplicate: bool[rows], entities that an earlier row has as well.
+        periods: entities with a concept by period.
+    """
+
+    row: NDArray[np.int64]
+    concept: NDArray[np.int16]
+    kept: NDArray[np.bool_]
+    duplicate: NDArray[np.bool_]
+    periods: Counter[str]
+
+    def concepts(self, row: int) -> set[int]:
+        """Return the concepts for which the entity of a row was chosen."""
+        span = slice(*np.searchsorted(self.row, [row, row + 1]))
+        return set(self.concept[span][self.kept[span]].tolist())
+
+
+def period_of(row: Row, period: PeriodConfig) -> str:
+    """Return whether the years of an entity overlap the period: inside, outside, or undated."""
+    if row["first_year"] is None:
+        return UNDATED
+    return INSIDE if row["first_year"] <= period.last and row["last_year"] >= period.first else OUTSIDE
+
+
+def choose(settings: GraphKeys, concepts: Concepts, batches: Iterable[pa.Table]) -> Choice:
+    """Choose at most `entities_per_concept` entities of each concept.
+
+    Those of the period come first, then undated ones, then others (unless `dates=ignore`); among equals those with
+    more articles, then those with the smaller id, which is the older entry. `dates=require` leaves only the first.
+    """
+    ids, row, concept, rank, sites = array("q"), array("q"), array("h"), array("b"), array("i")
+    periods = Counter[str]()
+    for batch in batches:
+        for entity in batch.to_pylist():
+            linked = concepts.of(entity)
+            period = period_of(entity, settings.period)
+            periods[period] += bool(linked)
+            for number in linked:
+                row.append(len(ids))
+                concept.append(number)
+                rank.append(PERIODS.index(period))
+                sites.append(entity["sites"] or 0)
+            ids.append(_number(entity["entity_id"]))
+    numbers, rows = np.frombuffer(ids, np.int64), np.frombuffer(row, np.int64)
+    by_concept, ranks = np.frombuffer(concept, np.int16), np.frombuffer(rank, np.int8)
+    duplicate = np.ones(len(numbers), bool)
+    duplicate[np.unique(numbers, return_index=True)[1]] = False
+    kept = ~duplicate[rows]
+    if settings.dates == REQUIRE:
+        kept &= ranks == PERIODS.index(INSIDE)
+    if settings.dates == IGNORE:
+        ranks = np.zeros_like(ranks)
+    if settings.entities_per_concept is not None:
+        order = np.lexsort((numbers[rows], -np.frombuffer(sites, np.int32), ranks, by_concept))
+        order = order[kept[order]]
+        groups = by_concept[order]
+        place = np.arange(len(order)) - np.searchsorted(groups, groups, "left")
+        kept[order[place >= settings.entities_per_concept]] = False
+    return Choice(rows, by_concept, kept, duplicate, periods)
+
+
+def _number(entity_id: str) -> int:
+    return item_number(entity_id) or 0

@@ -1,0 +1,90 @@
+"""The keys of `terms`."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.runtime.config import Common
+from jobs.terms_from.dump import TermsSource
+
+WIKIDATA, LANGUAGE_MODEL = "wikidata", "language_model"
+LABEL, ALIAS, TITLE = "label", "alias", "title"  # kinds of names
+KEEP, STRIP, DROP = "keep", "strip", "drop"
+PREFER, REQUIRE, IGNORE = "prefer", "require", "ignore"
+
+
+@dataclass
+class PeriodConfig:
+    """The years of the entities that are preferred."""
+
+    first: int = 1901  # the twentieth century's first year
+    last: int = 2100  # the twenty-first's last
+
+
+@dataclass
+class GraphKeys:
+    """Keys of terms out of a knowledge graph."""
+
+    concepts: dict[str, Any] = field(default_factory=dict)  # what the entities are about, by theme
+    graph: dict[str, Any] = field(default_factory=dict)  # the graph's properties, types and dates
+    entities: str | None = None  # instead of a dump: the table of entities of an earlier run
+    subclass_depth: int | None = None  # steps below a concept at which classes still belong to it; null: any number
+    names: list[str] = field(default_factory=lambda: [LABEL, TITLE])  # which names are terms: label, alias, title
+    punctuation: str = KEEP  # of terms: keep, or strip the ASCII punctuation as the paper's released terms do
+    dates: str = PREFER  # prefer entities of the period, require it, or ignore dates
+    period: PeriodConfig = field(default_factory=PeriodConfig)
+    entities_per_concept: int | None = None  # entities of a concept to take at most, preferred ones first; null: all
+
+
+@dataclass
+class ResponsesKeys:
+    """Keys of terms out of language models' responses."""
+
+    responses: list[str] = field(default_factory=list)  # tables of responses, or globs of tables
+    topics: dict[str, Any] = field(default_factory=dict)  # the categories, topics and regions that were asked about
+    unknown: str = DROP  # lines with a category, topic or region that topics= lacks: drop, or keep them
+
+
+@dataclass
+class TermSourcesConfig(GraphKeys, ResponsesKeys, Common):
+    """Keys of `terms`."""
+
+    source: TermsSource = field(default_factory=TermsSource)
+
+    def check(self) -> None:
+        """Raise InputError for a value that is not allowed; nothing is read."""
+        for key, value, allowed in (
+            ("source.name", self.source.name, (WIKIDATA, LANGUAGE_MODEL)),
+            ("punctuation", self.punctuation, (KEEP, STRIP)),
+            ("dates", self.dates, (PREFER, REQUIRE, IGNORE)),
+            ("unknown", self.unknown, (DROP, KEEP)),
+            *(("names", name, (LABEL, ALIAS, TITLE)) for name in self.names),
+        ):
+            if value not in allowed:
+                raise InputError(f"{key}={value}: must be one of {', '.join(allowed)}")
+        if not self.names or len(set(self.names)) < len(self.names):
+            raise InputError(f"names=[{','.join(self.names)}]: name one or several of label, alias, title, each once")
+        for key, number in (
+            ("entities_per_concept", self.entities_per_concept),
+            ("subclass_depth", self.subclass_depth),
+        ):
+            if number is not None and number < 1:
+                raise InputError(f"{key}={number}: must be at least 1, or null for no limit")
+        if self.period.first > self.period.last:
+            raise InputError(f"period.first={self.period.first}: must not be after period.last={self.period.last}")
+        if self.exclusions is not None:
+            raise InputError(f"exclusions={self.exclusions}: terms have no pictures; give the list to jobs.mine")
+        self._check_inputs()
+
+    def _check_inputs(self) -> None:
+        inputs = {"source.path": self.source.path, "entities": self.entities}
+        if self.source.name == WIKIDATA and self.responses:
+            raise InputError("responses=: only read with source=language_model")
+        if self.source.name == WIKIDATA and len([value for value in inputs.values() if value]) != 1:
+            raise InputError(
+                "source=wikidata: give either source.path=, a dump, or entities=, a table of an earlier run"
+            )
+        if self.source.name == LANGUAGE_MODEL and not self.responses:
+            raise InputError("responses=[…]: required for source=language_model; tables that jobs.generate wrote")
+        if self.source.name == LANGUAGE_MODEL and (key := next((key for key, value in inputs.items() if value), None)):
+            raise InputError(f"{key}={inputs[key]}: only read with source=wikidata")

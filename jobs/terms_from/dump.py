@@ -1,0 +1,164 @@
+"""A dump of entities, one JSON object per line: its files as units, and the lines of a unit.
+
+A file is cut at equal distances, wherever these fall. A unit has the lines that begin in the pieces (blocks of bzip2,
+members of gzip, bytes of a plain file) that begin in its span: it skips to its first line end, and reads on behind its
+span to the end of its last line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from omegaconf import MISSING
+
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.objects import Object
+from jobs.store.units import Unit, unit_of_file
+from jobs.terms_from import bzip2, gzip_members
+from jobs.terms_from.pieces import Damage, Piece, Pieces, plain
+
+SPAN, READER = "span", "reader"  # in `Unit.extra`: first byte and one past the last; a key of `READERS`
+READERS: dict[str, Pieces] = {"bzip2": bzip2.pieces, "gzip": gzip_members.pieces, "plain": plain}
+SUFFIXES = (".json", ".json.gz", ".json.bz2")
+LONGEST_LINE = 64 << 20  # bytes; the longest entities have about 5 MB
+MAGIC_BYTES = 4
+
+
+@dataclass
+class TermsSource:
+    """Where terms come from; `conf/source/` has the options."""
+
+    name: str = MISSING  # wikidata, or language_model
+    path: str | None = None  # a file, a folder or a glob of .json, .json.gz or .json.bz2 files, one entity per line
+    unit_mb: int = 64  # compressed megabytes per unit, the granularity of resuming
+
+
+class Line(NamedTuple):
+    """A line of a dump, and the byte of the (compressed) file near which it begins."""
+
+    text: bytes
+    at: int
+
+
+class LongLine(NamedTuple):
+    """The start of a line that is too long, and the byte of the file near which it begins."""
+
+    head: bytes
+    at: int
+
+
+def units(config: TermsSource) -> list[Unit]:
+    """Return the units of the dump's files.
+
+    Raises:
+        InputError: there is no such file, or one in another format.
+    """
+    if config.unit_mb < 1:
+        raise InputError(f"source.unit_mb={config.unit_mb}: must be at least 1")
+    if not config.path:
+        raise InputError("source.path=: required; a file, a folder or a glob of .json, .json.gz or .json.bz2 files")
+    files = [file for file in locations.find(config.path) if file.uri.lower().endswith(SUFFIXES)]
+    if not files:
+        raise InputError(f"source.path={config.path}: no file named *{', *'.join(SUFFIXES)}")
+    return [unit for file in files for unit in _cut(file, config.unit_mb * 10**6)]
+
+
+def _cut(file: Object, size: int) -> Iterator[Unit]:
+    reader = _reader(file)
+    for first in range(0, max(file.size, 1), size):
+        last = min(first + size, file.size)
+        unit = unit_of_file(file, piece=f"bytes {first}-{last}")
+        yield replace(unit, extra={SPAN: [first, last], READER: reader})
+
+
+def _reader(file: Object) -> str:
+    """Return the reader of a file, by its first bytes."""
+    fs, path = locations.filesystem(file.uri)
+    with locations.named_errors(file.uri), fs.open_input_file(path) as stream:
+        magic = stream.read(MAGIC_BYTES)
+    if magic[:3] == bzip2.MAGIC:
+        return "bzip2"
+    if magic[:2] == gzip_members.START[:2]:
+        return "gzip"
+    if magic.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{", b""):
+        return "plain"
+    raise InputError(f"{file.uri}: begins neither as JSON nor as gzip or bzip2; give a dump in JSON")
+
+
+def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
+    """Yield the lines of a unit in order, without their ends and except empty ones, and what is damaged.
+
+    Memory: a piece, and the line that it interrupts.
+    """
+    (first, last), read = unit.extra[SPAN], READERS[unit.extra[READER]]
+    fs, path = locations.filesystem(unit.inputs[0].uri)
+    with fs.open_input_file(path) as source:
+        yield from _Lines(skip=first > 0).of(read(source, first, last))
+
+
+class _Lines:
+    """Joins pieces to lines.
+
+    Args:
+        skip: the unit does not begin with a line of its own.
+    """
+
+    def __init__(self, *, skip: bool) -> None:
+        self._skip = skip  # up to the next line end
+        self._open: list[bytes] = []  # the parts of the current line
+        self._size = 0
+        self._at = 0
+
+    def of(self, pieces: Iterator[Piece | Damage]) -> Iterator[Line | LongLine | Damage]:
+        """Yield the lines that begin in the pieces inside the unit's span."""
+        for piece in pieces:
+            if isinstance(piece, Damage):
+                yield from self._close()
+                self._skip = True
+                if not piece.inside:
+                    return
+                yield piece
+            elif piece.inside:
+                yield from self._take(piece.data, piece.at)
+            else:
+                if self._skip:
+                    return
+                head, end, _ = piece.data.partition(b"\n")
+                self._add(head, piece.at)
+                if end:
+                    break
+        yield from self._close()
+
+    def _take(self, data: bytes, at: int) -> Iterator[Line | LongLine]:
+        if self._skip:
+            _, end, data = data.partition(b"\n")
+            if not end:
+                return
+            self._skip = False
+        head, end, rest = data.partition(b"\n")
+        self._add(head, at)
+        if not end:
+            return
+        yield from self._close()
+        *whole, tail = rest.split(b"\n")
+        for text in whole:
+            if text:
+                yield Line(text, at)
+        self._add(tail, at)
+
+    def _add(self, data: bytes, at: int) -> None:
+        if not self._open:
+            self._at = at
+        room = LONGEST_LINE - self._size
+        self._size += len(data)
+        if data and room > 0:
+            self._open.append(data[:room])
+
+    def _close(self) -> Iterator[Line | LongLine]:
+        """Yield the current line, unless it is empty."""
+        if self._size > LONGEST_LINE:
+            yield LongLine(self._open[0], self._at)
+        elif self._open:
+            yield Line(b"".join(self._open), self._at)
+        self._open, self._size = [], 0

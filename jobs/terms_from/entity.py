@@ -1,0 +1,200 @@
+"""Entities of a dump in Wikidata's JSON, parsed by simdjson without building Python objects of what is not used."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import simdjson
+
+from jobs.terms_from.class_tree import ClassLookup
+from jobs.terms_from.graph import Graph, item_number
+from jobs.terms_from.graph_time import GraphTime, read_time
+
+BRACKETS = (b"[", b"]")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DEPRECATED, PREFERRED = "deprecated", "preferred"
+NOT_AN_ENTITY = "not_an_entity"
+EQUALS = "="  # between property and concept or entity in columns `links` and `neighbors`
+
+
+class NotAnEntityError(ValueError):
+    """A JSON value that is not an entity."""
+
+
+def entity_text(line: bytes) -> bytes:
+    """Return a line without what separates entities (brackets, commas, spaces); empty if nothing else is on it."""
+    text = line.removeprefix(BYTE_ORDER_MARK).strip(b" \t\r\n,")
+    if text.startswith(b"[{"):
+        text = text[1:]
+    if text.endswith(b"}]"):
+        text = text[:-1].rstrip(b" \t,")
+    return b"" if text in BRACKETS else text
+
+
+class EntityParser:
+    """Parses entities one after another; the values of one are valid until the next is parsed."""
+
+    def __init__(self) -> None:
+        self._parser = simdjson.Parser()
+
+    def parse(self, text: bytes) -> Mapping[str, Any]:
+        """Return the JSON object, or a proxy with the methods of a mapping.
+
+        Raises:
+            ValueError: not valid JSON, or not UTF-8.
+            NotAnEntityError: JSON, but not an object.
+        """
+        try:
+            value = self._parser.parse(text)
+        except RuntimeError:  # values of the last document are still referred to, such as by a traceback
+            self._parser = simdjson.Parser()
+            value = self._parser.parse(text)
+        if _object(value) is None:
+            raise NotAnEntityError("a line must be one JSON object")
+        return value  # type: ignore[no-any-return]
+
+
+def kind_of(entity: Mapping[str, Any]) -> str:
+    """Return `item`, `redirect`, or the type of an entity that is neither (property, lexeme, mediainfo).
+
+    Raises:
+        NotAnEntityError: it is none.
+    """
+    kind = entity.get("type")
+    if isinstance(kind, str) and isinstance(entity.get("id"), str):
+        if kind == "item" and item_number(entity["id"]) is None:
+            raise NotAnEntityError(f"id {entity['id'][:40]!r} is not the id of an item")
+        return kind
+    if isinstance(entity.get("redirect"), str) and isinstance(entity.get("entity"), str):
+        return "redirect"
+    raise NotAnEntityError("without type and id")
+
+
+def targets(entity: Mapping[str, Any], property_id: str) -> Iterator[int]:
+    """Yield the items that the statements of a property name, except deprecated ones, novalue and somevalue."""
+    for _, value in _values(entity, property_id):
+        if (value := _object(value)) is not None:
+            entity_id = value.get("id")
+            # Dumps before 2016 have the number only.
+            number = item_number(entity_id) if isinstance(entity_id, str) else value.get("numeric-id")
+            if isinstance(number, int) and value.get("entity-type", "item") == "item":
+                yield number
+
+
+def times(entity: Mapping[str, Any], property_id: str) -> list[GraphTime]:
+    """Return the times of a property's best statements: the preferred ones, else the normal ones."""
+    by_rank: dict[bool, list[GraphTime]] = {True: [], False: []}
+    for rank, value in _values(entity, property_id):
+        if (value := _object(value)) is not None:
+            time, precision = value.get("time"), value.get("precision")
+            if isinstance(time, str) and isinstance(precision, int) and (read := read_time(time, precision)):
+                by_rank[rank == PREFERRED].append(read)
+    return by_rank[True] or by_rank[False]
+
+
+def site_link(entity: Mapping[str, Any], site: str) -> str | None:
+    """Return the title of the entity's article in a site."""
+    link = _object((_object(entity.get("sitelinks")) or {}).get(site))
+    return _text(link.get("title")) if link is not None else None
+
+
+class EntityReader:
+    """Turns items into rows of the table `entities`."""
+
+    def __init__(self, graph: Graph, lookup: ClassLookup) -> None:
+        self._graph, self._lookup, self._types = graph, lookup, list(graph.types)
+
+    def row(self, entity: Mapping[str, Any]) -> dict[str, Any] | str:
+        """Return the row of an item, or the rule that it fails: no_concept, no_type or no_name.
+
+        Only such entities are kept as may get a concept from another one that have a type and a name.
+        """
+        links, neighbors = self._links(entity)
+        if not links and not neighbors:
+            return "no_concept"
+        if (kind := self._type(entity)) is None:
+            return "no_type"
+        names = self._names(entity)
+        if not any(names.values()):
+            return "no_name"
+        return {
+            "entity_id": str(entity["id"]),
+            **names,
+            "entity_type": kind,
+            **self._dates(entity),
+            "links": links,
+            "neighbors": neighbors,
+            "sites": len(_object(entity.get("sitelinks")) or ()),
+        }
+
+    def _links(self, entity: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return `property=concept` for each link to a class, `property=entity` for those that may be instances."""
+        links: dict[str, None] = {}
+        neighbors: dict[str, None] = {}
+        for linking in self._graph.properties:
+            for number in targets(entity, linking.id):
+                concepts = self._lookup.concepts(number)
+                links.update(dict.fromkeys(f"{linking.id}{EQUALS}{concept}" for concept in concepts))
+                if linking.to_instances and not concepts:
+                    neighbors[f"{linking.id}{EQUALS}Q{number}"] = None
+        return list(links), list(neighbors)
+
+    def _type(self, entity: Mapping[str, Any]) -> str | None:
+        """Return the first type that a class of the entity, or a class above it, has."""
+        graph = self._graph
+        kinds = {
+            kind
+            for property_id in (graph.instance_property, graph.subclass_property)
+            for number in targets(entity, property_id)
+            if (kind := self._lookup.type(number)) >= 0
+        }
+        return self._types[min(kinds)] if kinds else None
+
+    def _names(self, entity: Mapping[str, Any]) -> dict[str, Any]:
+        labels, aliases = (_object(entity.get(key)) or {} for key in ("labels", "aliases"))
+        languages = self._graph.languages
+        in_order = (_text((_object(labels.get(language)) or {}).get("value")) for language in languages)
+        others = [alias for language in languages for alias in _array(aliases.get(language))]
+        values = (_text((_object(alias) or {}).get("value")) for alias in others)
+        return {
+            "label": next((label for label in in_order if label), None),
+            "aliases": list(dict.fromkeys(value for value in values if value)),
+            "title": site_link(entity, self._graph.site),
+        }
+
+    def _dates(self, entity: Mapping[str, Any]) -> dict[str, Any]:
+        by_property = [times(entity, property_id) for property_id in self._graph.dates.values()]
+        every = [time for one in by_property for time in one]
+        first = next((min(one, key=lambda time: (time.first, time.text)) for one in by_property if one), None)
+        return {
+            "entity_date": first.text if first else None,
+            "first_year": min((time.first for time in every), default=None),
+            "last_year": max((time.last for time in every), default=None),
+        }
+
+
+def _values(entity: Mapping[str, Any], property_id: str) -> Iterator[tuple[str, Any]]:
+    """Yield the rank and the value of each statement that is not deprecated and has a value."""
+    claims = _object(entity.get("claims"))
+    for statement in _array(claims.get(property_id)) if claims is not None else ():
+        if (statement := _object(statement)) is None:
+            continue
+        rank, snak = statement.get("rank"), _object(statement.get("mainsnak"))
+        if rank == DEPRECATED or snak is None or snak.get("snaktype") != "value":
+            continue
+        value = _object(snak.get("datavalue"))
+        if value is not None:
+            yield rank, value.get("value")
+
+
+def _object(value: Any) -> Any:
+    """Return a JSON object; None for anything else, such as the empty arrays that PHP writes for empty objects."""
+    return value if isinstance(value, simdjson.Object | dict) else None
+
+
+def _array(value: Any) -> Any:
+    """Return a JSON array; an empty one for anything else."""
+    return value if isinstance(value, simdjson.Array | list) else ()
+
+
+def _text(value: Any) -> str | None:
+    return value.strip() or None if isinstance(value, str) else None

@@ -1,0 +1,117 @@
+"""From `entities` to `terms`: choose among all entities, then write the terms of each of their units.
+
+The driver does it: which entities of a concept are taken depends on all of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.errors import InputError
+from jobs.runtime import summary
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.writer import UnitWriter
+from jobs.tables import TABLES
+from jobs.terms_from import choosing
+from jobs.terms_from.choosing import COLUMNS, PERIODS, Choice, Concepts
+from jobs.terms_from.config import PREFER, REQUIRE, TermSourcesConfig
+from jobs.terms_from.graph_passes import ENTITIES, TERMS, GraphInput
+from jobs.terms_from.graph_terms import UnitTerms
+from jobs.terms_from.term_counts import keep_counts, show_counts
+
+ROWS_AT_A_TIME = 10_000
+
+
+def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | None:
+    """Write the table `terms` below `out=`; return its manifest, None with plan=true.
+
+    Raises:
+        InputError: the table of entities or the place cannot be used.
+    """
+    entities = open_table(cfg.entities or locations.join(cfg.out, ENTITIES), ENTITIES)
+    _check_same(cfg, entities, given)
+    plan = TablePlan(
+        out=locations.join(locations.absolute(cfg.out), TERMS),
+        table=TERMS,
+        identity={"source": cfg.source.name, "entities": entities.identity, **_choice_identity(cfg)},
+        units=entities.units(),
+        config=plain(cfg),
+        metadata={},
+        derived=True,
+    )
+    if cfg.plan:
+        summary.show_plan("terms", plan)
+        return None
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    names = [concept.name for concept in given.concepts.concepts]
+    concepts = Concepts(names, given.graph, entities.batches(COLUMNS))
+    choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS))
+    _write(run, entities, cfg, given, concepts=concepts, choice=choice)
+    manifest = run.finish()
+    summary.show_result("terms", manifest, run)
+    say(f"  {rule(cfg, choice)}")
+    show_counts(keep_counts(run, manifest))
+    return manifest
+
+
+def rule(cfg: TermSourcesConfig, choice: Choice) -> str:
+    """Return the rule about dates and what it does to the entities, as a line to print."""
+    first, last = cfg.period.first, cfg.period.last
+    counts = ", ".join(f"{choice.periods[name]:,} {name}" for name in PERIODS)
+    entities = f"period {first} to {last}: {counts}"
+    limit = cfg.entities_per_concept
+    if cfg.dates == REQUIRE:
+        return f"{entities}; dates=require takes only those inside" + (f", {limit:,} per concept" if limit else "")
+    if limit is None:
+        return f"{entities}; all are taken, because entities_per_concept= sets no limit"
+    order = f"in this order ({', '.join(PERIODS)}), then" if cfg.dates == PREFER else "whatever their dates,"
+    return f"{entities}; at most {limit:,} of each concept are taken, {order} those with more articles first"
+
+
+def _choice_identity(cfg: TermSourcesConfig) -> dict[str, Any]:
+    return {
+        "names": list(cfg.names),
+        "punctuation": cfg.punctuation,
+        "dates": cfg.dates,
+        "period": vars(cfg.period),
+        "entities_per_concept": cfg.entities_per_concept,
+    }
+
+
+def _check_same(cfg: TermSourcesConfig, entities: TableSource, given: GraphInput) -> None:
+    for key, value in given.hashes.items():
+        if entities.metadata.get(f"remine.{key}") != value:
+            raise InputError(f"{key}={cfg.graph.get('name')}: {entities.uri} was made with other {key}; use the same")
+
+
+def _write(
+    run: TableRun,
+    entities: TableSource,
+    cfg: TermSourcesConfig,
+    given: GraphInput,
+    *,
+    concepts: Concepts,
+    choice: Choice,
+) -> None:
+    """Write the units that are left to do."""
+    firsts, first = {}, 0
+    for unit in entities.units():
+        firsts[unit.name] = first
+        first += unit.rows or 0
+    schema = TABLES[TERMS].schema()
+    for task in run.todo:
+        rows: Sequence[dict[str, Any]] = read_unit(task.unit.inputs[0].uri).to_pylist()
+        unit_terms = UnitTerms(cfg, concepts, given.concepts, choice)
+        with UnitWriter(run.target, task) as writer:
+            terms = list(unit_terms.rows(rows, firsts[task.unit.name]))
+            for begin in range(0, len(terms), ROWS_AT_A_TIME):
+                writer.write(pa.Table.from_pylist(terms[begin : begin + ROWS_AT_A_TIME], schema=schema))
+            counts = writer.counts
+            counts.filtered.update(unit_terms.filtered)
+            counts.tallies = {name: dict(tally) for name, tally in unit_terms.tallies.items() if tally}
+            counts.rows_in = counts.rows_out + counts.filtered.total()

@@ -1,0 +1,156 @@
+"""The two passes over a dump: `class_edges`, then `entities`; written by workers, unit by unit of the dump.
+
+1. Which class is below which, and which entities have the concepts' titles. All classes below the concepts follow.
+2. The entities that are linked to a class below a concept, or may be linked to such an entity.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.runtime import lifecycle, summary
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.resources import demands
+from jobs.store import locations
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, TableRun, open_run
+from jobs.store.units import Unit
+from jobs.terms_from import dump
+from jobs.terms_from.class_tree import ClassEdges, ClassTree
+from jobs.terms_from.concept_list import ConceptList
+from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.graph import Graph
+
+POOL = "mine"
+EDGES, ENTITIES, TERMS = "class_edges", "entities", "terms"  # tables below out=
+CLASSES, CONCEPTS = "classes.npz", "concepts.json"  # run files of `entities`
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class GraphInput:
+    """The checked description of the graph and the concepts."""
+
+    graph: Graph
+    concepts: ConceptList
+
+    @classmethod
+    def of(cls, cfg: TermSourcesConfig) -> "GraphInput":
+        """Raises InputError: the description of the graph or the list of concepts is not valid."""
+        try:
+            return cls(Graph.from_dict(cfg.graph), ConceptList.from_dict(cfg.concepts))
+        except ValueError as error:
+            raise InputError(f"terms: {error}") from error
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Hashes of the graph's description and of the concepts, for the metadata of `entities`."""
+        return {"graph": _hash(asdict(self.graph)), "concepts": _hash(asdict(self.concepts)["concepts"])}
+
+
+def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: type, entity_unit: type) -> bool:
+    """Write the tables `class_edges` and `entities` below `out=`; with plan=true print the plan and return False.
+
+    Args:
+        class_unit: the worker of the first pass.
+        entity_unit: the worker of the second.
+
+    Raises:
+        InputError: the dump or the place cannot be used.
+        RunError: a worker failed.
+    """
+    units = dump.units(cfg.source)
+    edges, entities = _edges_plan(cfg, given, units), _entities_plan(cfg, given, units)
+    needs = demands(cfg.resources, [POOL], streamed=False)
+    if cfg.plan:
+        for plan in (edges, entities):
+            summary.show_plan("terms", plan, needs)
+        return False
+    lifecycle.ready(cfg, [edges, entities], needs)
+    step = _step(units)
+    run = open_run(edges, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    kwargs: dict[str, Any] = {"graph": cfg.graph, "titles": given.concepts.titles, "step": step}
+    _process(run, cfg, "terms classes", class_unit, kwargs)
+    tree = _tree(cfg, given)
+    run = open_run(entities, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    names = [concept.name for concept in given.concepts.concepts]
+    run.keep(CONCEPTS, json.dumps(tree.sizes(given.concepts), indent=1, ensure_ascii=False).encode())
+    kwargs = {"graph": cfg.graph, "concepts": names, "classes": run.keep(CLASSES, tree.to_bytes()), "step": step}
+    _process(run, cfg, "terms entities", entity_unit, kwargs)
+    return True
+
+
+def _edges_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]) -> TablePlan:
+    graph = given.graph
+    wanted = [graph.subclass_property, graph.site, *sorted(given.concepts.titles)]
+    return TablePlan(
+        out=locations.join(locations.absolute(cfg.out), EDGES),
+        table=EDGES,
+        identity={"graph": graph.name, "wanted": _hash(wanted)},
+        units=units,
+        config=plain(cfg),
+        metadata={},
+        derived=False,
+    )
+
+
+def _entities_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]) -> TablePlan:
+    return TablePlan(
+        out=locations.join(locations.absolute(cfg.out), ENTITIES),
+        table=ENTITIES,
+        identity={**given.hashes, "subclass_depth": cfg.subclass_depth},
+        units=units,
+        config=plain(cfg),
+        metadata=given.hashes,
+        derived=False,
+    )
+
+
+def _process(run: TableRun, cfg: TermSourcesConfig, name: str, worker: type, kwargs: Mapping[str, Any]) -> None:
+    from jobs.runtime import stages
+
+    stage = stages.Stage(POOL, worker, dict(kwargs))
+    step, size = kwargs["step"], sum(_span(task.unit) for task in run.todo)
+    counted = "MB" if step == 10**6 else "kB"
+    stages.process(run, name=name, stage=stage, resources=cfg.resources, total=size // step, counted=counted)
+    summary.show_result(name, run.finish(), run)
+
+
+def _span(unit: Unit) -> int:
+    first, last = unit.extra[dump.SPAN]
+    return int(last - first)
+
+
+def _step(units: Sequence[Unit]) -> int:
+    """Return the compressed bytes per unit of progress."""
+    return 10**6 if sum(map(_span, units)) > 10**7 else 10**3
+
+
+def _tree(cfg: TermSourcesConfig, given: GraphInput) -> ClassTree:
+    """Return the classes below the concepts, and print those without any.
+
+    Raises:
+        InputError: no concept has a class or a root in the dump.
+    """
+    edges = ClassEdges(open_table(locations.join(cfg.out, EDGES), EDGES).batches())
+    tree = ClassTree.of(edges, given.concepts, given.graph, depth=cfg.subclass_depth)
+    sizes = tree.sizes(given.concepts)
+    without = [name for name, size in sizes.items() if not size]
+    say(f"  {len(edges):,} subclass statements; {len(tree.number):,} classes below concepts and types")
+    if len(without) == len(sizes):
+        roots = ", ".join(sorted(given.concepts.titles)[:SHOWN])
+        raise InputError(
+            f"concepts={given.concepts.name}: none of its titles is in the dump ({roots}, …); use another dump, "
+            "graph.site= or concepts="
+        )
+    if without:
+        say(f"  concepts without an entity of their title or id in the dump: {', '.join(without)}")
+    return tree
+
+
+def _hash(value: Any) -> str:
+    return content_id(json.dumps(value, sort_keys=True, ensure_ascii=False))

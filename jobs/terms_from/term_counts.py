@@ -1,0 +1,66 @@
+"""Counts of a table of terms out of a knowledge graph: the paper's tables 6 and 7, printed and as JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.runtime import summary
+from jobs.runtime.console import say
+from jobs.store.reading import open_table
+from jobs.store.run import TableRun
+
+COUNTS = "term_counts.json"
+
+
+def keep_counts(run: TableRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts of a finished run, and keep them in its `_run/term_counts.json`.
+
+    `entities_by_concept` is table 6 and `entities_by_type` table 7; an entity of several concepts counts for each.
+    `distinct_terms` regards case as terms do when they are searched.
+    """
+    tallies = manifest["counts"]["tallies"]
+    total = tallies.get("total", {})
+    counts = {
+        "entities": total.get("entities", 0),
+        "rows": manifest["counts"]["rows_out"],
+        "distinct_terms": distinct_terms(run.target.out),
+        "names_changed_by_punctuation_or_space": total.get("names_changed", 0),
+        "entities_by_concept": _sorted(tallies.get("concept", {})),
+        "entities_by_type": _sorted(tallies.get("type", {})),
+        "entities_by_theme": _sorted(tallies.get("theme", {})),
+        "entities_by_period": _sorted(tallies.get("period", {})),
+        "entities_by_property": _sorted(tallies.get("linked_by", {})),
+        "terms_by_kind_of_name": _sorted(tallies.get("name_kind", {})),
+    }
+    run.keep(COUNTS, json.dumps(counts, indent=1, ensure_ascii=False).encode())
+    return counts
+
+
+def distinct_terms(uri: str) -> int:
+    """Return the number of terms of a table that differ in lower case."""
+    columns = [pc.utf8_lower(batch["term"]).unique() for batch in open_table(uri, "terms").batches(["term"])]
+    chunks = [
+        chunk for column in columns for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+    ]
+    return len(pa.chunked_array(chunks, pa.string()).unique())
+
+
+def show_counts(counts: Mapping[str, Any]) -> None:
+    """Print the counts."""
+    changed = counts["names_changed_by_punctuation_or_space"]
+    say(f"  {counts['entities']:,} entities, {counts['distinct_terms']:,} distinct terms; {changed:,} names changed")
+    for title, key in (
+        ("entities by concept (table 6)", "entities_by_concept"),
+        ("entities by type (table 7)", "entities_by_type"),
+        ("entities by theme", "entities_by_theme"),
+        ("entities by property", "entities_by_property"),
+        ("terms by kind of name", "terms_by_kind_of_name"),
+    ):
+        summary.show_tally(title, counts[key])
+
+
+def _sorted(tally: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(tally.items(), key=lambda entry: (-entry[1], entry[0])))

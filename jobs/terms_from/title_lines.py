@@ -1,0 +1,105 @@
+"""Page titles as JSON lines in a model's response: which lines can be used, and what is wrong with the others.
+
+Titles are kept as written. Whether an article of that name exists is not checked: one that does not exist finds
+nothing in a corpus (Century, appendix G).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jobs.terms_from.topics import TopicList, spellings
+
+KEYS = ("sub_region", "category", "topic", "page_title")
+VALID, REPEATED = "valid", "repeated"
+UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
+MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
+FENCE = "```"
+
+
+class ListedTitle(NamedTuple):
+    """A line that can be used."""
+
+    page_title: str
+    category: str
+    topic: str
+    sub_region: str
+
+
+class TitleLines:
+    """Reads responses to the prompt for a list of topics.
+
+    Args:
+        keep_unknown: use lines whose category, topic or region is not in the list, with these as written.
+    """
+
+    def __init__(self, topics: TopicList, *, keep_unknown: bool) -> None:
+        self._categories = spellings(topics.categories)
+        self._topics = {name: spellings(entries) for name, entries in topics.categories.items()}
+        self._every_topic = spellings(topic for entries in topics.categories.values() for topic in entries)
+        self._sub_regions = spellings(topics.sub_regions)
+        self.keep_unknown = keep_unknown
+
+    def read(self, text: str, kinds: Counter[str], *, is_cut: bool) -> Iterator[ListedTitle]:
+        """Yield the titles of a response; count its lines by kind, except empty ones and code fences.
+
+        A title that the response has already listed under the same topic is `repeated`. With `keep_unknown` a line of
+        an unknown category is counted as such and yielded.
+
+        Args:
+            kinds: updated; one of `VALID`, `REPEATED`, `UNKNOWN` and `MALFORMED` per line.
+            is_cut: the response reached the limit of tokens, so that its last line may be incomplete.
+        """
+        lines = [line.strip() for line in text.splitlines()]
+        lines = [line for line in lines if line and not line.startswith(FENCE)]
+        listed = set[tuple[str, str]]()
+        for number, line in enumerate(lines, 1):
+            entry = _parsed(line)
+            if isinstance(entry, str):
+                kinds["cut" if is_cut and number == len(lines) and entry == "not_json" else entry] += 1
+                continue
+            title, unknown = self._checked(entry)
+            key = (title.page_title.lower(), title.topic)
+            if unknown and not self.keep_unknown:
+                kinds[unknown] += 1
+            elif key in listed:
+                kinds[REPEATED] += 1
+            else:
+                listed.add(key)
+                kinds[unknown or VALID] += 1
+                yield title
+
+    def _checked(self, entry: dict[str, str]) -> tuple[ListedTitle, str]:
+        """Return the line in the list's spelling, and what it has that is not in the list."""
+        category, topic, sub_region = (entry[key].lower() for key in ("category", "topic", "sub_region"))
+        unknown = ""
+        if category not in self._categories:
+            unknown = "unknown_category"
+        elif topic not in self._topics[self._categories[category]]:
+            unknown = "topic_of_other_category" if topic in self._every_topic else "unknown_topic"
+        elif sub_region not in self._sub_regions:
+            unknown = "unknown_sub_region"
+        title = ListedTitle(
+            entry["page_title"],
+            self._categories.get(category, entry["category"]),
+            self._every_topic.get(topic, entry["topic"]),
+            self._sub_regions.get(sub_region, entry["sub_region"]),
+        )
+        return title, unknown
+
+
+def _parsed(line: str) -> dict[str, str] | str:
+    """Return the values of a line by key, or what is wrong with it; a comma behind the object is allowed."""
+    try:
+        value: Any = json.loads(line.removesuffix(","))
+    except (ValueError, RecursionError):
+        return "not_json"
+    if not isinstance(value, dict):
+        return "not_an_object"
+    if any(key not in value for key in KEYS):
+        return "missing_key"
+    if not all(isinstance(value[key], str) for key in KEYS):
+        return "wrong_type"
+    entry = {key: " ".join(value[key].split()) for key in KEYS}
+    return entry if entry["page_title"] else "empty_title"

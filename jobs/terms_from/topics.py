@@ -1,0 +1,62 @@
+"""The categories, topics and regions that language models list page titles about (`conf/topics/`)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.vlm import checks
+
+
+@dataclass(frozen=True)
+class TopicList:
+    """What models are asked for.
+
+    Attributes:
+        titles: page titles per response.
+        categories: category -> its topics.
+    """
+
+    name: str
+    titles: int
+    categories: dict[str, tuple[str, ...]]
+    sub_regions: tuple[str, ...]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "TopicList":
+        """Check a list of topics from YAML or Hydra.
+
+        Raises:
+            ValueError: names the place, the value and what is allowed.
+        """
+        where = f"topics {data.get('name')!r}" if isinstance(data, Mapping) else "topics"
+        required = ("name", "source", "titles", "categories", "sub_regions")
+        checks.check_keys(data, where=where, required=required)
+        titles = data["titles"]
+        if not isinstance(titles, int) or isinstance(titles, bool) or titles < 1:
+            raise ValueError(f"{where}, titles: {titles!r}; must be a number of at least 1")
+        categories = {
+            category: checks.texts(topics, f"{where}, categories.{category}")
+            for category, topics in checks.mapping(data["categories"], f"{where}, categories").items()
+        }
+        if empty := [category for category, topics in categories.items() if not topics]:
+            raise ValueError(f"{where}, categories.{empty[0]}: at least one topic is required")
+        if not categories:
+            raise ValueError(f"{where}, categories: at least one is required")
+        sub_regions = checks.texts(data["sub_regions"], f"{where}, sub_regions")
+        if not sub_regions:
+            raise ValueError(f"{where}, sub_regions: at least one is required")
+        return cls(str(data["name"]), titles, categories, sub_regions)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes of an item that asks for the list, which `conf/prompt/page_titles.yaml` shows."""
+        return {
+            "titles": str(self.titles),
+            "categories": "\n".join(f"- {name}: {', '.join(topics)}" for name, topics in self.categories.items()),
+            "sub_regions": ", ".join(self.sub_regions),
+        }
+
+
+def spellings(names: Iterable[str]) -> dict[str, str]:
+    """Return name in lower case -> name, so that answers are recognised in any case."""
+    return {name.lower(): name for name in names}

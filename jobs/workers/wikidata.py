@@ -1,0 +1,169 @@
+"""Workers of `terms`: read one unit of a dump, and write its classes or its entities."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.runtime.progress import Reporter
+from jobs.store import locations
+from jobs.store.units import Unit
+from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
+from jobs.tables import TABLES
+from jobs.terms_from import dump, entity
+from jobs.terms_from.class_tree import REDIRECT, SUBCLASS, TITLE, ClassLookup, ClassTree
+from jobs.terms_from.entity import EntityParser, EntityReader, NotAnEntityError, entity_text
+from jobs.terms_from.graph import Graph
+from jobs.terms_from.pieces import Damage
+
+ROWS_AT_A_TIME = 5_000
+
+Entity = Mapping[str, Any]
+
+
+class ClassUnit:
+    """Writes the subclass statements, redirects and titles of the entities in a unit of a dump -> `class_edges`.
+
+    Lines in which neither the property nor the site occurs are only counted.
+
+    Args:
+        graph: the content of its file in `conf/graph/`.
+        titles: titles of the site whose entities are wanted.
+        step: compressed bytes per unit of progress.
+    """
+
+    def __init__(self, *, graph: Mapping[str, Any], titles: frozenset[str], step: int) -> None:
+        self._graph, self._titles, self._step = Graph.from_dict(graph), titles, step
+        words = [self._graph.subclass_property, *([self._graph.site] if titles else []), "redirect"]
+        self._marks = [f'"{word}"'.encode() for word in words]
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Write the rows; `rows_in` counts them, and the tally `lines` the lines of the dump."""
+        edges: dict[tuple[str, str, str], None] = {}
+        rows = _Rows(writer, "class_edges", report)
+
+        def keep(text: bytes) -> None:
+            if any(mark in text for mark in self._marks):
+                edges.update(dict.fromkeys(self._edges(self._parser.parse(text))))
+
+        self._parser = EntityParser()
+        read_lines(task.unit, writer, report, self._step, keep)
+        for subject, relation, value in edges:
+            rows.add({"entity_id": subject, "relation": relation, "value": value})
+        rows.flush()
+        counts = writer.counts
+        counts.rows_in = counts.rows_out + counts.rejected.total() + counts.filtered.total()
+
+    def _edges(self, one: Entity) -> Iterator[tuple[str, str, str]]:
+        kind = entity.kind_of(one)
+        if kind == "redirect":
+            if entity.item_number(one["entity"]) and entity.item_number(one["redirect"]):
+                yield one["entity"], REDIRECT, one["redirect"]
+            return
+        if kind != "item":
+            return
+        for number in entity.targets(one, self._graph.subclass_property):
+            yield one["id"], SUBCLASS, f"Q{number}"
+        if (title := entity.site_link(one, self._graph.site)) in self._titles:
+            yield one["id"], TITLE, str(title)
+
+
+class EntityUnit:
+    """Writes the entities of a unit of a dump that may belong to a concept -> `entities`.
+
+    Args:
+        graph: the content of its file in `conf/graph/`.
+        concepts: the names of the concepts, in the order of the tree.
+        classes: URI of the tree of classes (`ClassTree.to_bytes`).
+        step: compressed bytes per unit of progress.
+    """
+
+    def __init__(self, *, graph: Mapping[str, Any], concepts: Sequence[str], classes: str, step: int) -> None:
+        tree = ClassTree.from_bytes(locations.read_bytes(classes))
+        self._reader, self._step = EntityReader(Graph.from_dict(graph), ClassLookup(tree, concepts)), step
+
+    def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
+        """Write the rows; every entity of the dump is written, filtered by a rule, or rejected."""
+        rows = _Rows(writer, "entities", report)
+        parser, ids, filtered = EntityParser(), set[str](), writer.counts.filtered
+
+        def keep(text: bytes) -> None:
+            one = parser.parse(text)
+            kind = entity.kind_of(one)
+            if kind != "item":
+                filtered["redirect" if kind == "redirect" else "not_an_item"] += 1
+                return
+            row = self._reader.row(one)
+            if isinstance(row, str):
+                filtered[row] += 1
+            elif row["entity_id"] in ids:
+                filtered["duplicate_entity"] += 1
+            else:
+                ids.add(row["entity_id"])
+                rows.add(row)
+
+        read_lines(task.unit, writer, report, self._step, keep)
+        rows.flush()
+        counts = writer.counts
+        counts.rows_in = counts.rows_out + counts.rejected.total() + filtered.total()
+
+
+def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep: Callable[[bytes], None]) -> None:
+    """Call `keep` with the text of each entity of a unit; reject what is not one, and damaged parts of the file.
+
+    The position of a reject is a byte of the compressed file, at or before its line.
+    """
+    uri, (reported, last) = unit.inputs[0].uri, unit.extra[dump.SPAN]
+    lines = unreported = 0
+
+    def progress(at: int) -> None:
+        nonlocal reported, unreported
+        steps = max(min(at, last) - reported, 0) // step
+        report.add(steps, rows=unreported)
+        reported, unreported = reported + steps * step, 0
+
+    for line in dump.lines(unit):
+        if isinstance(line, Damage):
+            writer.reject(Reject(uri, line.at, line.reason, line.message))
+            continue
+        if isinstance(line, dump.LongLine):
+            message = f"longer than {dump.LONGEST_LINE:,} bytes"
+            writer.reject(Reject(uri, line.at, "too_long", message, _raw(line.head)))
+            continue
+        text = entity_text(line.text)
+        if not text:
+            continue
+        lines, unreported = lines + 1, unreported + 1
+        try:
+            keep(text)
+        except NotAnEntityError as error:
+            writer.reject(Reject(uri, line.at, entity.NOT_AN_ENTITY, str(error), _raw(text)))
+        except ValueError as error:
+            writer.reject(Reject(uri, line.at, "malformed", f"not JSON: {error}", _raw(text)))
+        if line.at - reported >= step:
+            progress(line.at)
+    progress(last)
+    writer.counts.tallies["dump"] = {"lines": lines}
+
+
+class _Rows:
+    """Rows of a unit, written some thousands at a time."""
+
+    def __init__(self, writer: UnitWriter, table: str, report: Reporter) -> None:
+        self._writer, self._schema, self._report = writer, TABLES[table].schema(), report
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= ROWS_AT_A_TIME:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            self._writer.write(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._report.add(0, matched=len(self._rows))
+            self._rows.clear()
+
+
+def _raw(text: bytes) -> str:
+    return text[:RAW_KEPT].decode("utf-8", "replace")

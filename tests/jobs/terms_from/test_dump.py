@@ -1,0 +1,133 @@
+"""The lines of a dump: the same whatever compresses it and wherever it is cut; damage is reported and passed."""
+
+import bz2
+import gzip
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.store.units import Unit
+from jobs.terms_from import dump
+from jobs.terms_from.bzip2 import BLOCK, marks
+from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
+from jobs.terms_from.pieces import Damage
+from tests.wikidata import compress
+
+RANDOM = random.Random(0)
+LINES = [b"{%d %s" % (n, RANDOM.randbytes(RANDOM.choice([0, 5, 200, 3000])).hex().encode()) for n in range(600)]
+TEXT = b"\n".join(LINES) + b"\n"
+
+
+def cut(path: Path, size: int) -> list[Unit]:
+    """The units of a file with spans of `size` bytes, which are smaller than `source.unit_mb` allows."""
+    (unit,) = dump.units(TermsSource("wikidata", str(path), unit_mb=1000))
+    last = unit.extra[SPAN][1]
+    ends = [*range(0, last, size), last]
+    return [replace(unit, extra={**unit.extra, SPAN: [a, b]}) for a, b in pairwise(ends)]
+
+
+def read(path: Path, size: int) -> list[Line | LongLine | Damage]:
+    return [line for unit in cut(path, size) for line in dump.lines(unit)]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("a.json", 1), ("a.json.gz", 1), ("a.json.gz", 5), ("a.json.gz", 400), ("a.json.bz2", 1), ("a.json.bz2", 7)],
+)
+@pytest.mark.parametrize("size", [7_777, 100_000, 10**9])
+def test_each_line_is_in_one_unit(tmp_path: Path, name: str, parts: int, size: int) -> None:
+    path = tmp_path / name
+    path.write_bytes(compress(TEXT, name, parts=parts))
+    units = cut(path, size)
+    lines = [list(dump.lines(unit)) for unit in units]
+    assert [line.text for of_unit in lines for line in of_unit if isinstance(line, Line)] == LINES
+    assert sum(map(len, lines)) == len(LINES)
+    if parts > 1 and size == 100_000 and name != "a.json":
+        assert sum(bool(of_unit) for of_unit in lines) > 1  # members and blocks are read in parallel
+
+
+def test_a_gzip_file_of_one_member_is_read_by_its_first_unit(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(TEXT, mtime=0))
+    first, *others = cut(path, 100_000)
+    assert len(list(dump.lines(first))) == len(LINES)
+    assert others
+    assert not any(list(dump.lines(unit)) for unit in others)
+
+
+def test_padding_empty_streams_and_empty_lines_are_passed(tmp_path: Path) -> None:
+    for name, data in (
+        ("a.json.gz", gzip.compress(b"{a\n\n", mtime=0) + b"\0" * 300 + gzip.compress(b"\r\nb", mtime=0)),
+        ("b.json.bz2", bz2.compress(b"") + bz2.compress(b"{a\n\n") + bz2.compress(b"") + bz2.compress(b"\r\nb")),
+        ("c.json", b"{a\n\n\r\nb"),
+        ("d.json.gz", gzip.compress(b"", mtime=0)),
+        ("e.json.bz2", bz2.compress(b"")),
+    ):
+        (tmp_path / name).write_bytes(data)
+        texts = [line.text for line in read(tmp_path / name, 10**9) if isinstance(line, Line)]
+        assert texts == ([b"{a", b"\r", b"b"] if name[0] in "abc" else []), name
+
+
+def test_a_damaged_block_of_bzip2_costs_its_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.bz2"
+    data = bytearray(bz2.compress(TEXT, 1))
+    starts = [bit // 8 for bit in marks(bytes(data), BLOCK)]
+    data[starts[4] + 2000] ^= 255
+    path.write_bytes(data)
+    for size in (10**9, 50_000):
+        lines = read(path, size)
+        (damage,) = (line for line in lines if isinstance(line, Damage))
+        assert (damage.reason, damage.at) == ("corrupt", starts[4])
+        texts = {line.text for line in lines if isinstance(line, Line)}
+        assert set(LINES[:60]) | set(LINES[-60:]) <= texts
+        # 100 kB of text, and the lines that it interrupts: the first is cut, the last is skipped
+        assert len(texts - set(LINES)) <= 1
+        assert sum(len(line) for line in set(LINES) - texts) < 120_000
+
+
+def test_a_damaged_member_of_gzip_costs_what_follows_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    members = [gzip.compress(TEXT[at : at + 150_000], mtime=0) for at in range(0, len(TEXT), 150_000)]
+    broken = bytearray(members[1])
+    broken[len(broken) // 2 :] = bytes(len(broken) - len(broken) // 2)
+    path.write_bytes(members[0] + bytes(broken) + b"".join(members[2:]))
+    lines = read(path, 10**9)
+    assert [line.reason for line in lines if isinstance(line, Damage)] == ["corrupt"]
+    texts = {line.text for line in lines if isinstance(line, Line)}
+    assert set(LINES[:20]) | set(LINES[-50:]) <= texts
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.json.bz2"])
+def test_a_truncated_file_is_reported(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(compress(TEXT, name)[:-300])
+    *lines, last = read(path, 60_000)
+    (damage,) = (line for line in [*lines, last] if isinstance(line, Damage))
+    assert damage.reason == "truncated"
+    assert {line.text for line in lines if isinstance(line, Line)} >= set(LINES[:60])
+
+
+def test_a_line_that_is_too_long_is_no_burden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump, "LONGEST_LINE", 50_000)
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(compress(b"a\n" + b"x" * 3_000_000 + b"\nb\n", "a.gz", parts=3))
+    first, long, last = read(path, 10**9)
+    assert (first.text, last.text) == (b"a", b"b")  # type: ignore[union-attr]
+    assert isinstance(long, LongLine)
+
+
+def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(bz2.compress(TEXT))
+    assert [line.text for line in read(tmp_path / "a.json", 10**9) if isinstance(line, Line)] == LINES
+    (tmp_path / "b.json").write_bytes(b"PK\x03\x04 not a dump")
+    with pytest.raises(InputError, match="neither as JSON"):
+        dump.units(TermsSource("wikidata", str(tmp_path / "b.json")))
+    (tmp_path / "c.txt").write_bytes(b"{}")
+    with pytest.raises(InputError, match="no file named"):
+        dump.units(TermsSource("wikidata", str(tmp_path / "c.txt")))
+    with pytest.raises(InputError, match="unit_mb=0"):
+        dump.units(TermsSource("wikidata", str(tmp_path / "a.json"), unit_mb=0))

@@ -1,0 +1,160 @@
+"""Entities of a dump: the shapes that dumps have, and those that break readers."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.tables import TABLES
+from jobs.terms_from import entity
+from jobs.terms_from.class_tree import SUBCLASS, ClassEdges, ClassLookup, ClassTree
+from jobs.terms_from.concept_list import ConceptList
+from jobs.terms_from.entity import EntityParser, EntityReader, NotAnEntityError, entity_text
+from jobs.terms_from.graph import Graph
+from tests.wikidata import item, statement
+
+GRAPH = Graph.from_dict(
+    {
+        "name": "g",
+        "site": "enwiki",
+        "languages": ["en", "mul"],
+        "properties": {
+            "instance of": {"id": "P31", "to": "classes"},
+            "part of": {"id": "P361", "to": "classes_and_instances"},
+        },
+        "subclass_property": "P279",
+        "instance_property": "P31",
+        "types": {"person": ["Q5"], "event": ["Q10"]},
+        "dates": {"point in time": "P585", "start time": "P580", "end time": "P582"},
+    }
+)
+CONCEPTS = ConceptList.from_dict({"name": "c", "source": "s", "themes": {"t": {"war": ["Q198"]}}})
+DAY = ("+1944-06-06T00:00:00Z", 11)
+
+
+def row(one: Any) -> dict[str, Any] | str:
+    """The row of an entity, parsed from its text."""
+    edges = ClassEdges(
+        [pa.Table.from_pylist([{"entity_id": "Q198", "relation": SUBCLASS, "value": "Q10"}],
+                              schema=TABLES["class_edges"].schema())]
+    )  # fmt: skip
+    reader = EntityReader(GRAPH, ClassLookup(ClassTree.of(edges, CONCEPTS, GRAPH, depth=None), ["war"]))
+    return reader.row(EntityParser().parse(json.dumps(one).encode()))
+
+
+def test_an_entity_with_all_names_and_dates() -> None:
+    one = item(1, "A war", "A war (1944)", P31=["Q198"], P580=[DAY], P582=[("+1945-00-00T00:00:00Z", 9)])
+    one["aliases"] = {"en": [{"value": "The war"}, {"value": "The war"}], "de": [{"value": "Krieg"}]}
+    one["sitelinks"]["dewiki"] = {"site": "dewiki", "title": "Krieg"}
+    assert row(one) == {
+        "entity_id": "Q1",
+        "label": "A war",
+        "aliases": ["The war"],
+        "title": "A war (1944)",
+        "entity_type": "event",
+        "entity_date": "1944-06-06",
+        "first_year": 1944,
+        "last_year": 1945,
+        "links": ["P31=war"],
+        "neighbors": [],
+        "sites": 2,
+    }
+
+
+def test_labels_of_the_default_language_count_where_there_is_no_english_one() -> None:
+    one = item(1, None, None, P31=["Q198"])
+    one["labels"] = {"de": {"value": "Krieg"}, "mul": {"value": "War"}}
+    actual = row(one)
+    assert isinstance(actual, dict)
+    assert actual["label"] == "War"
+
+
+def test_deprecated_novalue_and_somevalue_statements_do_not_count() -> None:
+    assert row(item(1, "x", P31=[statement("Q198", rank="deprecated")])) == "no_concept"
+    assert row(item(1, "x", P31=[statement(None, snaktype="novalue")])) == "no_concept"
+    dates = [statement(None, snaktype="somevalue"), statement(("+1800-00-00T00:00:00Z", 9), rank="deprecated")]
+    actual = row(item(1, "x", P31=["Q198"], P585=dates))
+    assert isinstance(actual, dict)
+    assert (actual["entity_date"], actual["first_year"]) == (None, None)
+
+
+def test_preferred_dates_replace_normal_ones() -> None:
+    dates = [statement(DAY), statement(("+1939-00-00T00:00:00Z", 9), rank="preferred")]
+    actual = row(item(1, "x", P31=["Q198"], P585=dates))
+    assert isinstance(actual, dict)
+    assert (actual["entity_date"], actual["last_year"]) == ("1939", 1939)
+
+
+def test_ids_of_old_dumps_are_numbers_only() -> None:
+    one = item(1, "x", P31=["Q198"])
+    del one["claims"]["P31"][0]["mainsnak"]["datavalue"]["value"]["id"]
+    assert isinstance(row(one), dict)
+
+
+def test_why_an_entity_is_left_out() -> None:
+    assert row(item(1, "x")) == "no_concept"
+    assert row(item(1, "x", P361=["Q198"])) == "no_type"
+    assert row(item(1, None, P31=["Q198"])) == "no_name"
+    part = row(item(1, "x", P31=["Q5"], P361=["Q77"]))
+    assert isinstance(part, dict)
+    assert (part["links"], part["neighbors"]) == ([], ["P361=Q77"])
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        [],
+        {},
+        "text",
+        {"P31": "text"},
+        {"P31": [None, 3, []]},
+        {"P31": [{"mainsnak": []}]},
+        {"P31": [{"mainsnak": {"snaktype": "value", "datavalue": {"value": "text"}}}]},
+        {"P31": [{"mainsnak": {"snaktype": "value", "datavalue": {"value": {"id": "L7"}}}}]},
+        {"P31": [{"mainsnak": {"snaktype": "value", "datavalue": {"value": {"id": 198}}}}]},
+        {"P31": [{"mainsnak": {"snaktype": "value"}}]},
+    ],
+)
+def test_claims_of_any_shape_break_nothing(claims: Any) -> None:
+    assert row({**item(1, "x"), "claims": claims}) == "no_concept"
+
+
+@pytest.mark.parametrize("key", ["labels", "aliases", "sitelinks"])
+@pytest.mark.parametrize("value", [[], {}, "text", None, {"en": []}, {"en": "x"}, {"en": [3]}, {"enwiki": []}])
+def test_names_of_any_shape_break_nothing(key: str, value: Any) -> None:
+    actual = row({**item(1, "A war", "A war", P31=["Q198"]), key: value})
+    assert isinstance(actual, dict)
+    assert "A war" in (actual["label"], actual["title"])
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b'{"a": [1]},\r', b'{"a": [1]}'),
+        (b"[", b""),
+        (b" ] ", b""),
+        (b",", b""),
+        (b'[{"a": 1},', b'{"a": 1}'),
+        (b'{"a": 1}]', b'{"a": 1}'),
+        (b"\xef\xbb\xbf[", b""),
+        (b'  ,{"a": {}}', b'{"a": {}}'),
+    ],
+)
+def test_what_separates_entities_is_removed(line: bytes, text: bytes) -> None:
+    assert entity_text(line) == text
+
+
+def test_what_is_no_entity() -> None:
+    parser = EntityParser()
+    for text in (b"[1]", b'"x"', b"3"):
+        with pytest.raises(NotAnEntityError):
+            parser.parse(text)
+    for text in (b'{"id": "Q1', b'{"id": }', b"\xff{}"):
+        with pytest.raises(ValueError):  # noqa: PT011 (the words are simdjson's)
+            parser.parse(text)
+    for value in ({}, {"id": "Q1"}, {"type": "item", "id": "x1"}, {"entities": {"Q1": {}}}):
+        with pytest.raises(NotAnEntityError):
+            entity.kind_of(value)
+    assert entity.kind_of({"type": "property", "id": "P1"}) == "property"
+    assert entity.kind_of({"entity": "Q1", "redirect": "Q2"}) == "redirect"

@@ -1,0 +1,108 @@
+"""Models' lists of titles: which lines are used, and what is wrong with the others."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from jobs.runtime.config import load
+from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.overlap import Overlap, overlaps
+from jobs.terms_from.title_lines import ListedTitle, TitleLines
+from jobs.terms_from.topics import TopicList
+
+
+def century() -> TopicList:
+    return TopicList.from_dict(load("terms", TermSourcesConfig, ["out=x"]).topics)
+
+
+def line(title: object, category: str = "reform", topic: str = "protest", sub_region: str = "Eastern Asia") -> str:
+    return json.dumps({"sub_region": sub_region, "category": category, "topic": topic, "page_title": title})
+
+
+def read(text: str, *, is_cut: bool = False, keep_unknown: bool = False) -> tuple[list[ListedTitle], dict[str, int]]:
+    kinds = Counter[str]()
+    titles = list(TitleLines(century(), keep_unknown=keep_unknown).read(text, kinds, is_cut=is_cut))
+    return titles, dict(kinds)
+
+
+def test_century_has_the_papers_lists() -> None:
+    topics = century()
+    assert {name: len(entries) for name, entries in topics.categories.items()} == {
+        "conflict": 11,
+        "oppression": 11,
+        "discrimination": 15,
+        "reform": 22,
+    }
+    assert "independence" not in topics.categories["reform"]
+    assert (topics.titles, len(topics.sub_regions)) == (40, 24)
+    concepts = load("terms", TermSourcesConfig, ["out=x"]).concepts["themes"]
+    assert {name: len(entries) for name, entries in concepts.items()} == {
+        "conflict": 11,
+        "oppression": 11,
+        "discrimination": 15,
+        "reform": 23,
+    }
+    for category, entries in topics.categories.items():
+        assert set(concepts[category]) - set(entries) == ({"independence"} if category == "reform" else set())
+
+
+def test_lines_are_read_in_a_code_fence_with_commas_and_in_any_case() -> None:
+    text = f"```jsonl\n{line('A')},\n\n{line('B', 'REFORM', 'Protest', 'eastern asia')}\n```\n"
+    titles, kinds = read(text)
+    assert titles == [
+        ListedTitle("A", "reform", "protest", "Eastern Asia"),
+        ListedTitle("B", "reform", "protest", "Eastern Asia"),
+    ]
+    assert kinds == {"valid": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Here is the list:", "not_json"),
+        ("1. " + line("A"), "not_json"),
+        ('{"page_title": "A"', "not_json"),
+        ("[" + line("A") + "]", "not_an_object"),
+        ('"A"', "not_an_object"),
+        ("NaN", "not_an_object"),
+        ('{"page_title": "A"}', "missing_key"),
+        (line(["A"]), "wrong_type"),
+        (line(None), "wrong_type"),
+        (line("  "), "empty_title"),
+        (line("A", "peace"), "unknown_category"),
+        (line("A", topic="sport"), "unknown_topic"),
+        (line("A", topic="war"), "topic_of_other_category"),
+        (line("A", sub_region="Asia"), "unknown_sub_region"),
+        ("[" * 100_000, "not_json"),
+    ],
+)
+def test_lines_that_are_dropped_are_counted_by_kind(text: str, kind: str) -> None:
+    titles, kinds = read(f"{line('First')}\n{text}\n{line('Last')}")
+    assert [title.page_title for title in titles] == ["First", "Last"]
+    assert kinds == {"valid": 2, kind: 1}
+
+
+def test_a_cut_line_is_that_of_the_end() -> None:
+    assert read(line("A") + '\n{"page_ti', is_cut=True)[1] == {"valid": 1, "cut": 1}
+    assert read(line("A") + "\n" + line("B"), is_cut=True)[1] == {"valid": 2}
+
+
+def test_a_repeated_title_counts_once_for_each_topic() -> None:
+    titles, kinds = read("\n".join([line("A b"), line("a  B"), line("A b", topic="peace")]))
+    assert [(title.page_title, title.topic) for title in titles] == [("A b", "protest"), ("A b", "peace")]
+    assert kinds == {"valid": 2, "repeated": 1}
+
+
+def test_unknown_topics_can_be_kept_as_written() -> None:
+    titles, kinds = read(line("A", "Reform", "Sport", "Moon"), keep_unknown=True)
+    assert titles == [ListedTitle("A", "reform", "Sport", "Moon")]
+    assert kinds == {"unknown_topic": 1}
+
+
+def test_overlap_by_both_definitions() -> None:
+    (pair,) = overlaps({"b": {"1", "2", "3", "4"}, "a": {"3", "4", "5"}})
+    assert pair == Overlap("a", "b", common=2, either=5, smaller=3)
+    assert (pair.of_union, pair.of_smaller) == (2 / 5, 2 / 3)
+    (none,) = overlaps({"a": set(), "b": set()})
+    assert (none.of_union, none.of_smaller) == (None, None)
