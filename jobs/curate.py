@@ -2,6 +2,7 @@
 
     python -m jobs.curate input=R/matches out=R/records
     python -m jobs.curate input=R/matches images=R/images draw.n=1500 out=R/century
+    python -m jobs.curate input=R/matches page_rule.by=page_title 'page_rule.methods=[knowledge_graph]' out=R/records
     python -m jobs.curate input=R/century select=starter 'ratings=[R/ratings/*,R/people]' out=R/starter
 
 In the paper's order (Century, appendix E.1), for each method's records alone: main images; pages with one image URL;
@@ -111,6 +112,7 @@ def identity(cfg: CurateConfig, tables: CurationTables, selection: Selection, ex
         "rules": list(selection.decision.applied),
         "unit_rows": cfg.unit_rows,
         "thumbnails": cfg.thumbnails,
+        "page_rule": vars(cfg.page_rule),
         "precedence": list(cfg.precedence),
         **exclusions.identity(excluded),
     }

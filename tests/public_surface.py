@@ -65,6 +65,8 @@ KEYS = {
         unit_rows: int
         images: str | None
         thumbnails: str
+        page_rule.by: str
+        page_rule.methods: list[str] | None
         precedence: list[str]
         near_duplicates: str
         near_distance: int

@@ -71,14 +71,20 @@ def select(settings: CurationRules, tables: CurationTables, exclusion_filter: Ex
         InputError: see `read_facts`, `draw_records` and `jobs.curation.starter`.
     """
     records = tables.records
-    rows = read_rows(records, thumbnails=settings.thumbnails, exclusion_filter=exclusion_filter)
+    page_rule = settings.page_rule
+    rows = read_rows(records, thumbnails=settings.thumbnails, exclusion_filter=exclusion_filter, page=page_rule.by)
     facts = None
     if tables.images is not None:
         facts = read_facts(tables.images, rows.pictures, hashes=settings.near_duplicates != "keep")
     gone = facts.gone if facts else None
-    decision = rules.filter_each_method(rows, gone=gone, thumbnails=settings.thumbnails != "any")
+    decision = rules.filter_each_method(
+        rows, gone=gone, thumbnails=settings.thumbnails != "any", one_image_methods=page_rule.methods
+    )
     rules.resolve_duplicates(rows, decision, precedence=settings.precedence, ranks=partial(ranks, records))
     selection = Selection(rows, decision)
+    if absent := sorted(set(page_rule.methods or ()) - set(rows.methods)):
+        methods = ", ".join(rows.methods)
+        selection.notes.append(f"page_rule.methods: no records of {', '.join(absent)}; there are {methods}")
     if facts:
         counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in facts.counts.items())
         selection.notes.append(f"pictures by the table of images: {counts}")

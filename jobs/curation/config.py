@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from jobs.curation.near import DISTANCE, MAX_DISTANCE
-from jobs.curation.rows import THUMBNAILS
+from jobs.curation.rows import PAGE_URL, PAGES, THUMBNAILS
 from jobs.curation.starter import StarterConfig
 from jobs.errors import InputError
 from jobs.runtime.draws import DrawConfig
@@ -15,10 +15,19 @@ SELECTIONS = ("all", "starter")
 
 
 @dataclass
+class PageRule:
+    """The rule that a page must have one image (`one_image_a_page`)."""
+
+    by: str = PAGE_URL  # what a page is: page_url, or page_title (in one language)
+    methods: list[str] | None = None  # the methods to whose records it applies; null: every method
+
+
+@dataclass
 class CurationRules:
     """Which rules are applied, and their limits."""
 
     thumbnails: str = "wikimedia"  # URLs that must have a resized form: any (none must), wikimedia (Wikimedia's), all
+    page_rule: PageRule = field(default_factory=PageRule)
     precedence: list[str] = field(  # of an image's methods the first is credited; others follow by name
         default_factory=lambda: [KNOWLEDGE_GRAPH, LANGUAGE_MODEL, MANUAL]
     )
@@ -40,6 +49,7 @@ class CurationRules:
             raise InputError(f"near_distance={self.near_distance}: must be from 0 to {MAX_DISTANCE} of the 64 bits")
         for key, value, allowed in (
             ("thumbnails", self.thumbnails, THUMBNAILS),
+            ("page_rule.by", self.page_rule.by, tuple(PAGES)),
             ("near_duplicates", self.near_duplicates, NEAR_MODES),
             ("select", self.select, SELECTIONS),
         ):

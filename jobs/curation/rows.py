@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from actors.fetching.wikimedia import is_wikimedia, why_no_thumbnail
 from jobs.curation.hash_index import HashIndex, unique_codes
 from jobs.errors import InputError
-from jobs.store.hashing import hash_texts_128
+from jobs.store.hashing import hash_texts_128, joined_columns
 
 if TYPE_CHECKING:
     from jobs.runtime.exclusions import ExclusionFilter
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 UNSAID = "unsaid"  # for a missing method or split
 MAX_METHODS = 64  # each takes a byte per row
 THUMBNAILS = ("any", "wikimedia", "all")
-_COLUMNS = ["page_url", "image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
+PAGE_URL, PAGE_TITLE = "page_url", "page_title"
+PAGES = {PAGE_URL: [PAGE_URL], PAGE_TITLE: ["language", PAGE_TITLE]}  # what a page is -> the columns that identify it
+_COLUMNS = ["image_url", "image_id", "mime_type", "is_main_image", "split", "methods"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Rows:
     splits: tuple[str, ...]
     member: np.ndarray  # bool [methods, rows]
     split: np.ndarray  # uint8 [rows], index in `splits`
-    page: np.ndarray  # int32 [rows], equal for equal page URLs
+    page: np.ndarray  # int32 [rows], equal for equal page URLs, or for equal languages and titles
     url: np.ndarray  # int32 [rows], equal for equal image URLs
     image: np.ndarray  # int32 [rows], index in `pictures`
     main: np.ndarray  # bool [rows]
@@ -50,13 +52,16 @@ class Rows:
         return len(self.split)
 
 
-def read_rows(source: "TableSource", *, thumbnails: str, exclusion_filter: "ExclusionFilter | None" = None) -> Rows:
+def read_rows(
+    source: "TableSource", *, thumbnails: str, exclusion_filter: "ExclusionFilter | None" = None, page: str = PAGE_URL
+) -> Rows:
     """Read the narrow columns of a table of records in one pass.
 
     Args:
         thumbnails: URLs that must have a resized form: none with `any`, those of Wikimedia's file server with
             `wikimedia`, every URL with `all`.
         exclusion_filter: the list of exclusions.
+        page: what a page is, a key of `PAGES`.
 
     Raises:
         InputError: there are more methods or splits than a byte per row can represent.
@@ -66,8 +71,8 @@ def read_rows(source: "TableSource", *, thumbnails: str, exclusion_filter: "Excl
     splits, methods = Categories("split", 256), Categories("method", MAX_METHODS)
     split, memberships = [np.empty(0, np.uint8)], [np.empty((2, 0), np.int64)]
     rows = 0
-    for batch in source.batches(_COLUMNS):
-        pages.append(hash_texts_128(batch["page_url"]))
+    for batch in source.batches([*PAGES[page], *_COLUMNS]):
+        pages.append(hash_texts_128(joined_columns(batch, PAGES[page])))
         urls.append(hash_texts_128(batch["image_url"]))
         images.append(hash_texts_128(batch["image_id"]))
         flags.append(_flags(batch, thumbnails))
@@ -78,7 +83,7 @@ def read_rows(source: "TableSource", *, thumbnails: str, exclusion_filter: "Excl
         split.append(splits.codes(pc.fill_null(batch["split"], "")).astype(np.uint8))
         memberships.append(_memberships(batch["methods"], methods, rows))
         rows += batch.num_rows
-    page = unique_codes(np.concatenate(pages))[1]
+    page_code = unique_codes(np.concatenate(pages))[1]
     del pages
     url = unique_codes(np.concatenate(urls))[1]
     del urls
@@ -92,7 +97,7 @@ def read_rows(source: "TableSource", *, thumbnails: str, exclusion_filter: "Excl
         splits=tuple(splits.names),
         member=member,
         split=np.concatenate(split),
-        page=page,
+        page=page_code,
         url=url,
         image=image,
         main=main,

@@ -7,7 +7,7 @@ combined: of the records of one image URL the one is kept whose method is first 
 method the smallest (page_title, page_url, record_id); from then on the record is credited to that method only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,8 +65,24 @@ class Decision:
         self.applied = (*self.applied, rule)
 
 
-def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails: bool = True) -> Decision:
-    """Filter each method's rows alone. `gone`: bool [pictures]; None does not apply that rule."""
+def filter_each_method(
+    rows: Rows,
+    *,
+    gone: np.ndarray | None = None,
+    thumbnails: bool = True,
+    one_image_methods: Collection[str] | None = None,
+) -> Decision:
+    """Filter each method's rows alone.
+
+    Args:
+        gone: bool [pictures]; None does not apply that rule.
+        thumbnails: apply the rule about resized forms.
+        one_image_methods: methods to which the rule about pages with several images applies; None: all.
+    """
+
+    def is_wanted(method: str) -> bool:
+        return one_image_methods is None or method in one_image_methods
+
     reached = np.zeros((len(rows.methods), len(rows)), np.uint8)
     for number, member in enumerate(rows.member):
         of_method = reached[number]
@@ -75,7 +91,7 @@ def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails
             "thumbnail_form": ~rows.thumbnail if thumbnails else None,
             "https": ~rows.https,
             "picture_exists": gone[rows.image] if gone is not None else None,
-            "one_image_a_page": shares_page(rows, member & rows.main),
+            "one_image_a_page": shares_page(rows, member & rows.main) if is_wanted(rows.methods[number]) else None,
             "is_main_image": ~rows.main,
         }
         for name, fails in failing.items():
@@ -83,7 +99,11 @@ def filter_each_method(rows: Rows, *, gone: np.ndarray | None = None, thumbnails
                 of_method[member & fails] = NUMBER[name]
     furthest = reached.max(axis=0, initial=0)
     rule = np.where(furthest == KEPT, 0, furthest).astype(np.uint8)
-    optional = {"picture_exists": gone is not None, "thumbnail_form": thumbnails}
+    optional = {
+        "one_image_a_page": any(map(is_wanted, rows.methods)),
+        "picture_exists": gone is not None,
+        "thumbnail_form": thumbnails,
+    }
     credit = np.full(len(rows), NO_METHOD, np.uint8)
     return Decision(rule, reached, credit, tuple(name for name in ALONE if optional.get(name, True)))
 

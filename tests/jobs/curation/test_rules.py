@@ -28,28 +28,35 @@ def matched(title: str, *methods: str, **more: Any) -> dict[str, Any]:
 
 
 def decide(
-    rows: list[dict[str, Any]], *, gone: frozenset[str] = frozenset(), thumbnails: str = "wikimedia"
+    rows: list[dict[str, Any]],
+    *,
+    gone: frozenset[str] = frozenset(),
+    thumbnails: str = "wikimedia",
+    page: str = "page_url",
+    page_methods: list[str] | None = None,
 ) -> tuple[Decision, dict[str, str]]:
     """The decision, and record_id -> the rule it fell to."""
     held: Any = TableInMemory("records", rows)
-    read = read_rows(held, thumbnails=thumbnails)
+    read = read_rows(held, thumbnails=thumbnails, page=page)
     missing = np.zeros(len(read.pictures), bool)
     for row, image in zip(rows, read.image, strict=True):
         missing[image] |= row["image_url"] in gone
-    decision = rules.filter_each_method(read, gone=missing, thumbnails=thumbnails != "any")
+    decision = rules.filter_each_method(
+        read, gone=missing, thumbnails=thumbnails != "any", one_image_methods=page_methods
+    )
     rules.resolve_duplicates(read, decision, precedence=PRECEDENCE, ranks=partial(ranks, held))
     fell = {row["record_id"]: RULES[rule - 1] for row, rule in zip(rows, decision.rule, strict=True) if rule}
     return decision, fell
 
 
-def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str]) -> Callable[[dict[str, Any]], bool]:
+def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str], page: str) -> Callable[[dict[str, Any]], bool]:
     """What a rule asks of a row among a method's rows that are left."""
     pages = defaultdict(set)
     for row in mine:
-        pages[row["page_url"]].add(row["image_url"])
+        pages[row[page]].add(row["image_url"])
     asked: dict[str, Callable[[dict[str, Any]], bool]] = {
         "is_main_image": lambda r: (r["is_main_image"] or "").lower() == "true",
-        "one_image_a_page": lambda r: len(pages[r["page_url"]]) == 1,
+        "one_image_a_page": lambda r: len(pages[r[page]]) == 1,
         "picture_exists": lambda r: r["image_url"] not in gone,
         "https": lambda r: r["image_url"].startswith("https://"),
         "thumbnail_form": lambda r: "wikimedia" not in r["image_url"] or r["image_url"].endswith("jpg"),
@@ -57,7 +64,9 @@ def passing(test: str, mine: list[dict[str, Any]], gone: frozenset[str]) -> Call
     return asked[test]
 
 
-def plain_loop(rows: list[dict[str, Any]], gone: frozenset[str]) -> dict[str, str]:
+def plain_loop(
+    rows: list[dict[str, Any]], gone: frozenset[str], page: str, page_methods: list[str] | None
+) -> dict[str, str]:
     """The same by the letter: each method's rows filtered alone, then duplicates, with no array in sight."""
     order = [*PRECEDENCE, *sorted({m for r in rows for m in r["methods"]} - {*PRECEDENCE}), ""]
     lost: dict[str, int] = {}
@@ -66,7 +75,9 @@ def plain_loop(rows: list[dict[str, Any]], gone: frozenset[str]) -> dict[str, st
     for method in order:
         mine = [r for r in rows if method in (r["methods"] or [""])]
         for number, test in enumerate(tests):
-            passes = passing(test, mine, gone)
+            if test == "one_image_a_page" and page_methods is not None and method not in page_methods:
+                continue
+            passes = passing(test, mine, gone, page)
             for row in mine:
                 if not passes(row):
                     lost[row["record_id"]] = max(number, lost.get(row["record_id"], 0))
@@ -97,20 +108,29 @@ ROW = st.fixed_dictionaries({
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(ROW, max_size=14), st.frozensets(st.sampled_from(["https://a", "https://b"])), st.integers(0, 9))
-def test_the_result_equals_a_plain_loop_in_any_order(drawn: list[Any], gone: frozenset[str], seed: int) -> None:
+@given(
+    st.lists(ROW, max_size=14),
+    st.frozensets(st.sampled_from(["https://a", "https://b"])),
+    st.integers(0, 9),
+    st.sampled_from(["page_url", "page_title"]),
+    st.sampled_from([None, [], ["knowledge_graph"], ["own", "language_model"]]),
+)
+def test_the_result_equals_a_plain_loop_in_any_order(
+    drawn: list[Any], gone: frozenset[str], seed: int, page: str, page_methods: list[str] | None
+) -> None:
     rows = [
         matched(d["title"], *d["methods"], page=d["page"], image=d["image"], main=d["main"], split=d["split"])
         | {"record_id": str(number)}
         for number, d in enumerate(drawn)
     ]
-    decision, fell = decide(rows, gone=gone)
-    assert fell == plain_loop(rows, gone)
+    keys: Any = {"gone": gone, "page": page, "page_methods": page_methods}
+    decision, fell = decide(rows, **keys)
+    assert fell == plain_loop(rows, gone, page, page_methods)
     shuffled = random.Random(seed).sample(rows, len(rows))
-    assert decide(shuffled, gone=gone)[1] == fell
+    assert decide(shuffled, **keys)[1] == fell
     left = [row for row in rows if row["record_id"] not in fell]
     assert len({row["image_url"] for row in left}) == len(left)
-    assert decide(left, gone=gone)[1] == {}, "a second time changes nothing"
+    assert decide(left, **keys)[1] == {}, "a second time changes nothing"
     assert (decision.credit[decision.remaining()] != rules.NO_METHOD).all()
 
 
@@ -123,6 +143,19 @@ def test_pages_are_looked_at_in_each_method_alone() -> None:
     decision, fell = decide(rows)
     assert fell == {"2": "one_image_a_page"}
     assert decision.reached[:, 0].tolist() == [rules.KEPT, rules.NUMBER["one_image_a_page"]]
+
+
+def test_pages_by_title_are_those_of_one_language() -> None:
+    rows = [
+        matched("revolt", "knowledge_graph", page="P", image="https://a", record_id="1"),
+        matched("revolt", "knowledge_graph", page="Q", image="https://b", record_id="2"),
+        matched("revolt", "knowledge_graph", page="R", image="https://c", record_id="3") | {"language": "fr"},
+        matched("revolt", "language_model", page="P", image="https://d", record_id="4"),
+        matched("revolt", "language_model", page="P", image="https://e", record_id="5"),
+    ]
+    assert decide(rows)[1] == {"4": "one_image_a_page", "5": "one_image_a_page"}
+    actual = decide(rows, page="page_title", page_methods=["knowledge_graph"])[1]
+    assert actual == {"1": "one_image_a_page", "2": "one_image_a_page"}
 
 
 def test_a_record_is_counted_under_the_rule_that_took_its_last_method() -> None:
