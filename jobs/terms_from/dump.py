@@ -94,10 +94,10 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
     (first, last), read = unit.extra[SPAN], READERS[unit.extra[READER]]
     fs, path = locations.filesystem(unit.inputs[0].uri)
     with fs.open_input_file(path) as source:
-        yield from _Lines(skip=first > 0).of(read(source, first, last))
+        yield from _LineJoiner(skip=first > 0).of(read(source, first, last))
 
 
-class _Lines:
+class _LineJoiner:
     """Joins pieces to lines.
 
     Args:

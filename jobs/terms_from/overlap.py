@@ -10,7 +10,7 @@ from itertools import combinations
 
 
 @dataclass(frozen=True)
-class Overlap:
+class TitleOverlap:
     """The titles that two models have in common.
 
     Attributes:
@@ -36,7 +36,7 @@ class Overlap:
         return self.common / self.smaller if self.smaller else None
 
 
-def overlaps(titles: Mapping[str, set[str]]) -> Iterator[Overlap]:
+def overlaps(titles: Mapping[str, set[str]]) -> Iterator[TitleOverlap]:
     """Yield the overlap of each pair of models, in order of their names.
 
     Args:
@@ -44,4 +44,4 @@ def overlaps(titles: Mapping[str, set[str]]) -> Iterator[Overlap]:
     """
     for first, second in combinations(sorted(titles), 2):
         one, other = titles[first], titles[second]
-        yield Overlap(first, second, len(one & other), len(one | other), min(len(one), len(other)))
+        yield TitleOverlap(first, second, len(one & other), len(one | other), min(len(one), len(other)))

@@ -40,7 +40,7 @@ class ClassUnit:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows; `rows_in` counts them, and the tally `lines` the lines of the dump."""
         edges: dict[tuple[str, str, str], None] = {}
-        rows = _Rows(writer, "class_edges", report)
+        rows = _BatchedRows(writer, "class_edges", report)
 
         def keep(text: bytes) -> None:
             if any(mark in text for mark in self._marks):
@@ -84,7 +84,7 @@ class EntityUnit:
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows; every entity of the dump is written, filtered by a rule, or rejected."""
-        rows = _Rows(writer, "entities", report)
+        rows = _BatchedRows(writer, "entities", report)
         parser, ids, filtered = EntityParser(), set[str](), writer.counts.filtered
 
         def keep(text: bytes) -> None:
@@ -146,7 +146,7 @@ def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep
     writer.counts.tallies["dump"] = {"lines": lines}
 
 
-class _Rows:
+class _BatchedRows:
     """Rows of a unit, written some thousands at a time."""
 
     def __init__(self, writer: UnitWriter, table: str, report: Reporter) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.runtime.config import load
 from jobs.terms_from.config import TermSourcesConfig
-from jobs.terms_from.overlap import Overlap, overlaps
+from jobs.terms_from.overlap import TitleOverlap, overlaps
 from jobs.terms_from.title_lines import ListedTitle, TitleLines
 from jobs.terms_from.topics import TopicList
 
@@ -102,7 +102,7 @@ def test_unknown_topics_can_be_kept_as_written() -> None:
 
 def test_overlap_by_both_definitions() -> None:
     (pair,) = overlaps({"b": {"1", "2", "3", "4"}, "a": {"3", "4", "5"}})
-    assert pair == Overlap("a", "b", common=2, either=5, smaller=3)
+    assert pair == TitleOverlap("a", "b", common=2, either=5, smaller=3)
     assert (pair.of_union, pair.of_smaller) == (2 / 5, 2 / 3)
     (none,) = overlaps({"a": set(), "b": set()})
     assert (none.of_union, none.of_smaller) == (None, None)
