@@ -1,8 +1,8 @@
-"""Small models for tests and machines without network: `local:NAME`.
+"""Small models for tests and machines without network: `local:NAME`, or under another name `local:NAME@OTHER`.
 
 They have real architectures, scaled down, and **random weights**: their answers are meaningless. Loading,
 preprocessing, batching and storing run as with a hub model: a checkpoint is written once into a cache folder and loaded
-from there by the same calls.
+from there by the same calls. With `@OTHER` the weights are the same; it lets one checkpoint stand for several models.
 """
 
 import importlib
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def is_local(model: str) -> bool:
-    """Return whether `model` has the form `local:NAME`."""
+    """Return whether `model` has the form `local:NAME` or `local:NAME@OTHER`."""
     return model.startswith(PREFIX)
 
 
@@ -55,7 +55,7 @@ def resolve(model: str) -> str:
     """
     if not is_local(model):
         return model
-    folder, name = _folder(model), model.removeprefix(PREFIX)
+    folder, name = _folder(model), _name(model)
     module, _, function = BUILDERS[name].partition(":")
     builder = importlib.import_module(module)
     if folder.is_dir():
@@ -76,8 +76,12 @@ def resolve(model: str) -> str:
     return str(folder)
 
 
+def _name(model: str) -> str:
+    return model.removeprefix(PREFIX).partition("@")[0]
+
+
 def _folder(model: str) -> Path:
-    name = model.removeprefix(PREFIX)
+    name = _name(model)
     if name not in BUILDERS:
         raise ValueError(f"no local model {name!r}; available are {', '.join(sorted(BUILDERS))}")
     builder = importlib.import_module(BUILDERS[name].partition(":")[0])

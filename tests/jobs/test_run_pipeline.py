@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors.local_models import resolve
 from jobs.errors import InputError
 from jobs.run import RunConfig
 from jobs.runtime import cli, config
@@ -55,7 +56,9 @@ def test_century_has_as_many_judges_as_its_input_names(
     names = ["qwen2.5-vl-7b", "pangea-7b"]
     assert [judge.model.name for judge in judges] == [f"debug-{name}" for name in names]
     assert [judge.out for judge in judges] == [f"/r/ratings/labels-{name}" for name in names]
-    assert {judge.model.checkpoint for judge in judges} == {"local:qwen2.5-vl-tiny"}
+    # different raters: two tables of one rater's answers to the same questions would be refused
+    assert [judge.model.rater for judge in judges] == [f"local:qwen2.5-vl-tiny@{name}" for name in names]
+    assert {resolve(judge.model.checkpoint) for judge in judges} == {resolve("local:qwen2.5-vl-tiny")}
 
 
 def planned(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, Any]]:
