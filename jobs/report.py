@@ -56,6 +56,7 @@ class ReportConfig:
     # tables, or globs: model, prompt and length of the rated responses; refusal rates
     responses: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)  # tables, or globs of tables
+    remarks: list[str] = field(default_factory=list)  # tables, or globs: people's free text, next to their ratings
     texts: list[str] = field(default_factory=list)  # tables, or globs: texts of the spans, for metrics of tokens
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     questions_rubric: str = "dsg"  # rubric of these answers
@@ -162,6 +163,7 @@ def read_tables(cfg: ReportConfig) -> ReportTables:
         items=open_tables(cfg.items, "items"),
         responses=open_tables(cfg.responses, "responses"),
         texts=open_tables(cfg.texts, "texts"),
+        remarks=open_tables(cfg.remarks, "remarks"),
         questions=single("questions", cfg.questions),
     )
     refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")

@@ -639,6 +639,7 @@ KEYS = {
         items: list[str]
         responses: list[str]
         spans: list[str]
+        remarks: list[str]
         texts: list[str]
         questions: str | None
         questions_rubric: str

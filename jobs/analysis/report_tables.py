@@ -14,6 +14,7 @@ from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items, read_items
 from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
+from jobs.analysis.remarks import remark_metrics
 from jobs.analysis.responses import refusal_rates
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
@@ -38,12 +39,13 @@ class ReportTables:
     items: Sequence[TableSource] = ()
     responses: Sequence[TableSource] = ()
     texts: Sequence[TableSource] = ()
+    remarks: Sequence[TableSource] = ()
     questions: TableSource | None = None
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
-        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
+        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans, self.remarks)
         questions = [self.questions] if self.questions else []
         return [*self.corpus.values(), *(source for sources in lists for source in sources), *questions]
 
@@ -170,6 +172,8 @@ def report_metrics(
     )
     if tables.responses:
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
+    if tables.remarks:
+        yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
     if tables.spans:
         kinds = _span_kinds(tables, settings.gold)
         yield from compute.span_metrics(tables.spans, tables.texts, kinds, settings.overlap)

@@ -108,6 +108,7 @@ FAMILIES = (
     MetricFamily("CrowdTruth: workers",
                  ("worker_quality", "worker_worker_agreement", "worker_unit_agreement"), ("metric",)),
     MetricFamily("Refusals", ("refusal_rate",), ("kind",)),
+    MetricFamily("Items that people wrote about", ("remark_share",), ("field",)),
     MetricFamily("Marked spans",
                  ("span_precision", "span_recall", "span_f1", "span_agreement", "span_alpha"), ("unit",)),
     MetricFamily("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid", "dsg_unclear"),
@@ -119,6 +120,7 @@ SHARE_METRICS = frozenset({
     "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
     "accuracy", "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
     "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
+    "remark_share",
 })  # fmt: skip
 COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
@@ -158,6 +160,7 @@ NAMES = {
     "ratings_per_person": "per person",
     "ratings_per_person_sd": "per person, SD",
     "refusal_rate": "rate",
+    "remark_share": "share",
 }
 WORDS = {
     "rule": {"mean": "by mean", "any": "by any rater"},

@@ -27,7 +27,7 @@ class Step:
     job: str = MISSING
     set: dict[str, Any] = field(default_factory=dict)  # keys of the job
     for_each: dict[str, Any] = field(default_factory=dict)  # variable -> list of values; empty: the step runs once
-    when: dict[str, Any] = field(default_factory=dict)  # input -> the value, or glob, that it must have; empty: always
+    when: dict[str, Any] = field(default_factory=dict)  # input -> the value, or glob, that it must have; null: none
     each: dict[str, Any] = field(default_factory=dict)  # the values of a step that `expand` made; not for files
 
 
@@ -99,12 +99,13 @@ def _check_choices(pipeline: DictConfig) -> None:
 
 
 def _runs(step: DictConfig, inputs: DictConfig, where: str) -> bool:
-    """Return whether the inputs fulfil the conditions of a step; no glob matches an input without a value."""
+    """Return whether the inputs fulfil the conditions of a step; only null matches an input without a value."""
     for name, glob in _resolved(step.get("when") or {}, where, {}).items():
         if name not in inputs:
             raise InputError(f"{where}: when.{name}: the pipeline has no such input; it has {', '.join(inputs)}")
         value = inputs[name]
-        if value is None or value in ("", [], {}) or not fnmatchcase(str(value), str(glob)):
+        is_empty = value is None or value in ("", [], {})
+        if is_empty != (glob is None) or not (is_empty or fnmatchcase(str(value), str(glob))):
             return False
     return True
 

@@ -128,6 +128,7 @@ steps:
   - {job: prompts, when: {source: urls}, set: {out: "${out}/urls"}}
   - {job: prompts, when: {source: folder}, set: {out: "${out}/folder"}}
   - {job: prompts, when: {people: "*"}, set: {out: "${out}/people"}}
+  - {job: prompts, when: {people: null}, set: {out: "${out}/nobody"}}
   - job: prompts
     when: {models: "*", source: "[uf]*"}
     for_each: {model: "${pipeline.inputs.models}"}
@@ -138,11 +139,11 @@ steps:
 @pytest.mark.parametrize(
     ("overrides", "outs"),
     [
-        ([], ["all", "urls", "a-mine"]),
-        (["pipeline.inputs.source=folder"], ["all", "folder", "a-mine"]),
-        (["pipeline.inputs.models=[]"], ["all", "urls"]),
+        ([], ["all", "urls", "nobody", "a-mine"]),
+        (["pipeline.inputs.source=folder"], ["all", "folder", "nobody", "a-mine"]),
+        (["pipeline.inputs.models=[]"], ["all", "urls", "nobody"]),
         (["pipeline.inputs.people=p.csv"], ["all", "urls", "people", "a-mine"]),
-        (["pipeline.inputs.models=[qwen2.5-vl,/y/b.yaml]"], ["all", "urls", "qwen2.5-vl-mine", "b-mine"]),
+        (["pipeline.inputs.models=[qwen2.5-vl,/y/b.yaml]"], ["all", "urls", "nobody", "qwen2.5-vl-mine", "b-mine"]),
     ],
 )
 def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path, overrides: list[str], outs: list[str]) -> None:

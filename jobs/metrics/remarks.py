@@ -1,0 +1,30 @@
+"""How many items people wrote about in the fields for free text."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.intervals import proportion
+from jobs.metrics.metric import Metric, estimated, undefined
+
+_SHARE = (
+    "Items about which a person wrote in the field / items that a person rated with the rubric (Century, appendix U: "
+    "factual errors); n counts items."
+)
+
+
+def remark_share(written: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Metric:
+    """Return the share of rated items about which at least one person wrote something.
+
+    Use it where noticing is voluntary, such as factual errors: the share is a lower bound.
+
+    Args:
+        written: bool[items], whether a person wrote in the field; items that nobody rated are ignored.
+        rated: bool[items], whether a person rated the item.
+
+    Undefined: no item is rated.
+    """
+    n = int(rated.sum())
+    if not n:
+        return undefined("remark_share", _SHARE, "no item has a rating of a person", status="missing_input")
+    hits = int((written & rated).sum())
+    return estimated("remark_share", _SHARE, hits / n, n, interval=proportion(hits, n))
