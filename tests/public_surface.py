@@ -628,6 +628,15 @@ KEYS = {
         k: list[int]
         exclusions: str | None
     """,
+    "export": """
+        out: str
+        ratings: list[str]
+        records: str | None
+        images: str | None
+        items: list[str]
+        overwrite: bool
+        exclusions: str | None
+    """,
     "report": """
         out: str
         ratings: list[str]

@@ -11,10 +11,12 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli, config, config_files, overrides
+from jobs.runtime.arguments import to_overrides
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDEST = 120
-COMMAND = re.compile(r"^(?:# )? *python -m jobs\.(\w+)((?: .*)?)$")
+COMMAND = re.compile(r"^(?:# )? *(?:python -m jobs\.|remine )(\w+)((?: .*)?)$")
+NO_JOBS = {"completion"}  # other words after `remine`
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
@@ -25,7 +27,7 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     joined = re.sub(r"\\\n#?\s*", " ", text)
     found = []
     for line in joined.splitlines():
-        if match := COMMAND.match(line.rstrip()):
+        if (match := COMMAND.match(line.rstrip())) and match[1] not in NO_JOBS:
             arguments = [a for a in shlex.split(match[2], comments=True) if a not in ("…", "\\")]
             found.append((match[1], [re.sub(r"(=[\w.-]+)\|.*$", r"\1", a) for a in arguments]))
     return found
@@ -57,7 +59,7 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
         for job, arguments in commands(text):
             try:
                 if not {"--help", "--cfg", "--version"} & set(arguments):
-                    check(job, arguments)
+                    check(job, to_overrides(job, cli.job(job).schema, arguments))
             except InputError as error:
                 found.append(f"{place}: {job} {' '.join(arguments)}: {error}")
     return found

@@ -1,0 +1,133 @@
+"""Ratings joined with what they are about: one flat row per rating, for a data frame or a spreadsheet."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.judging.kept_rubric import Rubrics
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.reading import TableSource
+from jobs.store.shared_lookup import SharedLookup
+
+RECORD = ("page_title", "page_url", "image_url")
+IMAGE = ("source_url", "author", "licence")
+ITEM = ("kind", "response_id", "gold")
+IDS = ("item_id", "image_id")
+ASKED = ("rubric", "question", "question_text", "target", "rater", "condition", "method", "order", "sample")
+ANSWER = (
+    "value",
+    "label",
+    "score",
+    "expected",
+    "outside_mass",
+    "truncated",
+    "status",
+    "error_kind",
+    "comment",
+    "seconds",
+)
+WORDS = ("question_text", "label")  # from the rubric that the table of ratings keeps
+NUMBERS = {"sample": pa.int32()} | dict.fromkeys(("score", "expected", "outside_mass", "seconds"), pa.float64())
+SEPARATOR = "; "  # between several correct answers
+
+
+class FlatTable:
+    """Joins ratings with items, records and images, each of which may be absent.
+
+    A rating of a picture has the picture's id as item_id. The pictures of another rating are those of its item; an item
+    with several pictures has the record and the source of the first.
+
+    Args:
+        items: tables of items; an item that several tables hold has the row of the first.
+        records, images: tables of the pictures; of several rows of a picture the first counts.
+        rubrics: the rubrics that the tables of ratings keep.
+        exclusion_filter: the exclusions; ratings of excluded pictures are left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        items: Sequence[TableSource],
+        records: TableSource | None,
+        images: TableSource | None,
+        rubrics: Rubrics,
+        exclusion_filter: ExclusionFilter,
+    ) -> None:
+        self._items = [_lookup(source, "item_id", (*ITEM, "image_ids", "attributes")) for source in items]
+        self._records = _lookup(records, "image_id", RECORD) if records else None
+        self._images = _lookup(images, "image_id", IMAGE) if images else None
+        self._rubrics, self._exclusion_filter = rubrics, exclusion_filter
+        reserved = {*IDS, *RECORD, *IMAGE, *ITEM, *ASKED, *ANSWER}
+        self._attributes = {
+            name: f"item_{name}" if name in reserved else name for source in items for name in _attributes(source)
+        }
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of `rows`: ids, record, picture, item with its attributes, question, answer."""
+        names = [*IDS, *(RECORD if self._records else ()), *(IMAGE if self._images else ())]
+        names += [*ITEM, *sorted(self._attributes.values())] if self._items else []
+        return pa.schema([(name, NUMBERS.get(name, pa.string())) for name in [*names, *ASKED, *ANSWER]])
+
+    def rows(self, source: TableSource) -> Iterator[pa.Table]:
+        """Yield the rows of a table of ratings, one row group at a time."""
+        own = [name for name in (*ASKED, *ANSWER) if name not in WORDS]
+        for ratings in source.batches(["item_id", *own]):
+            ids = pc.unique(ratings["item_id"])
+            facts, excluded = self._facts(ids)
+            at = pc.index_in(ratings["item_id"], value_set=ids)
+            columns = {name: ratings[name] for name in own} | self._words(ratings)
+            columns["truncated"] = pc.binary_join(columns["truncated"], " ")
+            columns |= {name: facts[name].take(at) for name in facts.column_names}
+            rows = pa.table([columns[field.name].cast(field.type) for field in self.schema], schema=self.schema)
+            yield rows.filter(pc.invert(excluded.take(at)))
+
+    def _facts(self, ids: pa.Array) -> tuple[pa.Table, pa.Array]:
+        """Return a row per item, and whether its pictures are excluded."""
+        rows = {name: {"item_id": name, "pictures": [name]} for name in ids.to_pylist()}
+        for items in reversed(self._items):
+            for item in items.rows(ids).to_pylist():
+                attributes = {self._attributes[name]: value for name, value in item["attributes"] or ()}
+                gold = SEPARATOR.join(item["gold"] or ()) or None
+                facts = {name: item[name] for name in ITEM} | {"gold": gold, "pictures": item["image_ids"] or []}
+                rows[item["item_id"]] |= facts | attributes
+        first = pa.array([next(iter(row["pictures"]), None) for row in rows.values()], pa.string())
+        for lookup in (self._records, self._images):
+            by_picture: dict[str, dict[str, Any]] = {}
+            for fact in lookup.rows(first).to_pylist() if lookup else ():
+                by_picture.setdefault(fact.pop("image_id"), fact)
+            for row, picture in zip(rows.values(), first.to_pylist(), strict=True):
+                row.update(by_picture.get(picture, {}))
+        hit = self._exclusion_filter.hit
+        excluded = [hit(*row["pictures"], row.get("image_url"), row.get("source_url")) for row in rows.values()]
+        for row in rows.values():
+            row["image_id"] = " ".join(row.pop("pictures")) or None
+        names = [field.name for field in self.schema if field.name not in (*ASKED, *ANSWER)]
+        table = pa.table({name: pa.array([row.get(name) for row in rows.values()], pa.string()) for name in names})
+        return table, pa.array(excluded, pa.bool_())
+
+    def _words(self, ratings: pa.Table) -> dict[str, pa.Array]:
+        """Return the text of each question and the label of each answer, null where no table keeps the rubric."""
+        texts, labels = [], []
+        for name, question, value in zip(
+            *(ratings[c].to_pylist() for c in ("rubric", "question", "value")), strict=True
+        ):
+            kept = self._rubrics.question(name, question)
+            texts.append((kept.text or None) if kept else None)
+            labels.append(next((a.label for a in kept.answers if a.value == value), None) if kept else None)
+        return {"question_text": pa.array(texts, pa.string()), "label": pa.array(labels, pa.string())}
+
+
+def _lookup(source: TableSource, key: str, columns: Iterable[str]) -> SharedLookup:
+    return SharedLookup([footer.object for footer in source.footers], key=key, columns=list(columns))
+
+
+def _attributes(source: TableSource) -> set[str]:
+    """Return the names of the attributes of a table of items."""
+    names: set[str] = set()
+    for batch in source.batches(["attributes"]):
+        for chunk in batch["attributes"].chunks:
+            names.update(pc.unique(chunk.keys).to_pylist())
+    return names

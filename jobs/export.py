@@ -1,0 +1,96 @@
+"""Write ratings, joined with what they are about, as one flat Parquet or CSV file for data frames and spreadsheets.
+
+    python -m jobs.export ratings=R/ratings/* records=R/records images=R/images out=ratings.parquet
+    python -m jobs.export ratings=[R/ratings/qwen,R/people] items=R/items out=ratings.csv
+
+One row per rating: the picture with its title, URLs and licence, the item with its attributes and correct answers, the
+question with its text, the rater, and the answer with its label, score and status. Rows whose status is not ok are
+kept, without a score. docs/results.md reads the file with pandas, Polars, DuckDB and datasets.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+from omegaconf import MISSING
+
+from jobs.analysis.flat_table import FlatTable
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import read_rubrics
+from jobs.judging.rating_tables import open_ratings
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import open_table, open_tables
+
+FORMATS = (".parquet", ".csv")
+
+
+@dataclass
+class ExportConfig:
+    """Keys of `export`."""
+
+    out: str = MISSING  # the file to write: a path or s3:// URI that ends in .parquet or .csv
+    ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
+    records: str | None = None  # records of the pictures: title and URLs of their pages
+    images: str | None = None  # images table: source, author and licence
+    items: list[str] = field(default_factory=list)  # tables, or globs: attributes, correct answers, pictures of items
+    overwrite: bool = False  # replace an existing file
+    exclusions: str | None = None  # file of pictures whose ratings are left out (jobs.runtime.exclusions)
+
+
+def execute(cfg: ExportConfig) -> dict[str, int]:
+    """Run the job; see the module's docstring. Returns the number of rows by status, and of those left out.
+
+    Raises:
+        InputError: a table does not exist, two tables hold the same rating, or the file exists.
+    """
+    out = locations.absolute(cfg.out)
+    suffix = next((suffix for suffix in FORMATS if out.endswith(suffix)), None)
+    if suffix is None:
+        raise InputError(f"out={cfg.out}: must end in {' or '.join(FORMATS)}")
+    if not cfg.ratings:
+        raise InputError("ratings=[]: name at least one table of ratings, as in ratings=[R/ratings/*]")
+    if locations.exists(out) and not cfg.overwrite:
+        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    sources = open_ratings(cfg.ratings)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    flat = FlatTable(
+        items=open_tables(cfg.items, "items"),
+        records=open_table(cfg.records, "records") if cfg.records else None,
+        images=open_table(cfg.images, "images") if cfg.images else None,
+        rubrics=read_rubrics(sources),
+        exclusion_filter=exclusion_filter,
+    )
+    by_status: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="remine-") as folder:
+        path = Path(folder) / f"rows{suffix}"
+        with ExitStack() as stack:
+            writer = stack.enter_context(_writer(path, flat))
+            for source in sources:
+                for rows in flat.rows(source):
+                    writer.write_table(rows)
+                    by_status.update(rows["status"].to_pylist())
+        locations.publish(path, out)
+    asked = sum(source.rows for source in sources)
+    left_out = asked - by_status.total()
+    counts = [*(f"{n:,} {status}" for status, n in by_status.most_common()), f"{left_out:,} excluded"]
+    say(f"export: {out}\n  {asked:,} ratings = {' + '.join(counts if left_out else counts[:-1])}")
+    summary.show_exclusions(excluded, exclusion_filter.matched)
+    return {**by_status, "excluded": left_out}
+
+
+def _writer(path: Path, flat: FlatTable) -> pq.ParquetWriter | pcsv.CSVWriter:
+    return (pq.ParquetWriter if path.suffix == ".parquet" else pcsv.CSVWriter)(path, flat.schema)
+
+
+JOB = cli.Job("export", ExportConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("export"))

@@ -1,0 +1,137 @@
+"""One flat row per rating, joined with its picture and item; the snippets of docs/results.md run on it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import InputError
+from jobs.judging import kept_rubric
+from jobs.runtime import cli
+from tests.factories import image_row, rating, record_of, write_file, write_table
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
+RED, BLUE = image_row("https://i/red.jpg") | {"author": "Ada"}, image_row("https://i/blue.jpg")
+PAIR = {
+    "item_id": "pair",
+    "kind": "pair",
+    "image_ids": [BLUE["image_id"], RED["image_id"]],
+    "text_ids": [],
+    "gold": ["1", "2"],
+    "attributes": [("region", "north"), ("status", "draft")],
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two pictures and an item with both, rated by a model and a person, in R/."""
+    monkeypatch.chdir(tmp_path)
+    answers = kept_rubric.of_answers("r", ["1", "2", "3"], ordinal=True)
+    model = [
+        rating(RED["image_id"], "m", "fit", "3", expected=2.5, probabilities=[0.0, 0.5, 0.5]),
+        rating(BLUE["image_id"], "m", "fit", None),
+        rating("pair", "m", "fit", "2"),
+    ]
+    write_file(tmp_path / "R" / "ratings" / "model", "ratings", model, rubric=answers)
+    write_file(tmp_path / "R" / "people", "ratings", [rating(RED["image_id"], "p1", "look", "good", score=None)])
+    write_table(tmp_path / "R" / "records", "records", [record_of(RED, "Red"), record_of(BLUE, "Blue")])
+    write_table(tmp_path / "R" / "images", "images", [RED, BLUE])
+    write_table(tmp_path / "R" / "items", "items", [PAIR])
+    return tmp_path
+
+
+ALL = ["ratings=[R/ratings/*,R/people]", "records=R/records", "images=R/images", "items=[R/items]"]
+
+
+def export(*keys: str, out: str = "ratings.parquet") -> dict[str, int]:
+    result: Any = cli.execute("export", [f"out={out}", *keys])
+    return dict(result)
+
+
+def test_a_row_has_its_picture_its_item_and_its_words(study: Path) -> None:
+    assert export(*ALL) == {"ok": 3, "unparsed": 1, "excluded": 0}
+    rows = {(row["item_id"], row["question"]): row for row in pq.read_table("ratings.parquet").to_pylist()}
+    assert len(rows) == 4
+    red = rows[RED["image_id"], "fit"]
+    assert red | {"page_title": "Red", "author": "Ada", "source_url": "https://i/red.jpg", "label": "3"} == red
+    assert (red["score"], red["expected"], red["region"], red["kind"]) == (3.0, 2.5, None, None)
+    failed = rows[BLUE["image_id"], "fit"]
+    assert (failed["status"], failed["score"], failed["page_title"]) == ("unparsed", None, "Blue")
+    pair = rows["pair", "fit"]
+    assert pair["image_id"] == f"{BLUE['image_id']} {RED['image_id']}"
+    assert (pair["page_title"], pair["gold"], pair["region"], pair["item_status"]) == ("Blue", "1; 2", "north", "draft")
+    assert (pair["status"], pair["score"]) == ("ok", 2.0)
+    person = rows[RED["image_id"], "look"]
+    assert (person["rater"], person["value"], person["label"], person["question_text"]) == ("p1", "good", None, None)
+
+
+def test_ratings_alone_have_neither_picture_nor_item_columns(study: Path) -> None:
+    export("ratings=[R/ratings/model]")
+    table = pq.read_table("ratings.parquet")
+    assert not {"page_title", "source_url", "kind"} & {*table.column_names}
+    assert set(table["image_id"].to_pylist()) == {RED["image_id"], BLUE["image_id"], "pair"}
+
+
+def test_csv_has_the_same_rows(study: Path) -> None:
+    export(*ALL)
+    export(*ALL, out="ratings.csv")
+    options = pcsv.ConvertOptions(
+        column_types=pq.read_schema("ratings.parquet"), strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    assert pcsv.read_csv("ratings.csv", convert_options=options).equals(pq.read_table("ratings.parquet"))
+
+
+@pytest.mark.parametrize("entry", [RED["image_id"], "http://i/red.jpg"])
+def test_ratings_of_excluded_pictures_are_left_out(study: Path, entry: str) -> None:
+    (study / "excluded.txt").write_text(entry)
+    counts = export(*ALL, "exclusions=excluded.txt")
+    assert counts == {"unparsed": 1, "excluded": 3}  # the pair shows the picture, too
+    assert pq.read_table("ratings.parquet")["image_id"].to_pylist() == [BLUE["image_id"]]
+
+
+def test_of_two_rows_of_an_item_the_first_tables_counts(study: Path) -> None:
+    write_table(study / "R" / "more", "items", [PAIR | {"kind": "other", "attributes": [("region", "south")]}])
+    export(*ALL[:3], "items=[R/items,R/more]")
+    rows = pq.read_table("ratings.parquet").to_pylist()
+    assert [(row["kind"], row["region"]) for row in rows if row["item_id"] == "pair"] == [("pair", "north")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["ratings=[R/ratings/model]", "out=R"], "must end in .parquet or .csv"),
+        ([], "ratings=.*: name at least one table"),
+        (["ratings=[R/nothing]"], "R/nothing: no table here"),
+        (["ratings=[R/images]"], "is a table 'images', expected ratings"),
+        (["ratings=[R/people]", "out=old.csv"], "out=old.csv: exists"),
+    ],
+)
+def test_what_is_refused(study: Path, keys: list[str], message: str) -> None:
+    (study / "old.csv").write_text("mine")
+    with pytest.raises(InputError, match=message):
+        export(*keys)
+    assert (study / "old.csv").read_text() == "mine"
+    assert not (study / "ratings.parquet").exists()
+
+
+def test_an_existing_file_is_replaced_on_demand(study: Path) -> None:
+    export("ratings=[R/people]")
+    export("ratings=[R/ratings/model]", "overwrite=true")
+    assert len(pd.read_parquet("ratings.parquet")) == 3
+
+
+def test_the_snippets_of_the_documentation_run(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export(*ALL)
+    printed = []
+    for snippet in re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL):
+        module = re.search(r"(?:import|from) (\w+)", snippet)
+        assert module
+        if module[1] != "datasets":  # is not among the test requirements
+            exec(snippet, {})
+            printed.append(capsys.readouterr().out)
+    assert len(printed) == 5
+    assert all("fit" in text or "item_id" in text for text in printed)
