@@ -93,6 +93,7 @@ def _pipeline(cfg: DemoConfig) -> dict[str, dict]:
         f"pipeline.inputs.corpus=s3://{BUCKET}/in/*.tsv.gz",
         f"pipeline.inputs.terms=s3://{BUCKET}/in/terms.csv",
         f"pipeline.inputs.pictures=s3://{BUCKET}/in/pictures",
+        "pipeline.inputs.page_rule={by: page_url, methods: null}",  # for every method, as in the plain loop
         f"ray.address={cfg.ray.address or 'null'}",
         f"ray.num_cpus={cfg.ray.num_cpus or 'null'}",
         f"ray.verbose={str(cfg.ray.verbose).lower()}",

@@ -4,16 +4,17 @@ A step with `for_each: {model: [a, b], condition: [none, article]}` becomes one 
 which `${each.model}` and `${each.condition}` stand for that combination's values. A step with `when: {source: urls}`
 runs only if that input of the pipeline has this value. `${stem:VALUE}` is VALUE, or of a path to a YAML file the file's
 name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if it is null.
+`${if:INPUT,VALUE}` is VALUE if INPUT is not empty, else null, and `${present:A,B}` the list of A and B without nulls.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from jobs.errors import InputError
@@ -104,10 +105,20 @@ def _runs(step: DictConfig, inputs: DictConfig, where: str) -> bool:
         if name not in inputs:
             raise InputError(f"{where}: when.{name}: the pipeline has no such input; it has {', '.join(inputs)}")
         value = inputs[name]
-        is_empty = value is None or value in ("", [], {})
+        is_empty = _is_empty(value)
         if is_empty != (glob is None) or not (is_empty or fnmatchcase(str(value), str(glob))):
             return False
     return True
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _present(values: Sequence[Any]) -> list[Any]:
+    """Return the values that are not null, with those of lists one by one."""
+    lists = [list(value) if isinstance(value, list | ListConfig) else [value] for value in values]
+    return [value for of_list in lists for value in of_list if value is not None]
 
 
 def _stem(value: str) -> str:
@@ -116,6 +127,8 @@ def _stem(value: str) -> str:
 
 
 OmegaConf.register_new_resolver("stem", lambda value: _stem(str(value)), replace=True)
+OmegaConf.register_new_resolver("if", lambda given, value: None if _is_empty(given) else value, replace=True)
+OmegaConf.register_new_resolver("present", lambda *values: _present(values), replace=True)
 OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None else value, replace=True)
 
 

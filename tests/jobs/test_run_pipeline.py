@@ -75,6 +75,8 @@ def test_century_with_descriptions_and_people_takes_every_key(
         "source": "urls",
         "contact": "me@example.org",
         "downsample_from": "knowledge_graph",
+        "wikidata": "dump.json.bz2",
+        "term_models": "[qwen2.5-7b-text]",
         "writers": "[qwen3-vl-8b,gemma-3-12b]",
         "joint": "[qwen2.5-vl-7b]",
         "raters": "raters.csv",
@@ -92,7 +94,16 @@ def test_century_with_descriptions_and_people_takes_every_key(
     assert [(c.width, c.verify_only) for c in by_job["fetch"]] == [(None, True), (300, False), (1024, False)]
     assert by_job["curate"][1].draw.n == 1500
     assert by_job["curate"][1].downsample_from == "knowledge_graph"
-    written = [keys for keys in by_job["generate"] if not keys.rubric]
+    assert [(keys.source.name, keys.out) for keys in by_job["terms"]] == [
+        ("wikidata", "/r/graph"),
+        ("language_model", "/r/model_terms"),
+    ]
+    assert by_job["mine"][0].terms.path == ["x", "/r/graph/terms", "/r/model_terms/terms"]
+    rules = [(keys.page_rule.by, keys.page_rule.methods) for keys in by_job["curate"]]
+    assert rules == [*[("page_title", ["knowledge_graph"])] * 2, ("page_url", [])]
+    titles, *asked_of_pictures = by_job["generate"]
+    assert (titles.prompt["name"], titles.samples) == ("page_titles", 50)
+    written = [keys for keys in asked_of_pictures if not keys.rubric]
     assert [(keys.model.name, keys.prompt["name"]) for keys in written] == [
         (model, prompt)
         for model in ("qwen3-vl-8b", "gemma-3-12b")
@@ -170,11 +181,11 @@ def test_a_plan_is_the_steps_as_commands_and_runs_none(
     keys = ["profile=debug", "pipeline.inputs.terms=my terms.csv", "pipeline.inputs.corpus=wit/*.gz", "plan=true"]
     assert steps(monkeypatch, *keys) == {}
     told = capsys.readouterr().out.splitlines()
-    first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=my terms.csv' out=/r/matches"
+    first = "python -m jobs.mine corpus=wit 'corpus.path=wit/*.gz' 'terms.path=[my terms.csv]' out=/r/matches"
     assert told[0] == first
     assert told[5] == "python -m jobs.embed input=/r/images out=/r/embeddings embedder=local-tiny"
     assert [line.split()[2] for line in told] == [f"jobs.{name}" for name in CENTURY]
     mine = shlex.split(told[0])[3:]
-    assert config.load("mine", cli.job("mine").schema, mine).terms.path == "my terms.csv"
+    assert config.load("mine", cli.job("mine").schema, mine).terms.path == ["my terms.csv"]
     report = shlex.split(told[-1])[3:]
     assert config.load("report", cli.job("report").schema, report).ratings == ["/r/ratings/labels*"]

@@ -119,6 +119,25 @@ def test_what_cannot_be_repeated_is_refused_before_the_first_step(
     assert not (tmp_path / "R").exists()
 
 
+def test_lists_of_what_is_present(tmp_path: Path) -> None:
+    file = """
+        name: own
+        inputs: {terms: [a, b], dump: null, models: []}
+        steps:
+          - job: mine
+            set:
+              terms.path: >-
+                ${present:${pipeline.inputs.terms},${if:${pipeline.inputs.dump},graph},${if:${pipeline.inputs.models},m}}
+    """
+
+    def paths(*overrides: str) -> object:
+        return loaded(tmp_path, *overrides, file=file).pipeline.steps[0].set["terms.path"]
+
+    assert paths() == ["a", "b"]
+    assert paths("pipeline.inputs.dump=x.json", "pipeline.inputs.terms=c.csv") == ["c.csv", "graph"]
+    assert paths("pipeline.inputs.models=[x]", "pipeline.inputs.terms=null") == ["m"]
+
+
 OPTIONAL = """
 name: own
 inputs: {source: urls, people: null, models: [a], path: /x/mine.yaml}
