@@ -1,10 +1,12 @@
 """A dump of entities, one JSON object per line: its files as units, and the lines of a unit.
 
-A file is cut at equal distances, wherever these fall. A unit has the lines that begin in the pieces (blocks of bzip2,
+Files are cut at equal distances, wherever these fall. A unit has the lines that begin in the pieces (blocks of bzip2,
 members of gzip, bytes of a plain file) that begin in its span: it skips to its first line end, and reads on behind its
-span to the end of its last line.
+span to the end of its last line. A plain file with one document of JSON (an entity as the API answers it, on one line
+or many) is one unit, read as a whole.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,10 +21,12 @@ from jobs.terms_from import bzip2, gzip_members
 from jobs.terms_from.pieces import Damage, Piece, Pieces, plain
 
 SPAN, READER = "span", "reader"  # in `Unit.extra`: first byte and one past the last; a key of `READERS`
+DOCUMENT = "document"  # the reader of a whole JSON document
 READERS: dict[str, Pieces] = {"bzip2": bzip2.pieces, "gzip": gzip_members.pieces, "plain": plain}
 SUFFIXES = (".json", ".json.gz", ".json.bz2")
 LONGEST_LINE = 64 << 20  # bytes; the longest entities have about 5 MB
 MAGIC_BYTES = 4
+HEAD_BYTES = 4096  # in which the first line of a plain file begins
 
 
 @dataclass
@@ -66,6 +70,8 @@ def units(config: TermsSource) -> list[Unit]:
 
 def _cut(file: Object, size: int) -> Iterator[Unit]:
     reader = _reader(file)
+    if reader == DOCUMENT:
+        size = max(file.size, 1)
     for first in range(0, max(file.size, 1), size):
         last = min(first + size, file.size)
         unit = unit_of_file(file, piece=f"bytes {first}-{last}")
@@ -76,14 +82,22 @@ def _reader(file: Object) -> str:
     """Return the reader of a file, by its first bytes."""
     fs, path = locations.filesystem(file.uri)
     with locations.named_errors(file.uri), fs.open_input_file(path) as stream:
-        magic = stream.read(MAGIC_BYTES)
+        head = stream.read(HEAD_BYTES)
+    magic = head[:MAGIC_BYTES]
     if magic[:3] == bzip2.MAGIC:
         return "bzip2"
     if magic[:2] == gzip_members.START[:2]:
         return "gzip"
     if magic.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{", b""):
-        return "plain"
+        return DOCUMENT if file.size <= LONGEST_LINE and _is_document(head) else "plain"
     raise InputError(f"{file.uri}: begins neither as JSON nor as gzip or bzip2; give a dump in JSON")
+
+
+def _is_document(head: bytes) -> bool:
+    """Return whether a file is one JSON document: an answer of the API, or objects that do not end on their line."""
+    rows = (row.strip().removeprefix(b"\xef\xbb\xbf") for row in head.split(b"\n"))
+    first = next((row for row in rows if row not in (b"", b"[", b",")), b"")
+    return first == b"{" or first.replace(b" ", b"").startswith(b'{"entities":')
 
 
 def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
@@ -91,10 +105,27 @@ def lines(unit: Unit) -> Iterator[Line | LongLine | Damage]:
 
     Memory: a piece, and the line that it interrupts.
     """
-    (first, last), read = unit.extra[SPAN], READERS[unit.extra[READER]]
-    fs, path = locations.filesystem(unit.inputs[0].uri)
+    (first, last), uri = unit.extra[SPAN], unit.inputs[0].uri
+    if unit.extra[READER] == DOCUMENT:
+        yield from _document(locations.read_bytes(uri))
+        return
+    read = READERS[unit.extra[READER]]
+    fs, path = locations.filesystem(uri)
     with fs.open_input_file(path) as source:
         yield from _LineJoiner(skip=first > 0).of(read(source, first, last))
+
+
+def _document(data: bytes) -> Iterator[Line]:
+    """Yield each entity of a JSON document as a line of its own; the document itself if it is not valid."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        yield Line(data, 0)
+        return
+    if isinstance(value, dict) and isinstance(value.get("entities"), dict):
+        value = list(value["entities"].values())
+    for entity in value if isinstance(value, list) else [value]:
+        yield Line(json.dumps(entity, ensure_ascii=False).encode("utf-8", "surrogatepass"), 0)
 
 
 class _LineJoiner:

@@ -7,6 +7,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from actors.ids import content_id
@@ -23,12 +24,14 @@ from jobs.terms_from import dump
 from jobs.terms_from.class_tree import ClassEdges, ClassTree
 from jobs.terms_from.concept_list import ConceptList
 from jobs.terms_from.config import TermSourcesConfig
+from jobs.terms_from.entity import EntityParser, entity_text, kind_of
 from jobs.terms_from.graph import Graph
 
 POOL = "mine"
 EDGES, ENTITIES, TERMS = "class_edges", "entities", "terms"  # tables below out=
 CLASSES, CONCEPTS = "classes.npz", "concepts.json"  # run files of `entities`
 SHOWN = 10
+LOOKED_AT, SHOWN_BYTES = 20, 60  # lines of a file before the run, and bytes of the first for the message
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
         RunError: a worker failed.
     """
     units = dump.units(cfg.source)
+    _check_entities(units)
     edges, entities = _edges_plan(cfg, given, units), _entities_plan(cfg, given, units)
     needs = demands(cfg.resources, [POOL], streamed=False)
     if cfg.plan:
@@ -82,6 +86,28 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
     kwargs = {"graph": cfg.graph, "concepts": names, "classes": run.keep(CLASSES, tree.to_bytes()), "step": step}
     _process(run, cfg, "terms entities", entity_unit, kwargs)
     return True
+
+
+def _check_entities(units: Sequence[Unit]) -> None:
+    """Raise InputError if a file has lines and none of its first `LOOKED_AT` is an entity."""
+    parser = EntityParser()
+    for unit in units:
+        if unit.extra[dump.SPAN][0]:
+            continue
+        texts = (entity_text(line.text) for line in dump.lines(unit) if isinstance(line, dump.Line))
+        first = list(islice((text for text in texts if text), LOOKED_AT))
+        if first and not any(_is_entity(parser, text) for text in first):
+            raise InputError(
+                f"source.path: {unit.inputs[0].uri}: none of its first {len(first)} lines is an entity (the first is "
+                f"{first[0][:SHOWN_BYTES].decode('utf-8', 'replace')!r}); give a JSON dump with one entity per line"
+            )
+
+
+def _is_entity(parser: EntityParser, text: bytes) -> bool:
+    try:
+        return bool(kind_of(parser.parse(text)))
+    except ValueError:
+        return False
 
 
 def _edges_plan(cfg: TermSourcesConfig, given: GraphInput, units: Sequence[Unit]) -> TablePlan:

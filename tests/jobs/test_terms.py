@@ -9,7 +9,9 @@ import pytest
 
 from jobs.errors import InputError
 from jobs.runtime import cli
+from jobs.runtime.config import load
 from jobs.store.reading import open_table
+from jobs.terms_from.config import TermSourcesConfig
 from jobs.workers.wikidata import EntityUnit
 from tests.factories import rows_of, write_table
 from tests.wikidata import CLASSES, THEMES, compress, dump, item, statement
@@ -196,6 +198,41 @@ def test_a_dump_without_the_concepts_is_refused_with_their_titles(tmp_path: Path
     path.write_text(json.dumps({"name": "c", "source": "me", "themes": {"t": {"war": []}}}))
     with pytest.raises(InputError, match=r"themes\.t\.war: empty; list at least one id"):
         run(tmp_path, f"concepts={path}")
+
+
+def test_a_file_without_entities_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(compress(b'["a",\n{"id": 1},\n{"x"\n', "a.gz"))
+    with pytest.raises(InputError, match=r"none of its first 3 lines is an entity \(the first is"):
+        cli.execute("terms", [f"source.path={tmp_path}/a.json.gz", f"out={tmp_path}/out"])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("in_process")
+def test_published_samples_of_dumps_and_entities(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        json.dumps({"name": "c", "source": "me", "themes": {"t": {"state": ["Q3624078"], "human": ["Q5"]}}})
+    )
+    graph = load("terms", TermSourcesConfig, ["out=x"]).graph
+    graph["types"] = {"person": ["Q5"], "location": ["Q3624078"]}
+    (tmp_path / "g.yaml").write_text(json.dumps(graph))
+    expected = {  # lines, rows, states and people without a name, terms; the samples' items have no names
+        "sample-dump-20150815.json.gz": (101, 0, 15, set()),
+        "mock-dump-with-bugs.json": (101, 0, 15, set()),
+        "item.json": (1, 0, 0, set()),
+        "property.json": (1, 0, 0, set()),
+        "wd_Q42.json": (1, 1, 0, {"Douglas Adams"}),
+        "wbgetentities-Douglas-Adams.json": (1, 1, 0, {"Douglas Adams"}),
+    }
+    for name, (lines, rows, nameless, names) in expected.items():
+        out = f"{tmp_path}/{name}"
+        keys = [f"source.path={data}/wikidata/{name}", f"concepts={tmp_path}/c.yaml", f"graph={tmp_path}/g.yaml"]
+        cli.execute("terms", [*keys, f"out={out}"])
+        counts = open_table(f"{out}/entities", "entities").counts()
+        actual = (counts.tallies["dump"]["lines"], counts.rows_out, counts.filtered["no_name"])
+        assert actual == (lines, rows, nameless), name
+        assert not counts.rejected, name
+        batches = open_table(f"{out}/terms", "terms").batches(["term"])
+        assert {term for batch in batches for term in batch["term"].to_pylist()} == names, name
 
 
 @pytest.mark.usefixtures("ray_session")

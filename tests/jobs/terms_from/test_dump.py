@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ from jobs.store.units import Unit
 from jobs.terms_from import dump
 from jobs.terms_from.bzip2 import BLOCK, marks
 from jobs.terms_from.dump import SPAN, Line, LongLine, TermsSource
+from jobs.terms_from.entity import entity_text
 from jobs.terms_from.pieces import Damage
 from tests.wikidata import compress
 
@@ -131,3 +133,15 @@ def test_files_are_recognised_by_their_first_bytes(tmp_path: Path) -> None:
         dump.units(TermsSource("wikidata", str(tmp_path / "c.txt")))
     with pytest.raises(InputError, match="unit_mb=0"):
         dump.units(TermsSource("wikidata", str(tmp_path / "a.json"), unit_mb=0))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_answers_of_the_api_and_entities_over_several_lines_are_documents(tmp_path: Path, indent: int | None) -> None:
+    one, other = {"type": "item", "id": "Q1"}, {"type": "item", "id": "Q2", "labels": {"en": {"value": "é"}}}
+    for value, expected in (({"entities": {"Q1": one, "Q2": other}}, [one, other]), (one, [one]), ([one], [one])):
+        path = tmp_path / "a.json"
+        path.write_text(json.dumps(value, indent=indent))
+        actual = [json.loads(entity_text(line.text)) for line in read(path, 10**9) if isinstance(line, Line)]
+        assert actual == expected
+    path.write_text('{\n "type": "item",\n')
+    assert [line.text for line in read(path, 10**9) if isinstance(line, Line)] == [b'{\n "type": "item",\n']

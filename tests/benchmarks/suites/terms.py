@@ -1,0 +1,196 @@
+"""Find the entities of a Wikidata-like dump that are instances of a concept's classes, in gzip and in bzip2."""
+
+import bz2
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks import wikidata_like
+from tests.benchmarks.child import Result, SkippedError
+from tests.benchmarks.harness import Benchmark, Contender, Size, Target
+from tests.benchmarks.suites.mine import decompressed
+
+ENTITIES: dict[Size, int] = {"smoke": 300, "default": 15_000, "full": 100_000}
+READ_BYTES = 1 << 20
+
+
+def prepare(workdir: Path, size: Size) -> None:
+    """Write the dumps."""
+    wikidata_like.write_dumps(workdir, entities=ENTITIES[size])
+
+
+def gzip_alone(workdir: Path, size: Size) -> Result:
+    """Decompress the gzip file and look at nothing."""
+    return decompressed(workdir / "dump.json.gz")
+
+
+def bzip2_alone(workdir: Path, size: Size) -> Result:
+    """Decompress the bzip2 file and look at nothing."""
+    with bz2.open(workdir / "dump.json.bz2") as file:
+        while file.read(READ_BYTES):
+            pass
+    return Result(rows=0, digest="")
+
+
+def json_loop(workdir: Path, size: Size) -> Result:
+    """python-isal, and the standard library's parser for each line."""
+    return _loop(workdir, json.loads)
+
+
+def orjson_loop(workdir: Path, size: Size) -> Result:
+    """The same with orjson."""
+    try:
+        import orjson
+    except ModuleNotFoundError as error:
+        raise SkippedError("orjson is not installed: pip install remine[bench]") from error
+    return _loop(workdir, orjson.loads)
+
+
+def simdjson_loop(workdir: Path, size: Size) -> Result:
+    """The same with simdjson, which builds Python objects only of what is used."""
+    import simdjson
+
+    return _loop(workdir, simdjson.Parser().parse)
+
+
+def classes_gzip(workdir: Path, size: Size) -> Result:
+    """The first pass of `terms`, as a worker makes it."""
+    from jobs.workers.wikidata import ClassUnit
+
+    worker = ClassUnit(graph=_graph(), titles=frozenset({"Concept"}), step=10**6)
+    return Result(rows=len(_written(worker, workdir / "dump.json.gz", "class_edges")), digest="")
+
+
+def entities_gzip(workdir: Path, size: Size) -> Result:
+    """The second pass, as a worker makes it: every entity counted, names, dates and links written."""
+    return _entities(workdir, "dump.json.gz")
+
+
+def entities_bzip2(workdir: Path, size: Size) -> Result:
+    """The same of the bzip2 file."""
+    return _entities(workdir, "dump.json.bz2")
+
+
+def _loop(workdir: Path, parse: Callable[[bytes], Any]) -> Result:
+    """What somebody would write: the items whose first class is below the concept's and the event's."""
+    from isal import igzip
+
+    below = set(_below(wikidata_like.CONCEPT_CLASS))
+    ids = []
+    with igzip.open(workdir / "dump.json.gz", "rb") as file:
+        for line in file:
+            text = line.strip(b"[],\n") if len(line) < 4 else line.rstrip(b",\n")
+            if not text:
+                continue
+            entity = parse(text)
+            claims, labels = entity["claims"], entity["labels"]
+            numbers = [
+                statement["mainsnak"]["datavalue"]["value"]["numeric-id"]
+                for name in ("P31", "P279")
+                if name in claims
+                for statement in claims[name]
+                if statement["rank"] != "deprecated" and statement["mainsnak"]["snaktype"] == "value"
+            ]
+            named = any(code in labels for code in ("en", "mul", "en-gb")) or "enwiki" in entity["sitelinks"]
+            if named and any(number in below for number in numbers):
+                ids.append(entity["id"])
+            del entity, claims, labels
+    return _result(ids)
+
+
+def _entities(workdir: Path, name: str) -> Result:
+    from jobs.workers.wikidata import EntityUnit
+
+    with tempfile.TemporaryDirectory() as folder:
+        classes = Path(folder) / "classes.npz"
+        classes.write_bytes(_tree().to_bytes())
+        worker = EntityUnit(graph=_graph(), concepts=["concept"], classes=str(classes), step=10**6)
+        return _result(row["entity_id"] for row in _written(worker, workdir / name, "entities") if row["links"])
+
+
+def _written(worker: Any, path: Path, table: str) -> list[dict[str, Any]]:
+    """The rows that a worker writes of a whole file, after a check that it rejected nothing."""
+    from jobs.runtime.progress import Reporter
+    from jobs.store.run import TablePlan, open_run
+    from jobs.store.writer import UnitWriter
+    from jobs.terms_from import dump
+    from jobs.terms_from.dump import TermsSource
+    from tests.factories import rows_of
+
+    units = dump.units(TermsSource("wikidata", str(path), unit_mb=1 << 20))
+    with tempfile.TemporaryDirectory() as folder:
+        plan = TablePlan(f"{folder}/out", table, {}, units, {}, {}, derived=False)
+        run = open_run(plan, resume=True, overwrite=False, retry=[])
+        for task in run.todo:
+            with UnitWriter(run.target, task) as writer:
+                worker(task, writer, Reporter(None, "terms"))
+                if writer.counts.rejected:
+                    raise ValueError(f"rejects in a clean dump: {writer.counts}")
+        run.finish()
+        return rows_of(f"{folder}/out")
+
+
+def _below(root: int) -> Iterator[int]:
+    """The classes below a class: n is a subclass of n // 2."""
+    for number in range(root, wikidata_like.CLASSES + 1):
+        above = number
+        while above > root:
+            above //= 2
+        if above == root:
+            yield number
+
+
+def _tree() -> Any:
+    import numpy as np
+
+    from jobs.terms_from.class_tree import ClassTree
+
+    number = np.arange(1, wikidata_like.CLASSES + 1)
+    concept = np.isin(number, list(_below(wikidata_like.CONCEPT_CLASS)))[:, None]
+    return ClassTree(number, concept, np.zeros(len(number), np.int8))
+
+
+def _graph() -> dict[str, Any]:
+    from jobs.runtime.config import load
+    from jobs.terms_from.config import TermSourcesConfig
+
+    graph: dict[str, Any] = load("terms", TermSourcesConfig, ["out=x"]).graph
+    return graph
+
+
+def _result(ids: Iterable[str]) -> Result:
+    every = sorted(ids)
+    return Result(rows=len(every), digest=hashlib.sha256(" ".join(every).encode()).hexdigest())
+
+
+def _contender(function: Callable[[Path, Size], Result], *, compared: bool = True) -> Contender:
+    about = (function.__doc__ or "").splitlines()[0]
+    return Contender(name=function.__name__, function=f"{__name__}:{function.__name__}", compared=compared, about=about)
+
+
+BENCHMARK = Benchmark(
+    name="terms",
+    about=__doc__,
+    prepare=prepare,
+    contenders=(
+        _contender(gzip_alone, compared=False),
+        _contender(classes_gzip, compared=False),
+        _contender(entities_gzip),
+        _contender(simdjson_loop),
+        _contender(orjson_loop),
+        _contender(json_loop),
+        _contender(bzip2_alone, compared=False),
+        _contender(entities_bzip2),
+    ),
+    reference="gzip_alone",
+    targets=(
+        Target(metric="cpu_s", contender="entities_bzip2", against="bzip2_alone", at_most=1.3),
+        Target(metric="cpu_s", contender="orjson_loop", against="entities_gzip", at_least=1),
+        Target(metric="cpu_s", contender="json_loop", against="entities_gzip", at_least=2),
+        Target(metric="peak_mb", contender="entities_gzip", at_most=250),
+    ),
+    packages=("isal", "orjson", "pysimdjson", "pyarrow"),
+)
