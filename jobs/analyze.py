@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.analysis import compute
+from jobs.analysis import metric_settings
 from jobs.analysis.from_file.agreement import agreement
 from jobs.analysis.from_file.columns import find_columns
 from jobs.analysis.from_file.config import TASKS, AnalyzeConfig, check_settings
@@ -48,7 +48,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     ):
         if getattr(cfg, key) and cfg.task != task:
             raise InputError(f"{key}=: only task={task} uses it; remove the key")
-    compute.check(cfg.metrics)
+    metric_settings.check(cfg.metrics)
     check_settings(cfg)
     refuse_foreign(cfg.out, "index.html", "metrics.csv")
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])

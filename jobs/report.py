@@ -14,7 +14,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from jobs.analysis import compute
+from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
@@ -73,7 +73,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if cfg.gallery < 0:
         raise InputError(f"gallery={cfg.gallery}: must be at least 0")
-    compute.check(cfg.metrics)
+    metric_settings.check(cfg.metrics)
     registry.check(cfg.paper)
     tables = read_tables(cfg)
     rubrics = read_rubrics(tables.ratings)

@@ -1,7 +1,7 @@
 """Compute metrics from ratings, one question at a time, and from spans and scene graphs."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from actors.status import Status
+from jobs.analysis import metric_settings
 from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.question_scores import read_sets
@@ -19,79 +20,10 @@ from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
 from jobs.metrics import condition_changes, dsg, spans, suite
 from jobs.metrics.condition_changes import ConditionRatings
-from jobs.metrics.distributions import EXTRA
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
-
-TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
-GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
-
-
-def check(settings: MetricSettings) -> None:
-    """Validate settings without reading tables.
-
-    Raises:
-        InputError: a setting is out of range or names an unknown column, or weights are not a matrix of disagreement.
-    """
-    if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
-        raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
-    for name, matrix in settings.weights.items():
-        if any(len(line) != len(matrix) for line in matrix):
-            raise InputError(f"metrics.weights.{name}: must be a square matrix")
-        if any(matrix[i][i] != 0 for i in range(len(matrix))):
-            raise InputError(
-                f"metrics.weights.{name}: must be 0 on the diagonal, because equal answers do not disagree"
-            )
-    if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
-        raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
-    for contrast in settings.contrast:
-        attribute, colon, values = contrast.partition(":")
-        if not attribute or not colon or len(values.split("-")) != 2:
-            raise InputError(f"metrics.contrast={contrast!r}: must be attribute:first-second")
-    in_range = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
-    if wrong := [name for name, fine in in_range.items() if not fine]:
-        raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
-
-
-def attributes(settings: MetricSettings) -> set[str]:
-    """Return the attributes of items that the settings name; crossed ones as a+b."""
-    return {*compared_attributes(settings), settings.concept, "model"}
-
-
-def compared_attributes(settings: MetricSettings) -> set[str]:
-    """Return the attributes whose values are reported separately or compared."""
-    return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
-
-
-def check_attributes(settings: MetricSettings, available: Collection[str]) -> None:
-    """Refuse settings with attributes that are not in `available`, those of the items.
-
-    Raises:
-        InputError: an attribute is not available.
-    """
-    wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
-    if wrong := [name for name in wanted if name not in available]:
-        listed = ", ".join(sorted(available)) or "none"
-        raise InputError(f"metrics: no item has the attribute {wrong[0]!r}; must be {TARGET} or of {listed}")
-
-
-def with_available(
-    settings: MetricSettings, available: Collection[str], *, disaggregate: Sequence[str], contrast: Sequence[str]
-) -> MetricSettings:
-    """Return the settings with further attributes to disaggregate by and contrasts, if all their attributes are in
-    `available`."""
-
-    def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
-        parts = {name: set(name.partition(":")[0].split("+")) - {TARGET} for name in names}
-        return [name for name in parts if name not in present and parts[name] <= set(available)]
-
-    return replace(
-        settings,
-        disaggregate=[*settings.disaggregate, *new(disaggregate, settings.disaggregate)],
-        contrast=[*settings.contrast, *new(contrast, settings.contrast)],
-    )
 
 
 def question_metrics(
@@ -116,6 +48,7 @@ def question_metrics(
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
     groups = condition_groups(reduction, raters.kinds)
+    people = [name for name, kind in raters.kinds.items() if kind == "human"]
     by = ("rubric", "question", *(name for name in reduction.by if name != CONDITION))
     _check_baseline(groups, settings)
     for key, conditions in groups.items():
@@ -126,7 +59,11 @@ def question_metrics(
         answered = []
         for group in conditions:
             reduced = reduction.question(
-                group.key, order=orders.get((rubric, question), ()), countries=raters.countries, shared=group.shared
+                group.key,
+                order=orders.get((rubric, question), ()),
+                countries=raters.countries,
+                shared=group.shared,
+                people=people,
             )
             kept = [name for name in reduced.answers.raters if raters.kinds[name] != "gold"]
             rated = RatedQuestion(
@@ -136,6 +73,8 @@ def question_metrics(
                 inverted=question in settings.inverted,
                 unscaled=group.unscaled if bounds[0] else frozenset(),
                 ended=reduced.ended,
+                asked_people=reduced.asked_people,
+                reported=reduced.reported,
                 double=reduced.double,
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
             )
@@ -199,7 +138,7 @@ def _context(
         target=reduced.target.astype(np.int64),
         targets=reduced.targets,
         concept=concept if concepts else None,
-        subgroups={name: _subgroups(name, reduced, items) for name in compared_attributes(settings)},
+        subgroups={name: _subgroups(name, reduced, items) for name in metric_settings.compared_attributes(settings)},
         authors=authors,
         lengths=None if items.lengths is None else np.where(rows >= 0, items.lengths[rows], np.nan),
         right=gold.right,
@@ -213,12 +152,12 @@ def _context(
 def _subgroups(attribute: str, reduced: Reduced, items: Items) -> dict[str, NDArray[np.bool_]]:
     """Return value -> bool[items] for an attribute of the items, the target, or both crossed (the target last)."""
     names = attribute.split("+")
-    if TARGET not in names or TARGET in items.named:
+    if metric_settings.TARGET not in names or metric_settings.TARGET in items.named:
         return items.subgroups(attribute, reduced.item)
     parts = {reduced.targets[code] or "none": reduced.target == code for code in np.unique(reduced.target)}
     if len(names) == 1:
         return parts
-    others = items.subgroups("+".join(name for name in names if name != TARGET), reduced.item)
+    others = items.subgroups("+".join(name for name in names if name != metric_settings.TARGET), reduced.item)
     crossed = {
         f"{other} + {target}": members & of_target
         for other, members in others.items()

@@ -41,7 +41,7 @@ ROW = np.dtype(
 CHUNK = 1 << 21  # rows of a question that one chunk sorts
 MAX_OPEN = 256  # files; with more questions, files are closed and reopened
 _CODES = {status: code for code, status in enumerate(STATUSES)}
-_OK = _CODES[Status.OK]
+_OK, _REPORTED = _CODES[Status.OK], _CODES[Status.REPORTED]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Reduced:
         answers: the ok ratings; their items are pairs of item and target that were asked about.
         item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
         ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status.
+        asked_people, reported: bool[items], whether a person was asked about the pair, and whether a person reported
+            it.
     """
 
     key: Key
@@ -61,6 +63,8 @@ class Reduced:
     targets: tuple[str, ...]
     ended: Mapping[str, Counter[str]]
     double: int
+    asked_people: NDArray[np.bool_]
+    reported: NDArray[np.bool_]
 
     @property
     def statuses(self) -> Counter[str]:
@@ -216,6 +220,7 @@ class Reduction:
         countries: Mapping[str, str] | None = None,
         shared: Mapping[Key, Collection[str]] | None = None,
         versions_of: str | None = None,
+        people: Collection[str] = (),
     ) -> Reduced:
         """Return one question's ratings, with several ratings of an item by one rater (samples, layouts) merged.
 
@@ -227,6 +232,7 @@ class Reduction:
             countries: rater -> target of the rater's ratings without a target, if other ratings of the question have
                 one.
             shared: key -> raters whose ratings under that key are added, such as people's without a condition.
+            people: raters who are people.
         """
         present, n = np.zeros(0, np.int32), 0
         names = self.raters if versions_of is None else tuple(version_name(version) for version in self._versions)
@@ -235,7 +241,8 @@ class Reduction:
         double = 0
         ended = np.zeros((len(present), len(STATUSES)), np.int64)
         answers = Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
-        units = Growing(n, item="u8", target="i4")
+        units = Growing(n, item="u8", target="i4", asked="?", reported="?")
+        is_person = np.isin(names, list(people))[present]
         asked = np.zeros(len(present), np.int64)
         values, recode = self._ordered(key, order)
         for rows in self._parts(key, n, countries or {}, shared, versions_of):
@@ -250,7 +257,13 @@ class Reduction:
                 unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
             )
             answers.add(item=item + units.n, rater=by_rater, value=recode[value], score=score)
-            units.add(item=rows["item"][first], target=rows["target"][first])
+            by_person = is_person[rater]
+            units.add(
+                item=rows["item"][first],
+                target=rows["target"][first],
+                asked=np.bincount(unit[by_person], minlength=len(first)) > 0,
+                reported=np.bincount(unit[by_person & (rows["status"] == _REPORTED)], minlength=len(first)) > 0,
+            )
         return Reduced(
             key=key,
             answers=RatingTable(
@@ -268,6 +281,8 @@ class Reduction:
                 for code, counts in zip(present, ended, strict=True)
             },
             double=double,
+            asked_people=units.arrays["asked"],
+            reported=units.arrays["reported"],
         )
 
     def _read(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.analysis import compute
+from jobs.analysis import compute, metric_settings
 from jobs.analysis.comparisons import comparison_metrics
 from jobs.analysis.conditions import CONDITION, are_separate, condition_groups
 from jobs.analysis.item_attributes import Items, read_items
@@ -129,9 +129,11 @@ def read_report_items(
         InputError: the settings themselves name an attribute that no item has.
     """
     more = replace(settings, disaggregate=[*settings.disaggregate, *disaggregate], contrast=[*contrast])
-    items = read_items(tables.items, tables.responses, compute.attributes(settings) | compute.attributes(more))
-    compute.check_attributes(settings, items.named)
-    return items, compute.with_available(settings, items.named, disaggregate=disaggregate, contrast=contrast)
+    items = read_items(
+        tables.items, tables.responses, metric_settings.attributes(settings) | metric_settings.attributes(more)
+    )
+    metric_settings.check_attributes(settings, items.named)
+    return items, metric_settings.with_available(settings, items.named, disaggregate=disaggregate, contrast=contrast)
 
 
 def report_metrics(

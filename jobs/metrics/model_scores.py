@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import Interval, block_sums, bootstrap, fisher, proportion, ratio, wilson
+from jobs.metrics.intervals import Interval, block_sums, bootstrap, proportion, ratio, wilson
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -37,10 +37,6 @@ _AVERAGE = (
 _SELF = (
     "Rater's score minus the mean of the other raters of the same response: mean over responses of the rater's own "
     "family minus mean over responses of other families; n counts responses that another rater scored too."
-)
-_LENGTH = (
-    "{kind} correlation between the length of a response in characters and the rater's score (Century, figure 12); "
-    "n counts responses."
 )
 _DELTA = (
     "Share of items whose mean score over the group is at least the threshold, first value minus second "
@@ -243,44 +239,6 @@ def self_preference(
         interval=bootstrap(block_sums(rows), preference, units=smaller, unit_name=f"responses of {family}"),
         dims={"rater": rater},
     )
-
-
-def length_bias(answers: RatingTable, group: RaterGroup, lengths: Floats) -> Iterator[Metric]:
-    """Yield the Pearson and Spearman correlation of the group's mean score with the responses' lengths.
-
-    Use it to see whether judges reward long responses.
-
-    Args:
-        lengths: float64[items], characters, NaN where unknown.
-
-    Undefined: fewer than three responses, or all have the same length or the same score.
-    """
-    from scipy.stats import pearsonr, spearmanr
-
-    scored = means_of(answers, group)
-    both = ~np.isnan(scored) & ~np.isnan(lengths)
-    x, y, n = lengths[both], scored[both], int(both.sum())
-    coverage = n / answers.items if answers.items else None
-    for kind, correlate in (("pearson", pearsonr), ("spearman", spearmanr)):
-        definition, dims = _LENGTH.format(kind=kind.capitalize()), {"group": group.name, "kind": kind}
-        if n < 3 or not np.ptp(x) or not np.ptp(y):
-            reason = (
-                "all responses have the same length or the same score"
-                if n >= 3
-                else f"{n} responses: at least 3 are needed"
-            )
-            yield undefined("length_bias", definition, reason, n=n, coverage=coverage, dims=dims)
-            continue
-        r = float(correlate(x, y).statistic)
-        yield estimated(
-            "length_bias",
-            definition,
-            r,
-            n,
-            coverage=coverage,
-            interval=fisher(r, n, kind=kind, unit_name="responses"),
-            dims=dims,
-        )
 
 
 def disaggregated(

@@ -103,6 +103,8 @@ class RatedQuestion:
         unscaled: raters whose scores are not on the question's scale, such as log-likelihoods. They are only correlated
             with people, and belong to no group.
         ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see `gold.accounting`.
+        asked_people, reported: bool[items], whether a person was asked about the item, and whether a person reported
+            it; None: unknown.
     """
 
     answers: RatingTable
@@ -111,6 +113,8 @@ class RatedQuestion:
     inverted: bool = False
     unscaled: frozenset[str] = frozenset()
     ended: Mapping[str, Counter[str]] | None = None
+    asked_people: Bools | None = None
+    reported: Bools | None = None
     double: int = 0
     repeated: int = 0
 

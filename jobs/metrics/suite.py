@@ -7,13 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.metrics import agreement, correlation, crowdtruth, gold, majority, model_scores, reliability
+from jobs.metrics import (
+    agreement,
+    correlation,
+    crowdtruth,
+    gold,
+    length_bias,
+    majority,
+    model_scores,
+    participation,
+    reliability,
+    subgroup_answers,
+)
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion
 
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
+WRITER = "model"  # attribute of a response: the model that wrote it
 MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
 
 
@@ -72,6 +84,13 @@ def _accounting(question: RatedQuestion) -> Iterator[Metric]:
         yield from gold.workload([question.ended[rater] for rater in question.groups[PEOPLE]])
     for name in (PEOPLE, MODELS):
         yield from gold.endings([question.ended[rater] for rater in question.groups.get(name, ())], group=name)
+    people = [name for name in question.answers.raters if question.kind(name) == "human"]
+    if question.reported is not None and people:
+        answers, asked = question.answers.of_raters(people), question.asked_people
+        assert asked is not None
+        yield from participation.participation(
+            answers, question.ended, asked=asked, reported=question.reported, group=PEOPLE
+        )
 
 
 def _crowdtruth(question: RatedQuestion) -> Iterator[Metric]:
@@ -118,13 +137,32 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
             if len(group.raters) > 1:
                 metrics.append(model_scores.share_at_least(answers, group, threshold, rule="any"))
         if context.lengths is not None:
-            metrics += model_scores.length_bias(answers, group, context.lengths)
+            metrics += _length_bias(answers, group, context)
         for metric in metrics:
             yield metric.at(**({"inverted": "yes"} if question.inverted else {}))
     yield from _self_preference(answers, question)
     yield from _scores_of_subgroups(answers, question, groups)
     yield from _comparisons(answers, question, groups)
     yield from _contrasts(answers, question, groups)
+
+
+def _length_bias(answers: RatingTable, group: RaterGroup, context: QuestionContext) -> Iterator[Metric]:
+    """Yield the dependence of scores on lengths, of all responses and of each model's (Century, figure 12)."""
+    assert context.lengths is not None
+    yield from length_bias.length_bias(answers, group, context.lengths)
+    for model, wrote in context.subgroups.get(WRITER, {}).items():
+        for metric in length_bias.length_bias(answers.of_items(wrote), group, context.lengths[wrote]):
+            yield metric.at(attribute=WRITER, part=model)
+
+
+def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
+    """Yield the distributions of people's and each model's answers to the responses of each model."""
+    groups = {name: (name,) for name in question.groups.get(MODELS, ())[:MAX_LINES]}
+    if PEOPLE in question.groups:
+        groups[PEOPLE] = question.groups[PEOPLE]
+    writers = question.context.subgroups.get(WRITER, {})
+    for name, raters in groups.items():
+        yield from subgroup_answers.answer_shares(question.answers, raters, writers, group=name, attribute=WRITER)
 
 
 def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[Metric]:
@@ -182,7 +220,7 @@ def _contrasts(answers: RatingTable, question: RatedQuestion, groups: list[Rater
         nobody = np.zeros(answers.items, bool)
         a, b = (subgroups.get(attribute, {}).get(value, nobody) for value in (first, second))
         dims = {"attribute": attribute, "first": first, "second": second}
-        writers = subgroups.get("model", {}) if attribute != "model" else {}
+        writers = subgroups.get(WRITER, {}) if attribute != WRITER else {}
         for group in groups:
             yield model_scores.difference(answers, group, threshold, a, b).at(**dims)
             for model, wrote in writers.items():
@@ -322,6 +360,9 @@ METRIC_GROUPS = (
     MetricGroup(lambda question: question.settings.crowdtruth and question.context.names is not None, _crowdtruth),
     MetricGroup(lambda question: question.answers.scored, _scores),
     MetricGroup(lambda question: not question.answers.scored, _majorities),
+    MetricGroup(
+        lambda question: question.context.lengths is not None and bool(question.answers.values), _answers_by_writer
+    ),
     MetricGroup(lambda question: True, _against_people),
     MetricGroup(lambda question: True, _against_gold),
 )

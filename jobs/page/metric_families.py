@@ -86,6 +86,8 @@ FAMILIES = (
     MetricFamily("Comparisons", ("position_bias", "first_position_share", "pair_agreement"), ("metric", "by")),
     MetricFamily("Comparisons: competitors", ("win_rate", "bradley_terry"), ("metric", "rater")),
     MetricFamily("Ratings without an answer", ("status_share",), ("group",)),
+    MetricFamily("People", ("people_total", "items_per_person", "items_per_person_sd", "reported_share"),
+           ("metric", "of")),
     MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
     MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
     MetricFamily("One rater asked in several ways", (*_AGREEMENT, "kappa", *_SHARES), ("rater",), needs="versions"),
@@ -97,7 +99,7 @@ FAMILIES = (
     MetricFamily("Comparison of subgroups", ("part_mean", "part_sd", "mean_difference", "welch_p", "share_difference"),
            ("metric", "part", "threshold")),
     MetricFamily("Changes between conditions", CHANGES, ("first", "second")),
-    MetricFamily("Biases of judges", ("self_preference", "length_bias"), ("metric", "kind")),
+    MetricFamily("Biases of judges", ("self_preference", "length_bias", "length_slope"), ("metric", "kind")),
     MetricFamily("Models and people", _WITH_PEOPLE, ("rater",)),
     MetricFamily("Models and single raters of a target",
            _ONE_BY_ONE, ("metric",)),
@@ -116,7 +118,7 @@ FAMILIES = (
 )  # fmt: skip
 SHARE_METRICS = frozenset({
     "percent_agreement", "percent_agreement_within", "agreement_with_majority", "agreement_with_mean",
-    "majority_share", "status_share",
+    "majority_share", "status_share", "reported_share", "answer_share",
     "share_lowest", "share_at_least", "average_of_shares", "preference_agreement", "deviation_share",
     "accuracy", "unit_quality_zero", "position_bias", "first_position_share", "pair_agreement", "win_rate",
     "share_difference", "refusal_rate", "share_at_least_change", "accuracy_change",
@@ -124,7 +126,7 @@ SHARE_METRICS = frozenset({
 })  # fmt: skip
 COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
-    "crowdtruth_rounds", "dsg_invalid", "dsg_unclear",
+    "crowdtruth_rounds", "dsg_invalid", "dsg_unclear", "people_total",
 })  # fmt: skip
 WITHOUT_INTERVAL = COUNTS | {
     "welch_p",

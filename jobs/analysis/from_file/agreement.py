@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.status import Status
-from jobs.analysis import compute
+from jobs.analysis import compute, metric_settings
 from jobs.analysis.from_file.columns import DECIMAL_COMMA, as_numbers, check_named, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.analysis.item_attributes import items_of
@@ -23,7 +23,7 @@ RUBRIC, QUESTION = "file", "value"
 def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
     """Yield the metrics of a file of ratings. The ratings are codes on disk: memory grows with the largest question."""
     scales = _scales(cfg, uri, columns)
-    names = sorted({part for name in compute.compared_attributes(cfg.metrics) for part in name.split("+")})
+    names = sorted({part for name in metric_settings.compared_attributes(cfg.metrics) for part in name.split("+")})
     item_attributes, rater_attributes = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
     attribute_columns = {
         attributes.column(name): [name]

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.analysis import compute
+from jobs.analysis import metric_settings
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
@@ -65,7 +65,10 @@ def find_columns(cfg: AnalyzeConfig, uri: str) -> dict[str, list[str]]:
             columns_of[column_field.name] = names
     missing += [f"no column {name!r} (keep_rows.{name}=)" for name in cfg.keep_rows if name not in available]
     if cfg.task == "agreement":
-        attributes = {"disaggregate": sorted(compute.compared_attributes(cfg.metrics)), "groups": cfg.metrics.groups}
+        attributes = {
+            "disaggregate": sorted(metric_settings.compared_attributes(cfg.metrics)),
+            "groups": cfg.metrics.groups,
+        }
         for key, parts in attributes.items():
             names = list(dict.fromkeys(name for part in parts for name in part.split("+")))
             missing += [f"no column {name!r} (metrics.{key}=)" for name in names if name not in available]

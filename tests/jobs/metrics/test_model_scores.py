@@ -11,7 +11,6 @@ from jobs.metrics.model_scores import (
     difference,
     disaggregated,
     inverted,
-    length_bias,
     marked,
     mean_score,
     self_preference,
@@ -110,15 +109,6 @@ def test_self_preference_rests_on_the_smaller_side():
     assert found.value is not None
     assert found.low is None
     assert found.reason == "no interval: fewer than 5 responses of its own family (4)"
-
-
-def test_length_bias():
-    lengths = np.array([10.0, 20, 30, 40, NAN])
-    answers = RatingTable.from_matrix([[1], [2], [3], [4], [5]])
-    found = {f.dims["kind"]: f for f in length_bias(answers, RaterGroup("r0", ("r0",)), lengths)}
-    assert (found["pearson"].value, found["pearson"].n, found["spearman"].coverage) == (pytest.approx(1), 4, 4 / 5)
-    flat = list(length_bias(answers, RaterGroup("r0", ("r0",)), np.full(5, 7.0)))
-    assert all(f.value is None for f in flat)
 
 
 def test_the_difference_of_two_conditions():

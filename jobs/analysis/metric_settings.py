@@ -1,0 +1,77 @@
+"""Validate the key `metrics`, and the attributes of items that it names."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from jobs.analysis.conditions import CONDITION
+from jobs.errors import InputError
+from jobs.metrics.distributions import EXTRA
+from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
+
+TARGET = "target"  # the label that an item was rated against (CAIRE: a country); a column of the ratings
+GROUP_BY = tuple(name for name in EXTRA if name not in (TARGET, CONDITION))
+
+
+def check(settings: MetricSettings) -> None:
+    """Validate settings without reading tables.
+
+    Raises:
+        InputError: a setting is out of range or names an unknown column, or weights are not a matrix of disagreement.
+    """
+    if wrong := [name for name in settings.group_by if name not in GROUP_BY]:
+        raise InputError(f"metrics.group_by={wrong[0]}: must be one of {', '.join(GROUP_BY)}")
+    for name, matrix in settings.weights.items():
+        if any(len(line) != len(matrix) for line in matrix):
+            raise InputError(f"metrics.weights.{name}: must be a square matrix")
+        if any(matrix[i][i] != 0 for i in range(len(matrix))):
+            raise InputError(
+                f"metrics.weights.{name}: must be 0 on the diagonal, because equal answers do not disagree"
+            )
+    if wrong := [name for name in settings.ensembles if name in (PEOPLE, MODELS)]:
+        raise InputError(f"metrics.ensembles.{wrong[0]}: this group exists already; choose another name")
+    for contrast in settings.contrast:
+        attribute, colon, values = contrast.partition(":")
+        if not attribute or not colon or len(values.split("-")) != 2:
+            raise InputError(f"metrics.contrast={contrast!r}: must be attribute:first-second")
+    in_range = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
+    if wrong := [name for name, fine in in_range.items() if not fine]:
+        raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")
+
+
+def attributes(settings: MetricSettings) -> set[str]:
+    """Return the attributes of items that the settings name; crossed ones as a+b."""
+    return {*compared_attributes(settings), settings.concept, "model"}
+
+
+def compared_attributes(settings: MetricSettings) -> set[str]:
+    """Return the attributes whose values are reported separately or compared."""
+    return {*settings.disaggregate, *settings.compare, *(c.partition(":")[0] for c in settings.contrast)}
+
+
+def check_attributes(settings: MetricSettings, available: Collection[str]) -> None:
+    """Refuse settings with attributes that are not in `available`, those of the items.
+
+    Raises:
+        InputError: an attribute is not available.
+    """
+    wanted = sorted({part for name in compared_attributes(settings) for part in name.split("+")} - {TARGET})
+    if wrong := [name for name in wanted if name not in available]:
+        listed = ", ".join(sorted(available)) or "none"
+        raise InputError(f"metrics: no item has the attribute {wrong[0]!r}; must be {TARGET} or of {listed}")
+
+
+def with_available(
+    settings: MetricSettings, available: Collection[str], *, disaggregate: Sequence[str], contrast: Sequence[str]
+) -> MetricSettings:
+    """Return the settings with further attributes to disaggregate by and contrasts, if all their attributes are in
+    `available`."""
+
+    def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
+        parts = {name: set(name.partition(":")[0].split("+")) - {TARGET} for name in names}
+        return [name for name in parts if name not in present and parts[name] <= set(available)]
+
+    return replace(
+        settings,
+        disaggregate=[*settings.disaggregate, *new(disaggregate, settings.disaggregate)],
+        contrast=[*settings.contrast, *new(contrast, settings.contrast)],
+    )
