@@ -48,6 +48,7 @@ class ReportConfig:
     ratings: list[str] = field(default_factory=list)  # tables, or globs of tables
     images: str | None = None  # images table: thumbnails and fetch status
     records: str | None = None  # records of these pictures
+    terms: list[str] = field(default_factory=list)  # tables, or globs: search terms, for the numbers of entities
     matches: str | None = None  # output of jobs.mine, for the funnel of counts
     embeddings: str | None = None  # embeddings table, for its counts
     raters: list[str] = field(default_factory=list)  # tables, or globs: kinds, families, countries of raters
@@ -104,7 +105,8 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
             )
         )
         of_answers = [m for distribution in ratings.distributions.result() for m in metrics_of(distribution)]
-        index = MetricIndex([*of_answers, *metrics], condition=cfg.paper.condition)
+        of_people = [m for distribution in ratings.pooled.result() for m in metrics_of(distribution)]
+        index = MetricIndex([*of_answers, *of_people, *metrics], condition=cfg.paper.condition)
         parts = registry.arrange(
             Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter)
         )
@@ -165,11 +167,12 @@ def read_tables(cfg: ReportConfig) -> ReportTables:
         texts=open_tables(cfg.texts, "texts"),
         remarks=open_tables(cfg.remarks, "remarks"),
         questions=single("questions", cfg.questions),
+        terms=open_tables(cfg.terms, "terms"),
     )
     refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
-    if not (tables.corpus or tables.ratings or tables.spans or tables.responses):
+    if not (tables.corpus or tables.ratings or tables.spans or tables.responses or tables.terms):
         raise InputError(
-            "report: no table to report on; give ratings=, responses=, images=, records=, matches= or spans="
+            "report: no table to report on; give ratings=, responses=, images=, records=, matches=, terms= or spans="
         )
     return tables
 

@@ -642,6 +642,7 @@ KEYS = {
         ratings: list[str]
         images: str | None
         records: str | None
+        terms: list[str]
         matches: str | None
         embeddings: str | None
         raters: list[str]
@@ -679,7 +680,8 @@ KEYS = {
         paper.name: str | None
         paper.title: str
         paper.rubrics: dict[str, str]
-        paper.names: dict[str, str]
+        paper.groups: dict[str, str]
+        paper.names: list[str]
         paper.condition: str | None
         paper.disaggregate: list[str]
         paper.contrast: list[str]

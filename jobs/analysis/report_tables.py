@@ -19,6 +19,7 @@ from jobs.analysis.responses import refusal_rates
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
+from jobs.metrics.entity_counts import EntityCounts
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings
 from jobs.runtime.exclusions import ExclusionFilter
@@ -41,13 +42,15 @@ class ReportTables:
     texts: Sequence[TableSource] = ()
     remarks: Sequence[TableSource] = ()
     questions: TableSource | None = None
+    terms: Sequence[TableSource] = ()
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
-        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans, self.remarks)
+        lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
+        more = (self.remarks, self.terms)
         questions = [self.questions] if self.questions else []
-        return [*self.corpus.values(), *(source for sources in lists for source in sources), *questions]
+        return [*self.corpus.values(), *(source for sources in (*lists, *more) for source in sources), *questions]
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ def report_metrics(
         yield from refusals.refusal_metrics(refusal_rates(tables.responses, exclusion_filter=exclusion_filter))
     if tables.remarks:
         yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
+    yield from _entity_metrics(tables.terms)
     if tables.spans:
         kinds = _span_kinds(tables, settings.gold)
         yield from compute.span_metrics(tables.spans, tables.texts, kinds, settings.overlap)
@@ -183,6 +187,15 @@ def report_metrics(
         yield from compute.dsg_metrics(
             tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, exclusion_filter=exclusion_filter
         )
+
+
+def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
+    counts = EntityCounts()
+    for source in terms:
+        for batch in source.batches(list(counts.columns)):
+            for row in batch.to_pylist():
+                counts.add(row)
+    yield from counts.metrics()
 
 
 def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, Ra
 
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
 WRITER = "model"  # attribute of a response: the model that wrote it
+BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
 MAX_CELLS = 50_000_000  # of a dense table of items x raters of one target
 
 
@@ -147,12 +148,13 @@ def _scores_on_scale(question: RatedQuestion) -> Iterator[Metric]:
 
 
 def _length_bias(answers: RatingTable, group: RaterGroup, context: QuestionContext) -> Iterator[Metric]:
-    """Yield the dependence of scores on lengths, of all responses and of each model's (Century, figure 12)."""
+    """Yield the dependence of scores on lengths, of all responses and by writer (Century, figure 12)."""
     assert context.lengths is not None
     yield from length_bias.length_bias(answers, group, context.lengths)
-    for model, wrote in context.subgroups.get(WRITER, {}).items():
-        for metric in length_bias.length_bias(answers.of_items(wrote), group, context.lengths[wrote]):
-            yield metric.at(attribute=WRITER, part=model)
+    for attribute in BY_WRITER:
+        for part, wrote in context.subgroups.get(attribute, {}).items():
+            for metric in length_bias.length_bias(answers.of_items(wrote), group, context.lengths[wrote]):
+                yield metric.at(attribute=attribute, part=part)
 
 
 def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
@@ -160,9 +162,10 @@ def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
     groups = {name: (name,) for name in question.groups.get(MODELS, ())[:MAX_LINES]}
     if PEOPLE in question.groups:
         groups[PEOPLE] = question.groups[PEOPLE]
-    writers = question.context.subgroups.get(WRITER, {})
-    for name, raters in groups.items():
-        yield from subgroup_answers.answer_shares(question.answers, raters, writers, group=name, attribute=WRITER)
+    for attribute in BY_WRITER:
+        parts = question.context.subgroups.get(attribute, {})
+        for name, raters in groups.items():
+            yield from subgroup_answers.answer_shares(question.answers, raters, parts, group=name, attribute=attribute)
 
 
 def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[Metric]:

@@ -109,6 +109,7 @@ FAMILIES = (
                           "crowdtruth_rounds"), ("bins",)),
     MetricFamily("CrowdTruth: workers",
                  ("worker_quality", "worker_worker_agreement", "worker_unit_agreement"), ("metric",)),
+    MetricFamily("Search terms", ("entities", "distinct_terms"), ("metric",)),
     MetricFamily("Refusals", ("refusal_rate",), ("kind",)),
     MetricFamily("Items that people wrote about", ("remark_share",), ("field",)),
     MetricFamily("Marked spans",
@@ -127,6 +128,7 @@ SHARE_METRICS = frozenset({
 COUNTS = frozenset({
     "ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
     "crowdtruth_rounds", "dsg_invalid", "dsg_unclear", "people_total",
+    "entities", "distinct_terms",
 })  # fmt: skip
 WITHOUT_INTERVAL = COUNTS | {
     "welch_p",

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from actors.status import Status
 from jobs.analysis.conditions import CONDITION
@@ -54,6 +53,16 @@ class MetricIndex:
         """Return all metrics of a name that have these dims and perhaps others, in the report's order."""
         return [m for m in self._by_name.get(name, ()) if all(m.dims.get(key) == v for key, v in dims.items())]
 
-    def values(self, dim: str, name: str, **dims: Any) -> list[str]:
+    def first(self, name: str, dims: Mapping[str, str], *, reason: str = "", **preferred: str) -> Metric:
+        """Return a metric of all items with these dims and perhaps others, one with the `preferred` dims if possible.
+
+        Use it for metrics with dims that depend on the ratings, such as the number of slots of an ICC.
+        """
+        candidates = [m for m in self.find(name, **dims) if "attribute" in dims or "attribute" not in m.dims]
+        if not candidates:
+            return self.get(name, dims, reason=reason)
+        return min(candidates, key=lambda m: sum(m.dims.get(key) != value for key, value in preferred.items()))
+
+    def values(self, dim: str, name: str, **dims: str) -> list[str]:
         """Return the values of a dim among the metrics that `find` returns, in their order, without duplicates."""
         return list(dict.fromkeys(m.dims[dim] for m in self.find(name, **dims) if dim in m.dims))

@@ -16,12 +16,15 @@ def check(settings: PaperSettings) -> None:
     """Validate the settings without reading tables.
 
     Raises:
-        InputError: no such arrangement, or a printed table whose rows do not fit its columns.
+        InputError: no such arrangement, a name that is not GLOB=NAME, or a printed table whose rows do not fit its
+            columns or are not numbers.
     """
     if settings.name is None:
         return
     if settings.name not in ARRANGEMENTS:
         raise InputError(f"paper.name={settings.name}: no such paper; allowed: {', '.join(ARRANGEMENTS)}")
+    if wrong := [entry for entry in settings.names if not all(entry.partition("="))]:
+        raise InputError(f"paper.names: {wrong[0]!r}: must be GLOB=NAME, such as 'my-model*=GPT-4 Omni'")
     for name, table in settings.printed.items():
         for row, numbers in table.rows.items():
             if len(numbers) != len(table.columns):
@@ -29,6 +32,8 @@ def check(settings: PaperSettings) -> None:
                     f"paper.printed.{name}.rows.{row}: {len(numbers)} numbers for {len(table.columns)} columns; give "
                     "one per column, null where the paper has none"
                 )
+            if wrong := [n for n in numbers if n is not None and not isinstance(n, int | float)]:
+                raise InputError(f"paper.printed.{name}.rows.{row}: {wrong[0]!r}: must be a number or null")
 
 
 def arrange(study: Study) -> list[PaperPart]:

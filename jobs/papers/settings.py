@@ -1,6 +1,7 @@
 """The key `paper` of `report`: which arrangement to make, what it needs, and the numbers that the paper prints."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from omegaconf import MISSING
 
@@ -15,7 +16,7 @@ class PrintedTable:
 
     source: str = MISSING  # such as: Century, table 2
     columns: list[str] = field(default_factory=list)
-    rows: dict[str, list[float | None]] = field(default_factory=dict)
+    rows: dict[str, list[Any]] = field(default_factory=dict)
     percent: bool = True
 
 
@@ -27,8 +28,10 @@ class PaperSettings:
     title: str = ""  # of the section of the page
     # role in the paper -> rubric of the ratings, such as images: century_labels
     rubrics: dict[str, str] = field(default_factory=dict)
-    # rater, group or model (glob) of this report -> its name in the paper, whose printed numbers are next to its own
-    names: dict[str, str] = field(default_factory=dict)
+    # group of raters -> its name in the paper, whose printed numbers are next to the group's own
+    groups: dict[str, str] = field(default_factory=dict)
+    # GLOB=NAME: likewise for the raters, groups and models that a glob matches; these come first
+    names: list[str] = field(default_factory=list)
     condition: str | None = None  # of the ratings, if their questions were answered under several
     # added to metrics.disaggregate and metrics.contrast if the items have these attributes
     disaggregate: list[str] = field(default_factory=list)

@@ -3,15 +3,18 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.analysis.conditions import condition_groups
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import Rubrics
+from jobs.metrics.answers import RatingTable
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings, matching
 from jobs.papers.metric_index import MetricIndex
 from jobs.papers.model import PaperCell, PaperRow, Printed, Unit
 from jobs.papers.settings import PaperSettings, PrintedTable
 from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.hashing import Hashes
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,25 @@ class Study:
         names = {rater for key in self.reduction.keys if key[0] == rubric for rater in self.reduction.methods_of(key)}
         return sorted(rater for rater in names if self.summary.raters.kinds.get(rater, "model") in kinds)
 
+    def model_group(self, rubric: str) -> tuple[str, ...]:
+        """Return the models of the group `models` that answered a rubric: all but those of `metrics.leave_out`."""
+        raters = self.raters(rubric)
+        left_out = {name for pattern in self.metric_settings.leave_out for name in matching(raters, pattern)}
+        return tuple(name for name in raters if name not in left_out)
+
+    def rated(self, rubric: str, question: str) -> tuple[RatingTable, Hashes] | None:
+        """Return the ok ratings of a question and the hash of each item, under the condition of the settings.
+
+        None if nobody was asked.
+        """
+        condition = self.settings.condition
+        for groups in condition_groups(self.reduction, self.summary.raters.kinds).values():
+            for group in groups:
+                if group.question[:2] == (rubric, question) and (len(groups) == 1 or group.condition == condition):
+                    reduced = self.reduction.question(group.key, shared=group.shared)
+                    return reduced.answers, reduced.item
+        return None
+
     def groups(self, rubric: str, *, people: str, models: str) -> list[tuple[str, str]]:
         """Return the groups of raters that answered a rubric with their labels: people, all models, ensembles."""
         groups = [(PEOPLE, people)] if self.raters(rubric, kinds=("human",)) else []
@@ -60,18 +82,24 @@ class Study:
         return groups
 
     def name_in_paper(self, name: str) -> str | None:
-        """Return the paper's name of a rater, group or model of this report, according to `paper.names`.
+        """Return the paper's name of a rater, group or model, according to `paper.names` and `paper.groups`.
 
         A glob also matches the name without its revision.
         """
-        for pattern, printed in self.settings.names.items():
+        for entry in self.settings.names:
+            pattern, _, printed = entry.partition("=")
             if matching([name], pattern):
                 return printed
-        return None
+        return self.settings.groups.get(name)
 
     def printed(self, table: str) -> "PrintedNumbers":
         """Return the numbers that the paper prints in a table or figure; none if the settings have none."""
         return PrintedNumbers(self.settings.printed.get(table, PrintedTable(source="")))
+
+    def unmatched(self, printed: Sequence[str], own: Sequence[str]) -> list[str]:
+        """Return the names of the paper that no rater, group or model in `own` has according to `paper.names`."""
+        matched = {self.name_in_paper(name) for name in own}
+        return [name for name in printed if name not in matched]
 
     def printed_rows(self, table: str, part: str, *, header: str, without: Collection[str]) -> Iterator[PaperRow]:
         """Yield the printed rows `part / NAME` that have no counterpart in the report, as rows (header, NAME).
@@ -109,6 +137,10 @@ class PrintedNumbers:
     def rows(self) -> list[str]:
         """The names of the rows, as printed."""
         return list(self.table.rows)
+
+    def rows_of(self, part: str) -> list[str]:
+        """The names of the rows `part / NAME`."""
+        return [row for row in self.table.rows if row.partition(" / ")[0] == part]
 
     def at(self, row: str, column: str, *, low: str = "", high: str = "") -> Printed | None:
         """Return the number in a row and column, in the unit of metrics (26.49 % as 0.2649); None if there is none.

@@ -94,6 +94,7 @@ class Intervals:
         bounds: ends of the axis; None: from the values.
         reference: a value with a vertical line, such as 0 for differences.
         percent: whether values are shares.
+        width: inches of the axis.
     """
 
     estimates: Sequence[Estimate]
@@ -101,10 +102,11 @@ class Intervals:
     bounds: tuple[float, float] | None = None
     reference: float | None = None
     percent: bool = False
+    width: float = 4.2
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
-        return 4.2, 0.3 + 0.1 * len(self.estimates) + 0.16 * len(self._rows)
+        return self.width, 0.3 + 0.1 * len(self.estimates) + 0.16 * len(self._rows)
 
     @property
     def _rows(self) -> list[str]:
@@ -188,7 +190,8 @@ class Scatter:
         """Draw the points, then the band and the line."""
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         kept = np.isfinite(x) & np.isfinite(y)
-        axes.plot(x[kept], y[kept], "o", color=SOFT, markersize=2.2, alpha=0.45, markeredgewidth=0)
+        size = 2.2 if kept.sum() > 60 else 4
+        axes.plot(x[kept], y[kept], "o", color=SOFT, markersize=size, alpha=0.45, markeredgewidth=0)
         if self.fit and kept.any():
             if len(self.fit.x):
                 axes.fill_between(self.fit.x, self.fit.low, self.fit.high, color=ACCENT, alpha=0.2, linewidth=0)
@@ -230,16 +233,18 @@ class StackedBars:
     Attributes:
         shares: one row per label, one share per part; an empty row is undefined.
         rows, parts: labels; `legend`: whether to explain the colours.
+        width: inches of the bars.
     """
 
     shares: Sequence[Sequence[float | None]]
     rows: Sequence[str]
     parts: Sequence[str]
     legend: bool = True
+    width: float = 4.2
 
     def size(self) -> tuple[float, float]:
         """Return width and height in inches of the axes."""
-        return 4.2, 0.2 + 0.24 * max(1, len(self.rows))
+        return self.width, 0.2 + 0.24 * max(1, len(self.rows))
 
     def draw(self, axes: Axes) -> None:
         """Draw one bar per row; a segment wide enough has its percentage."""

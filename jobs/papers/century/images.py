@@ -1,15 +1,69 @@
-"""Tables and figures about the pictures: the ratings with the rubric of images."""
+"""Tables 1, 2 and 8 and figure 6: what the pictures show, and how sensitive they are."""
 
 from collections.abc import Iterator
 
+from jobs.analysis.report_tables import ALL_PEOPLE
+from jobs.metrics.majority import NO_MAJORITY, NONE
 from jobs.metrics.question import MODELS, PEOPLE
-from jobs.papers.century.words import ALL_MODELS, PEOPLES, titled
-from jobs.papers.model import PaperCell, PaperRow, PaperTable
+from jobs.papers.century.words import ALL_MODELS, DIVERSITY, PEOPLES, SCALES, short, titled
+from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
 from jobs.papers.study import Study
+from jobs.plots.figures import small_multiples
+from jobs.plots.panels import StackedBars
 
-SCALES = ("sensitive", "controversial", "commemorative")
-SOMEWHAT = "3"  # "somewhat": the threshold of table 2
 ROLE = "images"
+SOMEWHAT = "3"  # the threshold of table 2
+SHOWN = "share of pictures whose answer by majority is this one"
+
+
+def table_1(study: Study) -> PaperTable:
+    """Return the shares of pictures by people's majority answer."""
+    return _diversity(study, "table_1", [(PEOPLE, PEOPLES)], "What the pictures show, by majority of people")
+
+
+def table_8(study: Study) -> PaperTable:
+    """Return the shares of pictures by majority answer, of each model and of people."""
+    rubric = study.rubric(ROLE)
+    groups = [(rater, short(rater)) for rater in study.raters(rubric)]
+    groups += study.groups(rubric, people=PEOPLES, models=ALL_MODELS)
+    return _diversity(study, "table_8", groups, "What the pictures show, by labeller")
+
+
+def _diversity(study: Study, name: str, groups: list[tuple[str, str]], title: str) -> PaperTable:
+    """Return a table of majority answers: a row for each answer, a column for each group, then the paper's others."""
+    printed, rubric = study.printed(name), study.rubric(ROLE)
+    others = study.unmatched(printed.table.columns, [group for group, _ in groups])
+    rows = []
+    for question in DIVERSITY:
+        for answer in _answers(study, question, [row.partition(" / ")[2] for row in printed.rows_of(question)]):
+            row = f"{question} / {answer}"
+            own = [
+                study.cell(
+                    "majority_share",
+                    {"rubric": rubric, "question": question, "group": group, "answer": answer},
+                    printed=printed.at(row, study.name_in_paper(group) or ""),
+                    reason=f"no ok rating of {question} by {label}, or nobody gave this answer",
+                )
+                for group, label in groups
+            ]
+            cells = (*own, *(PaperCell(printed=printed.at(row, other)) for other in others))
+            rows.append(PaperRow((titled(question), titled(answer)), cells))
+    return PaperTable(
+        name=name,
+        title=title,
+        citation=f"Century, table {name[-1]}",
+        row_headers=("Dimension", "Answer"),
+        columns=(*((label,) for _, label in groups), *((other,) for other in others)),
+        rows=tuple(rows),
+        notes=("n counts pictures with enough ratings. A single model’s answer is its majority.",),
+    )
+
+
+def _answers(study: Study, question: str, printed: list[str]) -> list[str]:
+    """Return the answers to a question in the rubric's order, those that mean none and no majority last."""
+    own = study.metrics.values("answer", "majority_share", rubric=study.rubric(ROLE), question=question)
+    last = [answer for answer in (NONE, NO_MAJORITY) if answer in own or answer in printed]
+    return [*dict.fromkeys(a for a in [*own, *printed] if a not in (NONE, NO_MAJORITY, "all")), *last]
 
 
 def table_2(study: Study) -> PaperTable:
@@ -33,24 +87,52 @@ def _labellers(study: Study, question: str) -> Iterator[PaperRow]:
     used = set()
     for group, label in (
         *study.groups(rubric, people=PEOPLES, models=ALL_MODELS),
-        *((rater, rater) for rater in study.raters(rubric)),
+        *((rater, short(rater)) for rater in study.raters(rubric)),
     ):
         in_paper = f"{question} / {study.name_in_paper(group) or ''}"
         used.add(in_paper)
         dims = {"rubric": rubric, "question": question, "group": group}
         at_least = {"threshold": SOMEWHAT, **dims}
-        by_any = group in (PEOPLE, MODELS)
+        by_mean, by_any = at_least | {"rule": "mean"}, at_least | {"rule": "any"}
         cells = (
             study.cell("share_lowest", dims, printed=printed.at(in_paper, "lowest")),
-            study.cell("share_at_least", at_least | {"rule": "mean"}, printed=printed.at(in_paper, "somewhat by mean")),
+            study.cell("share_at_least", by_mean, printed=printed.at(in_paper, "somewhat by mean")),
             study.cell(
                 "share_at_least",
-                at_least | {"rule": "any"},
+                by_any,
                 printed=printed.at(in_paper, "somewhat by any"),
-                reason="one rater",
+                reason="the group has one rater",
             )
-            if by_any
+            if group in (PEOPLE, MODELS)
             else PaperCell(),
         )
         yield PaperRow((titled(question), label), cells)
     yield from study.printed_rows("table_2", question, header=titled(question), without=used)
+
+
+def figure_6(study: Study) -> PaperFigure:
+    """Return the distribution of scores by labeller, as stacked bars and as a table."""
+    rubric = study.rubric(ROLE)
+    raters = [(rater, short(rater)) for rater in study.raters(rubric)]
+    if study.raters(rubric, kinds=("human",)):
+        raters.append((ALL_PEOPLE, PEOPLES))
+    levels = [f"{level}" for level in range(1, 6)]
+    panels, rows = [], []
+    for question in SCALES:
+        cells = {
+            label: [
+                study.cell("share", {"rubric": rubric, "question": question, "rater": rater, "answer": level})
+                for level in levels
+            ]
+            for rater, label in raters
+        }
+        shares = [[cell.metric.value if cell.metric else None for cell in line] for line in cells.values()]
+        panels.append((titled(question), StackedBars(shares, list(cells), levels, legend=question == SCALES[0])))
+        rows += [PaperRow((titled(question), label), tuple(line)) for label, line in cells.items()]
+    title = "Distribution of the scores of pictures by labeller"
+    text = "Stacked bars: share of ratings with each score from 1 (not at all) to 5 (very), one bar per labeller."
+    svg = small_multiples(panels, title=title, description=text, columns=1)
+    columns = tuple((level,) for level in levels)
+    numbers = PaperTable("figure_6", title, "Century, figure 6", ("Dimension of quality", "Labeller"), columns,
+                         tuple(rows), ("n counts ok ratings.",))  # fmt: skip
+    return PaperFigure("figure_6", title, "Century, figure 6 (drawn without numbers in the paper)", svg, numbers)

@@ -134,5 +134,9 @@ def test_a_users_own_paper_file(tmp_path):
 def test_settings_are_checked_before_tables_are_read():
     with pytest.raises(InputError, match=r"paper.name=x: no such paper; allowed: .*century"):
         registry.check(PaperSettings(name="x"))
+    with pytest.raises(InputError, match="must be GLOB=NAME"):
+        registry.check(PaperSettings(name="century", names=["gpt"]))
+    with pytest.raises(InputError, match="must be a number or null"):
+        registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a"], {"r": ["x"]})}))
     with pytest.raises(InputError, match="1 numbers for 2 columns"):
         registry.check(PaperSettings(name="century", printed={"t": PrintedTable("t", ["a", "b"], {"r": [1]})}))
