@@ -72,7 +72,8 @@ def parts(tmp_path_factory) -> Path:
         "items": [write_file(folder / "items", "items", items)],
         "responses": [write_file(folder / "responses", "responses", responses)],
         "terms": [write_file(folder / "terms", "terms", [
-            {"term": term, "source": "knowledge_graph", "concept": concept, "entity_id": entity, "entity_type": "event"}
+            {"term": term, "source": "knowledge_graph", "concept": concept, "entity_id": entity,
+             "response_id": "", "entity_type": "event"}
             for term, concept, entity in (("a", "riot", "Q1"), ("b", "riot", "Q1"), ("a", "war", "Q1"),
                                           ("a", "riot", "Q2"))])],
     }  # fmt: skip
