@@ -90,11 +90,15 @@ def period_of(row: Row, period: PeriodConfig) -> str:
     return INSIDE if row["first_year"] <= period.last and row["last_year"] >= period.first else OUTSIDE
 
 
-def choose(settings: GraphKeys, concepts: Concepts, batches: Iterable[pa.Table]) -> Choice:
+def choose(settings: GraphKeys, concepts: Concepts, batches: Iterable[pa.Table], place: NDArray[np.int64]) -> Choice:
     """Choose at most `entities_per_concept` entities of each concept.
 
     Those of the period come first, then undated ones, then others (unless `dates=ignore`); among equals those with
     more articles, then those with the smaller id, which is the older entry. `dates=require` leaves only the first.
+
+    Args:
+        batches: all rows of the table `entities`, with `COLUMNS`.
+        place: int64[rows], ascending in the order of the dump; of several rows of an entity the first is taken.
     """
     ids, row, concept, rank, sites = array("q"), array("q"), array("h"), array("b"), array("i")
     periods = Counter[str]()
@@ -112,7 +116,8 @@ def choose(settings: GraphKeys, concepts: Concepts, batches: Iterable[pa.Table])
     numbers, rows = np.frombuffer(ids, np.int64), np.frombuffer(row, np.int64)
     by_concept, ranks = np.frombuffer(concept, np.int16), np.frombuffer(rank, np.int8)
     duplicate = np.ones(len(numbers), bool)
-    duplicate[np.unique(numbers, return_index=True)[1]] = False
+    in_order = np.lexsort((place, numbers))
+    duplicate[in_order[np.unique(numbers[in_order], return_index=True)[1]]] = False
     kept = ~duplicate[rows]
     if settings.dates == REQUIRE:
         kept &= ranks == PERIODS.index(INSIDE)

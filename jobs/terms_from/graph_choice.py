@@ -3,28 +3,32 @@
 The driver does it: which entities of a concept are taken depends on all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from jobs.errors import InputError
 from jobs.runtime import summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
-from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.reading import TableSource, open_table, reading_rows
 from jobs.store.run import TablePlan, TableRun, open_run
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
 from jobs.terms_from import choosing
 from jobs.terms_from.choosing import COLUMNS, PERIODS, Choice, Concepts
 from jobs.terms_from.config import PREFER, REQUIRE, TermSourcesConfig
+from jobs.terms_from.dump import SPAN
 from jobs.terms_from.graph_passes import ENTITIES, TERMS, GraphInput
 from jobs.terms_from.graph_terms import UnitTerms
 from jobs.terms_from.term_counts import keep_counts, show_counts
 
-ROWS_AT_A_TIME = 10_000
+ROWS_AT_A_TIME = 5_000
 
 
 def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | None:
@@ -50,7 +54,7 @@ def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | N
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
     names = [concept.name for concept in given.concepts.concepts]
     concepts = Concepts(names, given.graph, entities.batches(COLUMNS))
-    choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS))
+    choice = choosing.choose(cfg, concepts, entities.batches(COLUMNS), _places(entities))
     _write(run, entities, cfg, given, concepts=concepts, choice=choice)
     manifest = run.finish()
     summary.show_result("terms", manifest, run)
@@ -89,6 +93,15 @@ def _check_same(cfg: TermSourcesConfig, entities: TableSource, given: GraphInput
             raise InputError(f"{key}={cfg.graph.get('name')}: {entities.uri} was made with other {key}; use the same")
 
 
+def _places(entities: TableSource) -> NDArray[np.int64]:
+    """Return int64[rows]: numbers that ascend in the order of the dump, in which the units are not."""
+    units = [(footer.unit.inputs[0].uri, footer.unit.extra[SPAN][0], footer.rows) for footer in entities.footers]
+    order = sorted(range(len(units)), key=lambda index: units[index][:2])
+    rank = np.empty(len(units), np.int64)
+    rank[order] = np.arange(len(units))
+    return np.repeat(rank, [rows for *_, rows in units])
+
+
 def _write(
     run: TableRun,
     entities: TableSource,
@@ -105,13 +118,20 @@ def _write(
         first += unit.rows or 0
     schema = TABLES[TERMS].schema()
     for task in run.todo:
-        rows: Sequence[dict[str, Any]] = read_unit(task.unit.inputs[0].uri).to_pylist()
-        unit_terms = UnitTerms(cfg, concepts, given.concepts, choice)
+        unit_terms, row = UnitTerms(cfg, concepts, given.concepts, choice), firsts[task.unit.name]
         with UnitWriter(run.target, task) as writer:
-            terms = list(unit_terms.rows(rows, firsts[task.unit.name]))
-            for begin in range(0, len(terms), ROWS_AT_A_TIME):
-                writer.write(pa.Table.from_pylist(terms[begin : begin + ROWS_AT_A_TIME], schema=schema))
+            for rows in _batches(task.unit.inputs[0].uri):
+                writer.write(pa.Table.from_pylist(list(unit_terms.rows(rows, row)), schema=schema))
+                row += len(rows)
             counts = writer.counts
             counts.filtered.update(unit_terms.filtered)
             counts.tallies = {name: dict(tally) for name, tally in unit_terms.tallies.items() if tally}
             counts.rows_in = counts.rows_out + counts.filtered.total()
+
+
+def _batches(uri: str) -> Iterator[Sequence[dict[str, Any]]]:
+    """Yield the rows of a unit some thousands at a time: a dump in one gzip member is one unit."""
+    fs, path = locations.filesystem(uri)
+    with reading_rows(uri), fs.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
+        for batch in file.iter_batches(ROWS_AT_A_TIME):
+            yield batch.to_pylist()

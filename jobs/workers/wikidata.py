@@ -39,17 +39,14 @@ class ClassUnit:
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows; `rows_in` counts them, and the tally `lines` the lines of the dump."""
-        edges: dict[tuple[str, str, str], None] = {}
-        rows = _BatchedRows(writer, "class_edges", report)
+        rows, parser = _BatchedRows(writer, "class_edges", report), EntityParser()
 
         def keep(text: bytes) -> None:
             if any(mark in text for mark in self._marks):
-                edges.update(dict.fromkeys(self._edges(self._parser.parse(text))))
+                for subject, relation, value in self._edges(parser.parse(text)):
+                    rows.add({"entity_id": subject, "relation": relation, "value": value})
 
-        self._parser = EntityParser()
         read_lines(task.unit, writer, report, self._step, keep)
-        for subject, relation, value in edges:
-            rows.add({"entity_id": subject, "relation": relation, "value": value})
         rows.flush()
         counts = writer.counts
         counts.rows_in = counts.rows_out + counts.rejected.total() + counts.filtered.total()
@@ -85,7 +82,7 @@ class EntityUnit:
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows; every entity of the dump is written, filtered by a rule, or rejected."""
         rows = _BatchedRows(writer, "entities", report)
-        parser, ids, filtered = EntityParser(), set[str](), writer.counts.filtered
+        parser, filtered = EntityParser(), writer.counts.filtered
 
         def keep(text: bytes) -> None:
             one = parser.parse(text)
@@ -96,11 +93,8 @@ class EntityUnit:
             row = self._reader.row(one)
             if isinstance(row, str):
                 filtered[row] += 1
-            elif row["entity_id"] in ids:
+            elif not rows.add(row):
                 filtered["duplicate_entity"] += 1
-            else:
-                ids.add(row["entity_id"])
-                rows.add(row)
 
         read_lines(task.unit, writer, report, self._step, keep)
         rows.flush()
@@ -147,20 +141,31 @@ def read_lines(unit: Unit, writer: UnitWriter, report: Reporter, step: int, keep
 
 
 class _BatchedRows:
-    """Rows of a unit, written some thousands at a time."""
+    """Rows of a unit, written some thousands at a time; of those with one key the first.
+
+    Only the rows that are not written yet are compared, so that the memory does not grow with the unit: the readers of
+    the tables pass over other duplicates.
+    """
 
     def __init__(self, writer: UnitWriter, table: str, report: Reporter) -> None:
-        self._writer, self._schema, self._report = writer, TABLES[table].schema(), report
-        self._rows: list[dict[str, Any]] = []
+        self._writer, self._report = writer, report
+        self._schema, self._key = TABLES[table].schema(), TABLES[table].key
+        self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def add(self, row: dict[str, Any]) -> None:
-        self._rows.append(row)
+    def add(self, row: dict[str, Any]) -> bool:
+        """Add a row; return whether it is the first of its key."""
+        key = tuple(row[name] for name in self._key)
+        if key in self._rows:
+            return False
+        self._rows[key] = row
         if len(self._rows) >= ROWS_AT_A_TIME:
             self.flush()
+        return True
 
     def flush(self) -> None:
+        """Write the rows."""
         if self._rows:
-            self._writer.write(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._writer.write(pa.Table.from_pylist(list(self._rows.values()), schema=self._schema))
             self._report.add(0, matched=len(self._rows))
             self._rows.clear()
 
