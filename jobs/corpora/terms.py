@@ -14,6 +14,7 @@ from actors.ids import content_id
 from actors.titles import Fold
 from jobs.corpora import delimited
 from jobs.errors import InputError
+from jobs.runtime.console import say
 from jobs.store import locations
 from jobs.store.reading import open_table
 
@@ -57,19 +58,26 @@ def fold_of(config: FoldConfig) -> Fold:
 def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple[str, ...]]:
     """Return the folded terms (by default in lower case) of all files and tables, and the sources of each.
 
+    Of several paths a table may be empty, which is printed: models' responses may hold no line that can be used.
+
     Raises:
         InputError: a file, its column or its terms are missing.
     """
     fold = fold or Fold()
     by_term: dict[str, set[str]] = {}
-    for path in _paths(config.path):
+    paths = _paths(config.path)
+    for path in paths:
         terms = 0
         for phrase, source in _phrases(config, path):
             if phrase and (term := fold.whole(phrase)):
                 by_term.setdefault(term, set()).add(source)
                 terms += 1
-        if not terms:
+        if not terms and (len(paths) == 1 or path.lower().endswith(KINDS)):
             raise InputError(f"terms.path={path}: has no terms")
+        if not terms:
+            say(f"  terms.path={path}: has no terms")
+    if not by_term:
+        raise InputError(f"terms.path=[{','.join(paths)}]: have no terms")
     return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
 
 

@@ -38,7 +38,7 @@ def write_terms(cfg: TermSourcesConfig, given: GraphInput) -> dict[str, Any] | N
         InputError: the table of entities or the place cannot be used.
     """
     entities = open_table(cfg.entities or locations.join(cfg.out, ENTITIES), ENTITIES)
-    _check_same(cfg, entities, given)
+    _check_same(entities, given)
     plan = TablePlan(
         out=locations.join(locations.absolute(cfg.out), TERMS),
         table=TERMS,
@@ -87,10 +87,15 @@ def _choice_identity(cfg: TermSourcesConfig) -> dict[str, Any]:
     }
 
 
-def _check_same(cfg: TermSourcesConfig, entities: TableSource, given: GraphInput) -> None:
+def _check_same(entities: TableSource, given: GraphInput) -> None:
+    """Raise InputError if the entities were collected with another list of concepts or description of the graph."""
+    names = {"concepts": given.concepts.name, "graph": given.graph.name}
     for key, value in given.hashes.items():
         if entities.metadata.get(f"remine.{key}") != value:
-            raise InputError(f"{key}={cfg.graph.get('name')}: {entities.uri} was made with other {key}; use the same")
+            raise InputError(
+                f"{key}={names[key]}: {entities.uri} was collected with other {key}; give those, or collect again "
+                "from the dump (source.path=)"
+            )
 
 
 def _places(entities: TableSource) -> NDArray[np.int64]:

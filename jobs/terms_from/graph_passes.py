@@ -43,7 +43,11 @@ class GraphInput:
 
     @classmethod
     def of(cls, cfg: TermSourcesConfig) -> "GraphInput":
-        """Raises InputError: the description of the graph or the list of concepts is not valid."""
+        """Return the checked descriptions of a configuration.
+
+        Raises:
+            InputError: the description of the graph or the list of concepts is not valid.
+        """
         try:
             return cls(Graph.from_dict(cfg.graph), ConceptList.from_dict(cfg.concepts))
         except ValueError as error:

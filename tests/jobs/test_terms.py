@@ -151,6 +151,9 @@ def test_entities_are_chosen_again_without_the_dump(tmp_path: Path) -> None:
     cli.execute("terms", [*keys, f"out={tmp_path}/bc", "entities_per_concept=1", "period.first=-100", "period.last=0"])
     assert {entity for _, concept, entity in terms(tmp_path / "bc") if concept == "war"} == {"Q3"}
     assert not (tmp_path / "two/entities").exists()
+    with pytest.raises(InputError, match=r"concepts=century: .* was collected with other concepts"):
+        cli.execute("terms", [keys[0], f"out={tmp_path}/other"])
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.usefixtures("in_process")

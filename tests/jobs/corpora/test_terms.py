@@ -14,6 +14,7 @@ from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
 from jobs.tables import TABLES
+from tests.factories import write_table
 
 
 def terms(tmp_path: Path, content: str | bytes, name: str = "list.csv", **keys: str) -> dict[str, tuple[str, ...]]:
@@ -74,6 +75,16 @@ def test_a_table_of_terms(tmp_path: Path) -> None:
     (tmp_path / "hand.txt").write_text("WAR\npeace\n")
     both = read_terms(TermsConfig(path=[out, str(tmp_path / "hand.txt")]))
     assert both == {"war": ("graph", "hand", "model"), "peace": ("hand",)}
+
+
+def test_one_of_several_tables_may_be_empty(tmp_path: Path) -> None:
+    empty, hand = write_table(tmp_path / "empty", "terms", []), str(tmp_path / "hand.txt")
+    (tmp_path / "hand.txt").write_text("peace\n")
+    assert read_terms(TermsConfig(path=[empty, hand])) == {"peace": ("hand",)}
+    (tmp_path / "hand.txt").write_text("\n")
+    for path in (empty, [empty], [empty, hand]):
+        with pytest.raises(InputError, match="no terms"):
+            read_terms(TermsConfig(path=path))
 
 
 @pytest.mark.parametrize("path", [[], [""], 3, {"a": "b"}])
