@@ -2,10 +2,13 @@
 
     python -m jobs.verify input=R/records
     python -m jobs.verify input=R/records repair=true
+    python -m jobs.verify input=R exclusions=withdrawn.txt
 
 Reads the whole table and writes nothing; exits 1 and lists the faults if there are any. With repair=true it removes the
-units and run files that are damaged; then the command that wrote the table writes these again, and nothing else. The
-job finds duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
+units and run files that are damaged; then the command that wrote the table writes these again, and nothing else. With
+exclusions= it checks instead that nothing is left of the pictures on the list, in all tables and files below INPUT.
+
+The job finds duplicate keys by 64-bit hashes, in bounded memory, and then compares the keys themselves.
 """
 
 import sys
@@ -16,7 +19,9 @@ from omegaconf import MISSING
 
 from jobs.errors import InputError, RunError
 from jobs.judging.kept_rubric import FILE, HASH, read_kept
-from jobs.runtime import cli, summary
+from jobs.purging import files, matching
+from jobs.purging.tables import open_tables_below
+from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations, lock, table_faults
 from jobs.store.reading import TableSource, open_table
@@ -31,6 +36,7 @@ class VerifyConfig:
     """Keys of `verify`."""
 
     input: str = MISSING  # a table: a folder or s3://bucket/prefix
+    exclusions: str | None = None  # a list: check instead that nothing is left of its pictures below INPUT
     repair: bool = False  # remove damaged units and run files, so that the table's command writes them again
 
 
@@ -41,6 +47,8 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
         RunError: the table has a fault; with repair=true, one that removing files does not mend.
     """
     uri = locations.absolute(cfg.input)
+    if cfg.exclusions:
+        return _check_absence(uri, cfg.exclusions)
     if cfg.repair:
         return _repair(uri)
     _refuse(uri, list(table_faults.damage(uri)))
@@ -49,6 +57,30 @@ def execute(cfg: VerifyConfig) -> dict[str, int]:
     say(f"verify: {source.uri}: table {source.name}, {len(source.footers):,} units, {source.rows:,} rows, no faults")
     say(summary.reconciliation(source.counts().to_json()))
     return {"units": len(source.footers), "rows": source.rows}
+
+
+def _check_absence(uri: str, listed: str) -> dict[str, int]:
+    """Check that neither the tables at or below `uri` nor the files among them name a picture of the list.
+
+    Raises:
+        InputError: there is no table.
+        RunError: something is left.
+    """
+    excluded = exclusions.read_exclusions(listed)
+    sources = open_tables_below(uri)
+    uris = [source.uri for source in sources]
+    gone = matching.gather(sources, excluded.marks)
+    rows = matching.counts_by_table(sources, gone.exclusion_filter())
+    others = [file for file in files.other_files(uri, uris) if file != locations.absolute(listed)]
+    left = files.purge_files(others, uris, files.Needles(gone), act=False).found
+    faults = [Fault(table, f"has {n:,} rows about a picture of the list") for table, n in sorted(rows.items())]
+    _refuse(uri, faults + [Fault(file, "names a picture of the list") for file in left])
+    total = sum(source.rows for source in sources)
+    say(
+        f"verify: {uri}: {len(sources):,} tables, {total:,} rows, {len(others):,} other files: nothing about the "
+        f"{len(excluded):,} entries of exclusions={listed}"
+    )
+    return {"tables": len(sources), "rows": total}
 
 
 def _repair(uri: str) -> dict[str, int]:

@@ -691,8 +691,14 @@ KEYS = {
         gallery: int
         exclusions: str | None
     """,
+    "purge": """
+        input: str
+        exclusions: str
+        plan: bool
+    """,
     "verify": """
         input: str
+        exclusions: str | None
         repair: bool
     """,
     "run": """

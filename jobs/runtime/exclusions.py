@@ -2,8 +2,7 @@
 
 The file has one picture per line: its image_id (in either case) or its URL (in any spelling that
 `jobs.runtime.picture_urls` understands); `#` begins a comment. Each job prints how many entries match a picture. Rows
-that are already in a table stay until its job is run again with the list, which changes the output and therefore needs
-`overwrite=true`.
+that are already in a table stay until `purge` removes them; a command with a longer list than its table's is refused.
 
 Each entry is converted to marks, short strings that identify pictures. Rows with a URL are compared by the picture that
 the URL names. Tables that know pictures only by image_id (vectors, neighbors, ratings) are compared by the ids of the
@@ -129,7 +128,7 @@ def read_exclusions(uri: str | None) -> Exclusions:
     names = tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not names:
         raise InputError(f"exclusions={uri}: no entries; give one image_id or URL per line")
-    return Exclusions(names, tuple(_marks(name) for name in names))
+    return Exclusions(names, tuple(marks_of(name) for name in names))
 
 
 def identity(listed: Exclusions) -> dict[str, str]:
@@ -184,7 +183,8 @@ def withhold(rows: pa.Table, *, item: str, exclusion_filter: ExclusionFilter) ->
     return _set(rows, "status", pc.if_else(hit, pa.scalar(Status.REPORTED.value), before))
 
 
-def _marks(name: str) -> frozenset[str]:
+def marks_of(name: str) -> frozenset[str]:
+    """The marks of an entry, an image_id or a URL."""
     if ID.fullmatch(name.lower()):
         return frozenset({name.lower()})
     # The name itself too: items of other tools have ids that are not hashes.

@@ -6,12 +6,16 @@ from typing import Any
 
 from actors.ids import content_id
 
+# The key of the list of exclusions. It is compared by itself and not hashed: a longer list, which `purge` has applied,
+# leaves the other rows as they are.
+EXCLUSIONS = "exclusions"
 TABLE = "table"  # the key of `_run/identity.json` that names the table; the other keys are the identity's
 
 
 def identity_hash(identity: Mapping[str, Any]) -> str:
-    """The hash of an identity; the same before it is written as JSON and after it is read back."""
-    return content_id(json.dumps(identity, indent=1, sort_keys=True, ensure_ascii=False))
+    """The hash of an identity without its exclusions; the same before it is written as JSON and after it is read."""
+    hashed = {key: value for key, value in identity.items() if key != EXCLUSIONS}
+    return content_id(json.dumps(hashed, indent=1, sort_keys=True, ensure_ascii=False))
 
 
 def stored_identity_hash(content: Mapping[str, Any]) -> str:

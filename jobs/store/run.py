@@ -13,7 +13,7 @@ from jobs.store import locations, lock, place, run_files
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
-from jobs.store.identity import TABLE, identity_hash
+from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
 from jobs.store.objects import Object
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
@@ -85,7 +85,7 @@ class TableRun:
                 if footer is not None and record is not None:
                     total += Counts.from_json(record["counts"])
                     unit_seconds += record["seconds"]
-                    yield _written_unit(footer, record)
+                    yield written_unit(footer, record)
 
         units = CompactList(written_units())
         manifest = {
@@ -249,6 +249,12 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         raise InputError(
             f"out={out}: a table {written.get(TABLE)!r} exists, and this job writes {plan.table!r}; use another out="
         )
+    if differing == [EXCLUSIONS]:
+        raise InputError(
+            f"out={out}: written with another configuration: exclusions= names another list of pictures than the one "
+            "of this table; give that list, or first apply a longer one to what exists: "
+            "python -m jobs.purge input=TABLE_OR_FOLDER exclusions=FILE"
+        )
     if differing:
         key = differing[0]
         before, now = (repr(flat[key]) if key in flat else "not set" for flat in (flat_written, flat_planned))
@@ -343,7 +349,8 @@ def _task(unit: Unit, footer: Footer | None, target: Target, retry: Sequence[str
     return None
 
 
-def _written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
+def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
+    """The line of `_run/units.jsonl` for a unit."""
     return {
         "name": record["unit"]["name"],
         "generation": record["generation"],

@@ -134,7 +134,7 @@ def test_where_only_ids_are_known_the_originals_is_found(tmp_path: Path, entry: 
 )
 def test_any_entry_matches_itself(text: str, start: str) -> None:
     entry = f"{start}{text}".strip() or "x"
-    marks = exclusions._marks(entry)
+    marks = exclusions.marks_of(entry)
     assert ExclusionFilter(marks).hit(entry)
     assert len(marks) <= 40
 

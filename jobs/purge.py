@@ -1,0 +1,89 @@
+"""Remove pictures that must go from everything that a run has written, and nothing else.
+
+    python -m jobs.purge input=R exclusions=withdrawn.txt plan=true
+    python -m jobs.purge input=R exclusions=withdrawn.txt
+    python -m jobs.verify input=R exclusions=withdrawn.txt
+
+INPUT is one table or a folder of tables. The list has one image_id or URL per line. All rows about these pictures go:
+records, images, vectors, neighbors, links, items that show one, their texts, responses, ratings, spans, remarks and
+assignments; also tasks, sheets and copies of pictures, and pages, which `report` writes again. Only units that have
+such rows are rewritten. The tables count how many rows were `purged`, and not which.
+
+Tables of jobs with exclusions= keep the list: their commands must then be given it, and continue without doing the rest
+again. A list may therefore grow between runs: purge with the longer list, then run the commands with it.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import MISSING
+
+from jobs.purging import files, matching, rewriting, tables
+from jobs.runtime import cli, exclusions
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.identity import EXCLUSIONS
+
+SHOWN = 10
+
+
+@dataclass
+class PurgeConfig:
+    """Keys of `purge`."""
+
+    input: str = MISSING  # a table, or a folder of tables; local or s3://bucket/prefix
+    exclusions: str = MISSING  # file with one image_id or URL per line: the pictures to remove
+    plan: bool = False  # print what would be removed, and stop
+
+
+def execute(cfg: PurgeConfig) -> dict[str, Any]:
+    """Run the job; see the module's docstring. Returns the rows removed by table, and the files changed.
+
+    Raises:
+        InputError: there is no table, or the list lacks pictures that a table excludes; nothing was changed.
+    """
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    root = locations.absolute(cfg.input)
+    sources = tables.open_tables_below(root)
+    tables.check_list(sources, excluded)
+    uris = [table.uri for table in sources]
+    gone = matching.gather(sources, excluded.marks)
+    others = [uri for uri in files.other_files(root, uris) if uri != locations.absolute(cfg.exclusions)]
+    found = exclusions.ExclusionFilter(frozenset(gone.marks))
+    needles = files.Needles(gone)
+    if cfg.plan:
+        rows = matching.counts_by_table(sources, found)
+        _show("would remove", rows, files.purge_files(others, uris, needles, act=False))
+        return {"rows": rows}
+    kept = (exclusions.identity(excluded)[EXCLUSIONS], "\n".join(sorted(excluded.marks)).encode())
+    changed = files.purge_files(others, uris, needles, act=True)
+    result = rewriting.rewrite_tables(sources, found, kept)
+    if result.rows:
+        pages = [uri for uri in files.pages_with_pictures(others, uris) if uri not in changed.removed]
+        locations.remove(pages)
+        changed.removed += pages
+    _show("removed", result.rows, changed)
+    for table, units in sorted(result.units.items()):
+        say(f"  {table}: {units:,} units rewritten")
+    for table, units in sorted(result.again.items()):
+        say(f"  {table}: {units:,} units cover parts of rewritten units; the next run of its command makes them again")
+    return {"rows": result.rows, "files": changed.found}
+
+
+def _show(verb: str, rows: dict[str, int], changed: files.ChangedFiles) -> None:
+    say(f"purge: {verb} {sum(rows.values()):,} rows of {len(rows):,} tables")
+    for table, n in sorted(rows.items()):
+        say(f"  {table}: {n:,} rows")
+    for title, names in (("removed", changed.removed), ("without their rows", changed.rewritten)):
+        if names:
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            say(f"  files {title}: {', '.join(sorted(names)[:SHOWN])}{more}")
+    for uri in changed.left[:SHOWN]:
+        say(f"  {uri}: names a picture, and no job of remine wrote it; remove it yourself")
+
+
+JOB = cli.Job("purge", PurgeConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("purge"))

@@ -1,0 +1,1 @@
+"""Removing pictures from everything that a run has written."""

@@ -1,0 +1,118 @@
+"""Which rows concern a picture that must go: by their own columns, and through items, responses and texts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.runtime.exclusions import ExclusionFilter, marks_of
+from jobs.store.reading import TableSource
+
+# Columns that name what a row is about.
+IDS = ("image_id", "item_id", "query_id", "response_id", "text_id", "image_ids")
+OWN_URLS = ("image_url", "source_url")
+URLS = (*OWN_URLS, "final_url")  # many pictures may be redirected to one, so that it does not name them in other tables
+# Table -> the id of its rows under which other tables name them. Not of neighbors, whose two ids are two pictures.
+NAMED_BY = {"records": "image_id", "images": "image_id", "items": "item_id", "responses": "response_id"}
+
+
+@dataclass
+class Gone:
+    """What must go.
+
+    Attributes:
+        marks: of the list of exclusions (`jobs.runtime.exclusions`), and further ids.
+        urls: addresses of the pictures as the tables have them, for files that are not tables.
+    """
+
+    marks: set[str]
+    urls: set[str] = field(default_factory=set)
+
+    def exclusion_filter(self) -> ExclusionFilter:
+        """A filter that finds rows by all marks."""
+        return ExclusionFilter(frozenset(self.marks))
+
+
+def columns_of(names: Sequence[str]) -> list[str]:
+    """The columns among `names` by which rows are matched."""
+    return [name for name in (*IDS, *URLS) if name in names]
+
+
+def matches(rows: pa.Table, exclusion_filter: ExclusionFilter) -> np.ndarray:
+    """bool [rows]: whether a row names something that must go."""
+    hit = np.zeros(rows.num_rows, bool)
+    for name in columns_of(rows.column_names):
+        column = rows[name]
+        if not pa.types.is_list(column.type):
+            hit |= exclusion_filter.mask(column)
+            continue
+        for chunk, begin in _with_offsets(column):
+            inner = exclusion_filter.mask(chunk.flatten())
+            parents = pc.list_parent_indices(chunk).to_numpy()
+            hit[begin + parents[inner]] = True
+    return hit
+
+
+def _with_offsets(column: pa.ChunkedArray) -> Iterator[tuple[pa.Array, int]]:
+    begin = 0
+    for chunk in column.chunks:
+        yield chunk, begin
+        begin += len(chunk)
+
+
+def gather(tables: Sequence[TableSource], marks: frozenset[str]) -> Gone:
+    """Return the marks with the ids of everything in `tables` that shows or describes one of the pictures.
+
+    These are the pictures under further ids, the items and responses about them, and texts that no other item uses.
+    """
+    gone = Gone(set(marks))
+    fresh = set(marks)
+    sources = [table for table in tables if table.name in NAMED_BY]
+    while fresh:
+        exclusion_filter = ExclusionFilter(frozenset(fresh))
+        named: set[str] = set()
+        for table in sources:
+            key = NAMED_BY[table.name]
+            for batch in table.batches(columns_of(table.footers[0].schema.names)):
+                rows = batch.filter(pa.array(matches(batch, exclusion_filter)))
+                if rows.num_rows:
+                    named.update(filter(None, rows[key].to_pylist()))
+                    for name in OWN_URLS:
+                        gone.urls.update(filter(None, rows[name].to_pylist() if name in rows.column_names else ()))
+        urls = (mark for url in gone.urls for mark in marks_of(url))
+        fresh = named.union(urls) - gone.marks
+        gone.marks |= fresh
+    gone.marks |= _texts_of(tables, gone.exclusion_filter())
+    return gone
+
+
+def _texts_of(tables: Sequence[TableSource], exclusion_filter: ExclusionFilter) -> set[str]:
+    """The text_ids of items that must go, without those of other items."""
+    gone: set[str] = set()
+    items = [table for table in tables if table.name == "items"]
+    for table in items:
+        for batch in table.batches(["item_id", "image_ids", "text_ids"]):
+            rows = batch.filter(pa.array(matches(batch.drop_columns(["text_ids"]), exclusion_filter)))
+            gone.update(_flat(rows["text_ids"]))
+    for table in items if gone else ():
+        for batch in table.batches(["item_id", "image_ids", "text_ids"]):
+            others = batch.filter(pa.array(~matches(batch.drop_columns(["text_ids"]), exclusion_filter)))
+            gone.difference_update(_flat(others["text_ids"]))
+    return gone
+
+
+def _flat(column: pa.ChunkedArray) -> list[str]:
+    return [text for texts in column.to_pylist() for text in texts or ()]
+
+
+def counts_by_table(tables: Sequence[TableSource], exclusion_filter: ExclusionFilter) -> Mapping[str, int]:
+    """Table -> its rows that must go; only tables with such rows."""
+    counts = {}
+    for table in tables:
+        columns = columns_of(table.footers[0].schema.names)
+        found = sum(int(matches(rows, exclusion_filter).sum()) for rows in table.batches(columns)) if columns else 0
+        if found:
+            counts[table.uri] = found
+    return counts

@@ -1,0 +1,244 @@
+"""Rewriting the units of tables without the rows that must go, so that they stay what later runs expect.
+
+A unit that loses rows becomes a new generation with the same identity and inputs; its counts say how many rows were
+`purged`. Units of derived tables name the objects that they were made from: where one of these was rewritten, the
+derived unit names the new object, so that the next run does not make it again. Only a unit that covers a part of a
+rewritten unit (a range of rows, a draw) is left for the next run, because the part may be another one now.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.errors import RunError
+from jobs.purging.matching import columns_of, matches
+from jobs.runtime.exclusions import KEPT, TALLY, ExclusionFilter
+from jobs.store import locations, lock, run_files
+from jobs.store.counts import Counts
+from jobs.store.footers import Footer
+from jobs.store.identity import EXCLUSIONS
+from jobs.store.json_types import FooterJson, GenerationJson
+from jobs.store.objects import Object
+from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.store.run import written_unit
+from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
+from jobs.store.units import WHOLE, Unit
+from jobs.store.writer import Reject, Target, UnitTask, UnitWriter, rejects_uri
+
+PURGED = "purged"  # in the counts `filtered`
+BASE_METADATA = ("table", "version", "key", "unit")  # of all tables; the other entries are the table's own
+
+
+@dataclass
+class Rewritten:
+    """The result.
+
+    Attributes:
+        rows: uri of a table -> rows that were removed.
+        units: uri of a table -> units that were rewritten, also those that only name new inputs.
+        again: uri of a table -> units that the next run of its command makes again.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    units: dict[str, int] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+
+def rewrite_tables(
+    tables: Sequence[TableSource], exclusion_filter: ExclusionFilter, kept: tuple[str, bytes]
+) -> Rewritten:
+    """Remove matching rows from all tables, parents before the tables that are made from them.
+
+    Args:
+        kept: the hash of the list of exclusions in identities, and its marks, which tables of jobs with the key
+            `exclusions` keep, so that the next run must be given the list.
+
+    Raises:
+        InputError: another process writes one of the tables.
+        RunError: a table changed meanwhile.
+    """
+    result, moved = Rewritten(), dict[Object, Object]()
+    with contextlib.ExitStack() as locks:
+        for table in tables:
+            if lock.acquire(table.uri):
+                locks.callback(lock.release, table.uri)
+        for table in in_order(tables):
+            _rewrite_table(table, exclusion_filter, moved, result)
+            _keep_list(table.uri, *kept)
+    return result
+
+
+def in_order(tables: Sequence[TableSource]) -> list[TableSource]:
+    """The tables, each after those that it was made from."""
+    by_uri = {table.uri: table for table in tables}
+    ordered: dict[str, TableSource] = {}
+
+    def visit(table: TableSource) -> None:
+        if table.uri in ordered:
+            return
+        folders = {source.uri for footer in table.footers for source in footer.unit.inputs}
+        parents = {uri for uri in by_uri if uri != table.uri and any(_is_within(folder, uri) for folder in folders)}
+        for uri in sorted(parents):
+            visit(by_uri[uri])
+        ordered[table.uri] = table
+
+    for table in sorted(tables, key=lambda table: table.uri):
+        visit(table)
+    return list(ordered.values())
+
+
+def _is_within(uri: str, folder: str) -> bool:
+    return uri == folder or uri.startswith(f"{folder}/")
+
+
+def _rewrite_table(
+    table: TableSource, exclusion_filter: ExclusionFilter, moved: dict[Object, Object], result: Rewritten
+) -> None:
+    before = table.whole()
+    purged, rewritten, again = 0, 0, 0
+    units = {unit.name: unit for unit in _frozen(table)}
+    for footer in table.footers:
+        unit = _with_new_inputs(footer.unit, moved)
+        again += unit is None
+        task_unit = unit or footer.unit
+        rows = _matching(footer.object.uri, exclusion_filter)
+        rejects = list(_rejects(table.uri, footer))
+        kept_rejects = [reject for reject in rejects if not _names(reject, exclusion_filter)]
+        purged += rows + len(rejects) - len(kept_rejects)
+        if rows or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
+            _rewrite_unit(table, footer, task_unit, exclusion_filter, kept_rejects)
+            moved[footer.object] = _object(footer.object.uri)
+            rewritten += 1
+        units[task_unit.name] = replace(task_unit, extra=units.get(task_unit.name, task_unit).extra)
+    if rewritten:
+        _write_run_files(table.uri, list(units.values()))
+        moved[before] = open_table(table.uri).whole()
+    result.rows |= {table.uri: purged} if purged else {}
+    result.units |= {table.uri: rewritten} if rewritten else {}
+    result.again |= {table.uri: again} if again else {}
+
+
+def _frozen(table: TableSource) -> Iterator[Unit]:
+    with contextlib.suppress(FileNotFoundError):
+        yield from run_files.read_inputs(run_uri(table.uri, INPUTS))
+
+
+def _with_new_inputs(unit: Unit, moved: Mapping[Object, Object]) -> Unit | None:
+    """The unit with the rewritten ones of its inputs; None if it covers only a part of one."""
+    if not any(source in moved for source in unit.inputs):
+        return unit
+    if unit.piece != WHOLE:
+        return None
+    return replace(unit, inputs=tuple(moved.get(source, source) for source in unit.inputs))
+
+
+def _matching(uri: str, exclusion_filter: ExclusionFilter) -> int:
+    return sum(int(matches(rows, exclusion_filter).sum()) for rows in _row_groups(uri, narrow=True))
+
+
+def _row_groups(uri: str, *, narrow: bool = False) -> Iterator[pa.Table]:
+    """Yield the row groups of an object; `narrow`: only the columns by which rows are matched."""
+    fs, path = locations.filesystem(uri)
+    with contextlib.ExitStack() as stack:
+        with reading_rows(uri):
+            file: pq.ParquetFile = stack.enter_context(open_rows(stack.enter_context(fs.open_input_file(path))))
+        columns = columns_of(file.schema_arrow.names) if narrow else None
+        for group in range(file.num_row_groups if columns != [] else 0):
+            with reading_rows(uri):
+                rows = file.read_row_group(group, columns=columns)
+            yield rows
+
+
+def _rejects(table: str, footer: Footer) -> Iterator[Reject]:
+    record = footer.record
+    if record is None or not sum(record["counts"]["rejected"].values()):
+        return
+    for rows in _row_groups(rejects_uri(table, footer.unit.name, record["generation"])):
+        yield from (Reject(**row) for row in rows.to_pylist())
+
+
+def _names(reject: Reject, exclusion_filter: ExclusionFilter) -> bool:
+    """Whether a reject has a word that names something that must go."""
+    words = f"{reject.message} {reject.raw} {reject.file}".replace(",", " ").replace("\t", " ").split()
+    return exclusion_filter.hit(*(word.strip("'\"()[]{};") for word in words))
+
+
+def _rewrite_unit(
+    table: TableSource, footer: Footer, unit: Unit, exclusion_filter: ExclusionFilter, rejects: Sequence[Reject]
+) -> None:
+    record = footer.record
+    assert record is not None
+    old = Counts.from_json(record["counts"])
+    stored = {key.decode(): value.decode() for key, value in footer.schema.metadata.items()}
+    own = {key[7:]: text for key, text in stored.items() if key[:7] == "remine." and key[7:] not in BASE_METADATA}
+    dim = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
+    target = Target(table.uri, table.name, own, record["identity"], record["versions"], dim)
+    retired = (*map(_anonymous, record["retired"]), _anonymous(record))
+    with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired)) as writer:
+        for rows in _row_groups(footer.object.uri):
+            stays = rows.filter(pa.array(~matches(rows, exclusion_filter)))
+            writer.write(stays.replace_schema_metadata(None))
+        for reject in rejects:
+            writer.reject(reject)
+        writer.counts.rows_in, writer.counts.filtered = old.rows_in, old.filtered
+        writer.counts.tallies = {name: tally for name, tally in old.tallies.items() if name != TALLY}
+        accounted = writer.counts.rows_out + old.filtered.total() + writer.counts.rejected.total()
+        if removed := old.rows_in - accounted:
+            writer.counts.filtered[PURGED] += removed
+    if sum(old.rejected.values()):
+        locations.remove([rejects_uri(table.uri, unit.name, record["generation"])])
+
+
+def _anonymous(generation: GenerationJson | FooterJson) -> GenerationJson:
+    """An earlier generation, without examples of failures and matches of exclusions, which name pictures."""
+    tallies = {name: tally for name, tally in generation["counts"]["tallies"].items() if name != TALLY}
+    return {
+        "version": generation["version"],
+        "generation": generation["generation"],
+        "counts": {**generation["counts"], "failures": {}, "tallies": tallies},
+        "begun": generation["begun"],
+        "seconds": generation["seconds"],
+    }
+
+
+def _object(uri: str) -> Object:
+    return next(iter(locations.find(uri)))
+
+
+def _write_run_files(uri: str, units: Sequence[Unit]) -> None:
+    """Derive inputs, units and manifest again from the footers.
+
+    Raises:
+        RunError: the table's counts do not balance.
+    """
+    if locations.exists(run_uri(uri, INPUTS)):
+        locations.replace(run_uri(uri, INPUTS), run_files.to_lines(units, Unit.to_json))
+    source = open_table(uri)
+    total = source.counts()
+    if not total.balances():
+        raise RunError(f"{uri}: the table does not balance after the purge: {total}")
+    records = [(footer, footer.record) for footer in source.footers]
+    written = [written_unit(footer, record) for footer, record in records if record is not None]
+    locations.replace(run_uri(uri, UNITS), run_files.to_lines(written))
+    if locations.exists(run_uri(uri, MANIFEST)):
+        manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
+        locations.replace(run_uri(uri, MANIFEST), run_files.to_json({**manifest, "counts": total.to_json()}))
+
+
+def _keep_list(uri: str, digest: str, marks: bytes) -> None:
+    """Make the list of exclusions that of the table, if its job has one."""
+    try:
+        manifest: dict[str, Any] = run_files.read_json(run_uri(uri, MANIFEST))
+        identity: dict[str, Any] = run_files.read_json(run_uri(uri, IDENTITY))
+    except FileNotFoundError:
+        return
+    if EXCLUSIONS not in manifest.get("config", {}) or identity.get(EXCLUSIONS) == digest:
+        return
+    locations.replace(run_uri(uri, KEPT), marks)
+    manifest["identity"] = {**manifest["identity"], EXCLUSIONS: digest}
+    locations.replace(run_uri(uri, MANIFEST), run_files.to_json(manifest))
+    locations.replace(run_uri(uri, IDENTITY), run_files.to_json({**identity, EXCLUSIONS: digest}))

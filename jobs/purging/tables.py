@@ -1,0 +1,40 @@
+"""The tables of a run, and their lists of exclusions."""
+
+from collections.abc import Sequence
+
+from jobs.errors import InputError
+from jobs.runtime.exclusions import KEPT, Exclusions
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table
+from jobs.store.run_files import FOLDER, IDENTITY, run_uri
+
+
+def open_tables_below(root: str) -> list[TableSource]:
+    """The tables at or below the folder `root`, by uri; also those in folders of other tables (`_partial`).
+
+    Raises:
+        InputError: there is none, or one cannot be opened: it is damaged or incomplete.
+    """
+    end = f"/{FOLDER}/{IDENTITY}"
+    uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
+    if not uris:
+        raise InputError(f"input={root}: no table here or below; name a table, or the folder of a run")
+    return [open_table(uri) for uri in sorted(uris)]
+
+
+def check_list(tables: Sequence[TableSource], listed: Exclusions) -> None:
+    """Check that the list has every picture that the tables exclude already.
+
+    Raises:
+        InputError: it lacks one, so that later runs with the list would bring the picture back.
+    """
+    for table in tables:
+        try:
+            kept = frozenset(locations.read_bytes(run_uri(table.uri, KEPT)).decode().splitlines())
+        except FileNotFoundError:
+            continue
+        if missing := kept - listed.marks:
+            raise InputError(
+                f"exclusions=: the list lacks pictures that {table.uri} excludes ({len(missing):,} marks in its "
+                f"_run/{KEPT}); give the earlier list with the new entries added"
+            )

@@ -1,0 +1,204 @@
+"""Pictures that must go leave every table of a run, and the rest stays as it was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.ids import content_id
+from jobs.runtime import cli
+from jobs.store.reading import open_table
+from jobs.store.run import TablePlan, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import Reject, UnitWriter
+from jobs.tables import TABLES, table
+from tests.factories import DIM, embedding_rows, picture, record_of, rows_of
+
+PICTURES = [picture(number) for number in range(6)]
+IDS = [row["image_id"] for row in PICTURES]
+VECTORS = np.random.default_rng(1).normal(size=(len(IDS), DIM))
+GONE, SHOWN_TOO = 1, 4  # the picture on the list, and one that an item shows next to it
+
+
+def write(out: Path, name: str, units: dict[str, list[dict[str, Any]]], parent: str | None = None, **keys: Any) -> str:
+    """Write a table; its units are made from those of the table `parent` that have the same names."""
+    sources = open_table(parent).by_unit() if parent else {}
+    plan_units = [
+        Unit(unit, (sources[unit],) if unit in sources else (), rows=len(rows)) for unit, rows in units.items()
+    ]
+    dim = DIM if name == "embeddings" else None
+    identity = {"by": "hand", **({"exclusions": keys["listed"]} if "listed" in keys else {})}
+    plan = TablePlan(str(out), name, identity, plan_units, {"exclusions": None}, {}, derived=True, dim=dim)
+    run = open_run(plan, resume=True, overwrite=False, retry=[])
+    for task in run.todo:
+        rows = units[task.unit.name]
+        with UnitWriter(run.target, task) as writer:
+            rejects = keys.get("rejects", {}).get(task.unit.name, ())
+            writer.counts.rows_in = len(rows) + len(rejects)
+            for position, raw in enumerate(rejects):
+                writer.reject(Reject("f", position, "malformed", "no row", raw))
+            writer.write(pa.Table.from_pylist(rows, schema=table(name, dim=dim).schema()))
+    run.finish()
+    return str(out)
+
+
+def halves(rows: list[Any]) -> dict[str, list[Any]]:
+    """Two units: the first has the rows of pictures 0 to 2."""
+    return {"unit0": rows[: len(rows) // 2], "unit1": rows[len(rows) // 2 :]}
+
+
+def item(item_id: str, images: list[str], texts: list[str], response: str | None = None) -> dict[str, Any]:
+    return {"item_id": item_id, "kind": "image", "image_ids": images, "text_ids": texts, "response_id": response}
+
+
+def rating(item_id: str, rater: str) -> dict[str, Any]:
+    key = {"target": "", "rubric": "r", "question": "q", "condition": "", "method": "human", "order": "", "sample": 0}
+    return {"item_id": item_id, "rater": rater, **key, "value": "1", "status": "ok"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with all kinds of tables about pictures, tasks and pages."""
+    root = tmp_path / "R"
+    urls = [row["source_url"] for row in PICTURES]
+    records = write(
+        root / "records", "records", halves([record_of(row, f"t{n}") for n, row in enumerate(PICTURES)]),
+        rejects={"unit0": [f"en\t{urls[GONE]}\tx", "en\tother"]},
+    )  # fmt: skip
+    images = write(root / "images", "images", halves(PICTURES), records)
+    vectors = embedding_rows(IDS, "image", VECTORS)
+    write(root / "embeddings", "embeddings", halves(vectors), images)
+    near = [
+        {"query_id": IDS[q], "rank": r, "item_id": IDS[(q + r) % 6], "score": 1.0} for q in range(6) for r in (1, 2)
+    ]
+    write(root / "near", "neighbors", halves(near))
+    write(root / "links", "links", halves([
+        {"image_id": i, "method": "lemma", "rank": 1, "node_id": "n", "lemma": "l", "score": 1.0} for i in IDS
+    ]))  # fmt: skip
+    items = [item(f"i{n}", [i], [f"text{n}", "shared"]) for n, i in enumerate(IDS)]
+    items[SHOWN_TOO] = item(f"i{SHOWN_TOO}", [IDS[SHOWN_TOO], IDS[GONE]], [f"text{SHOWN_TOO}"])
+    write(root / "set" / "items", "items", halves(items))
+    names = [*(f"text{n}" for n in range(6)), "shared"]
+    write(
+        root / "set" / "texts", "texts", halves([{"text_id": name, "role": "prompt", "text": name} for name in names])
+    )
+    responses = [
+        {"response_id": f"r{n}", "item_id": f"i{n}", "model": "m", "prompt": "p", "text": "t", "status": "ok"}
+        for n in range(6)
+    ]
+    for row in responses:
+        row |= {"condition": "", "sample": 0, "seed": 0}
+    write(root / "responses" / "m", "responses", halves(responses))
+    write(root / "judged" / "items", "items", halves([item(f"r{n}", [], [], f"r{n}") for n in range(6)]))
+    write(root / "ratings" / "m", "ratings", halves([rating(f"r{n}", "m") for n in range(6)]))
+    write(root / "ratings" / "people", "ratings", halves([rating(i, "p") for i in IDS]))
+    tasks = root / "tasks"
+    write(tasks / "assignments", "assignments", halves([
+        {"rater": "p", "place": n, "item_id": i, "target": "", "file": "p"} for n, i in enumerate(IDS)
+    ]))  # fmt: skip
+    (tasks / "label_studio").mkdir()
+    told = [{"data": {"item_id": i, "image_ids": [i], "image": url}} for i, url in zip(IDS, urls, strict=True)]
+    (tasks / "label_studio" / "p.json").write_text(json.dumps(told))
+    (tasks / "pictures").mkdir()
+    for i in IDS:
+        (tasks / "pictures" / f"{i}.jpg").write_bytes(b"picture")
+    (root / "choose").mkdir()
+    (root / "choose" / "index.html").write_text("<img src='data:image/webp;base64,xx'>")
+    lines = [f"{i},{url}\r\n" for i, url in zip(IDS, urls, strict=True)]
+    (root / "choose" / "choose.csv").write_text("".join(["item_id,url\r\n", *lines]))
+    return root
+
+
+def listed(folder: Path, *entries: str) -> str:
+    file = folder / "withdrawn.txt"
+    file.write_text("".join(f"{entry}\n" for entry in entries))
+    return f"exclusions={file}"
+
+
+def ids_by_table(root: Path) -> dict[str, set[str]]:
+    columns = {"records": "image_id", "images": "image_id", "embeddings": "item_id", "near": "query_id",
+               "links": "image_id", "set/items": "item_id", "set/texts": "text_id", "responses/m": "response_id",
+               "judged/items": "item_id", "ratings/m": "item_id", "ratings/people": "item_id",
+               "tasks/assignments": "item_id"}  # fmt: skip
+    return {name: {row[column] for row in rows_of(f"{root}/{name}")} for name, column in columns.items()}
+
+
+@pytest.mark.parametrize("entry", [PICTURES[GONE]["source_url"], IDS[GONE].upper()])
+def test_a_picture_leaves_every_table_task_and_page(run: Path, tmp_path: Path, entry: str) -> None:
+    before = ids_by_table(run)
+    untouched = {path: path.stat().st_mtime_ns for path in run.glob("images/unit1.parquet")}
+    keys = [f"input={run}", listed(tmp_path, entry)]
+    assert cli.main("verify", keys) == 1
+    assert cli.main("purge", [*keys, "plan=true"]) == 0
+    assert ids_by_table(run) == before
+
+    assert cli.main("purge", keys) == 0
+
+    gone = {IDS[GONE], f"i{GONE}", f"i{SHOWN_TOO}", f"r{GONE}", f"r{SHOWN_TOO}", f"text{GONE}", f"text{SHOWN_TOO}"}
+    assert ids_by_table(run) == {name: ids - gone for name, ids in before.items()}
+    assert {path: path.stat().st_mtime_ns for path in untouched} == untouched  # has no such row
+    assert not [row for row in rows_of(f"{run}/near") if IDS[GONE] in (row["query_id"], row["item_id"])]
+    counts = open_table(f"{run}/records").counts()
+    assert (counts.rows_in, counts.rows_out, counts.filtered, counts.rejected.total()) == (8, 5, {"purged": 2}, 1)
+    told = json.loads((run / "tasks" / "label_studio" / "p.json").read_text())
+    assert [task["data"]["item_id"] for task in told] == [i for i in IDS if i != IDS[GONE]]
+    assert {path.stem for path in (run / "tasks" / "pictures").iterdir()} == set(IDS) - {IDS[GONE]}
+    assert IDS[GONE] not in (run / "choose" / "choose.csv").read_text()
+    assert not (run / "choose" / "index.html").exists()  # shows pictures without naming them
+    assert cli.main("verify", keys) == 0
+    for name in before:
+        assert cli.main("verify", [f"input={run}/{name}"]) == 0
+    stored = [path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "exclusions.txt"]
+    for secret in (IDS[GONE], PICTURES[GONE]["source_url"]):
+        assert not [content for content in stored if secret.encode() in content]
+
+
+def test_commands_go_on_with_the_longer_list_and_make_nothing_again(run: Path, tmp_path: Path) -> None:
+    keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
+    assert cli.main("purge", keys) == 0
+    digest = json.loads((run / "images" / "_run" / "identity.json").read_text())["exclusions"]
+    written = {path: path.stat().st_mtime_ns for path in run.glob("*/*.parquet")}
+    write(run / "images", "images", halves(PICTURES), f"{run}/records", listed=digest)
+    vectors = embedding_rows(IDS, "image", VECTORS)
+    write(run / "embeddings", "embeddings", halves(vectors), f"{run}/images", listed=digest)
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    with pytest.raises(Exception, match="exclusions="):  # without the list a retry would bring the picture back
+        write(run / "images", "images", halves(PICTURES), f"{run}/records")
+    assert cli.main("purge", keys) == 0  # again: nothing to do
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_a_list_without_the_earlier_entries_is_refused(run: Path, tmp_path: Path, capsys: Any) -> None:
+    assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 0
+    assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[0])]) == 2
+    assert "the list lacks pictures" in capsys.readouterr().err
+    assert IDS[0] in ids_by_table(run)["images"]
+
+
+def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys: Any) -> None:
+    notes = run / "notes.txt"
+    notes.write_text(f"look at {IDS[GONE]} again\n")
+    (run / f"{IDS[GONE]}.jpg").write_bytes(b"mine")
+    assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 0
+    said = capsys.readouterr().out
+    for file in (notes, run / f"{IDS[GONE]}.jpg"):
+        assert file.exists()
+        assert f"{file}: names a picture" in said
+    assert cli.main("verify", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 1
+
+
+def test_what_cannot_be_purged_is_refused(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "R").mkdir()
+    assert cli.main("purge", [f"input={tmp_path}/R", listed(tmp_path, content_id("x"))]) == 2
+    assert "no table here or below" in capsys.readouterr().err
+    assert cli.main("purge", [f"input={tmp_path}/R", f"exclusions={tmp_path}/nowhere.txt"]) == 2
+
+
+def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
+    from jobs.purging.matching import columns_of
+
+    without = {name for name, definition in TABLES.items() if not columns_of(list(definition.columns))}
+    assert without <= {"terms", "nodes", "entities", "class_edges", "questions", "raters", "metrics"}
