@@ -6,9 +6,11 @@
     python -m jobs.import_ratings input='export/*.json' format=label_studio span_labels=mistakes_omissions \\
         table=spans out=R/spans
     python -m jobs.import_ratings input=people.csv 'columns.remarks={sources: links}' table=remarks out=R/remarks
+    python -m jobs.import_ratings input=annotations.csv format=century rubric=century_labels out=R/released
     python -m jobs.import_ratings input=raters.csv table=raters out=R/raters
 
-Reads CSV and Parquet through a mapping of columns, Label Studio's JSON export, and Prodigy's db-out. A cell becomes the
+Reads CSV and Parquet through a mapping of columns, Label Studio's JSON export, Prodigy's db-out, and annotations in the
+shape in which Century released its own (docs/release.md). A cell becomes the
 rubric's answer that it names by value, label, label for people, or number; any other text becomes out_of_range and is
 kept in column `raw`. Running the same command again reads the annotations that have arrived since. The job can add
 pictures that people reported to a list of exclusions (`reports=`).

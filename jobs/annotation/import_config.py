@@ -22,7 +22,9 @@ class ImportRatingsConfig(ConditionSettings, Writing):
     """Keys of `import_ratings`."""
 
     input: str = MISSING  # file, folder or glob; local or s3://
-    format: str | None = None  # csv, parquet, label_studio or prodigy; null: by the file's name
+    format: str | None = (
+        None  # csv, parquet, label_studio, prodigy or century (released annotations); null: by the name
+    )
     table: str = "ratings"  # the table to write: ratings, spans, remarks or raters
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people answered
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people marked (conf/span_labels)
@@ -65,6 +67,9 @@ def check(cfg: ImportRatingsConfig) -> None:
         raise InputError(
             "table=remarks: rubric=NAME with free_texts is required, or columns.remarks={field: column, …} and name="
         )
+    if cfg.format == "century" and (cfg.table != "ratings" or cfg.rater):
+        wrong = f"table={cfg.table}" if cfg.table != "ratings" else f"rater={cfg.rater}"
+        raise InputError(f"{wrong}: format=century has ratings whose raters the file names; remove the key")
     if cfg.rubric and cfg.answers:
         raise InputError("import_ratings: give rubric= or answers=, not both")
     if cfg.duplicates == "sample" and (cfg.table != "ratings" or cfg.columns.sample):

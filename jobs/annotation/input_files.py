@@ -10,7 +10,9 @@ FORMATS = {
     "parquet": (".parquet",),
     "label_studio": (".json",),
     "prodigy": (".jsonl", ".jsonl.gz"),
+    "century": (".csv", ".csv.gz"),
 }
+IMPLIED = ("csv", "parquet", "label_studio", "prodigy")  # formats that the name of a file implies
 
 
 def files_of(uri: str, format_: str | None) -> list[locations.Object]:
@@ -45,8 +47,7 @@ def format_of(files: Sequence[locations.Object]) -> str:
         InputError: a name that implies no format, or files of several formats.
     """
     formats = {
-        file.uri: next((name for name, suffixes in FORMATS.items() if file.uri.lower().endswith(suffixes)), None)
-        for file in files
+        file.uri: next((name for name in IMPLIED if file.uri.lower().endswith(FORMATS[name])), None) for file in files
     }
     if unknown := next((uri for uri, format_ in formats.items() if format_ is None), None):
         raise InputError(f"{unknown}: the name does not imply a format; give format={'|'.join(FORMATS)}")

@@ -14,6 +14,7 @@ _STR, _F64 = pa.string(), pa.float64()
 ANSWERS = pa.schema([
     ("item_id", _STR), ("target", _STR), ("question", _STR), ("rater", _STR), ("condition", _STR), ("order", _STR),
     ("sample", pa.int32()),
+    ("method", _STR),  # value of column `method`; null: that of the import
     ("answer", _STR),  # the answer as the file has it; null: none
     ("status", _STR),  # skipped, reported or refused if the person did so, else null
     ("kind", _STR),  # value of error_kind; null: that of the status

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from actors.vlm.people import FreeText
 from actors.vlm.rubric import Rubric
-from jobs.annotation import answers, label_studio, prodigy, remarks, tabular
+from jobs.annotation import answers, century_annotations, label_studio, prodigy, remarks, tabular
 from jobs.annotation.answers import Questionnaire
 from jobs.annotation.columns import Reading
 from jobs.annotation.import_config import ImportRatingsConfig
@@ -43,7 +43,7 @@ def importer(
     """
     format_ = cfg.format or format_of(files)
     asked = _read_asked(cfg)
-    of_format = _of_columns if format_ in ("csv", "parquet") else _of_tool
+    of_format = _of_columns if format_ in ("csv", "parquet", "century") else _of_tool
     read = of_format(cfg, format_, asked, private=pseudonyms is not None)
     settings = ImportSettings(
         table=cfg.table,
@@ -53,7 +53,7 @@ def importer(
         method=cfg.method,
         condition=cfg.condition,
         rater_kind=cfg.rater_kind,
-        urls=cfg.items == "url",
+        urls=cfg.items == "url" or format_ == "century",
         duplicates=cfg.duplicates,
     )
     return Importer(settings, files, read, exclusion_filter=exclusion_filter, pseudonym=pseudonyms)
@@ -93,7 +93,7 @@ def _question(cfg: ImportRatingsConfig, questionnaire: Questionnaire | None) -> 
 
 
 def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, private: bool) -> Read:
-    """Return the reader of CSV or Parquet."""
+    """Return the reader of CSV, Parquet or released annotations."""
     reading = Reading(
         table=cfg.table,
         columns=cfg.columns,
@@ -105,7 +105,8 @@ def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, privat
         delimiter=cfg.delimiter,
         private=private,
     )
-    reader = tabular.read_csv if format_ == "csv" else tabular.read_parquet
+    readers = {"csv": tabular.read_csv, "parquet": tabular.read_parquet, "century": century_annotations.read}
+    reader = readers[format_]
     return lambda uri, reject: reader(uri, reading, reject)
 
 

@@ -68,7 +68,7 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
         "error_message": pc.if_else(ended, message, spread([m.message for m in meanings], pa.string())),
         "raw": pc.if_else(pc.equal(status, Status.OK.value), pa.scalar(None, pa.string()), raw["answer"]),
         "rubric": pa.array([questionnaire.name] * raw.num_rows, pa.string()),
-        "method": pa.array([method] * raw.num_rows, pa.string()),
+        "method": pc.fill_null(raw["method"], pa.scalar(method)),
     }
     return _complete(columns, "ratings", raw.num_rows)
 

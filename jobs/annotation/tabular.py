@@ -28,7 +28,7 @@ def read_csv(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
     mapping = layout(dialect.header, reading, uri=uri)
     indices = {name: dialect.header.index(name) for name in mapping.read}
     lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
-    batches = _Batches(uri, mapping, reading, reject)
+    batches = Batches(uri, mapping, reading, reject)
     while held := list(islice(lines, ROWS_AT_A_TIME)):
         cells = list(zip(*(row for _, row in held), strict=True))
         columns = {name: pa.array(cells[i], pa.string()) for name, i in indices.items()}
@@ -46,7 +46,7 @@ def read_parquet(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Tab
         mapping = layout(file.schema_arrow.names, reading, uri=uri)
         if not file.metadata.num_rows:
             raise InputError(f"{uri}: no rows")
-        batches, seen = _Batches(uri, mapping, reading, reject), 0
+        batches, seen = Batches(uri, mapping, reading, reject), 0
         for batch in file.iter_batches(ROWS_AT_A_TIME, columns=mapping.read):
             columns = {name: _text(uri, name, batch.column(name)) for name in mapping.read}
             positions = pa.array(range(seen + 1, seen + 1 + batch.num_rows), pa.int64())
@@ -61,7 +61,7 @@ def _text(uri: str, name: str, column: pa.Array) -> pa.Array:
         raise InputError(f"{uri}: column {name} holds {column.type}, not text or numbers") from error
 
 
-class _Batches:
+class Batches:
     """Converts the columns of one file into rows of the table, batch by batch."""
 
     def __init__(self, uri: str, mapping: ColumnMapping, reading: Reading, reject: Rejects) -> None:

@@ -1,0 +1,90 @@
+"""Reader of the annotations that Century released, and of files of `release` in the same shape.
+
+One row per picture and labeller, with a column per question. The columns are those that the data set's README lists:
+image_url, century_id, rating.method, rating.src, rating.rater_id, and the answers in rating.content, rating.concept,
+rating.subregion, rating.time_period, rating.sensitive, rating.commemorative and rating.controversial.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import pyarrow as pa
+
+from jobs.annotation.columns import ColumnMapping, Reading
+from jobs.annotation.model import ROWS_AT_A_TIME
+from jobs.annotation.tabular import Batches
+from jobs.corpora import delimited
+from jobs.errors import InputError
+from jobs.store.writer import Rejects
+
+URL, METHOD, SOURCE, RATER = "image_url", "rating.method", "rating.src", "rating.rater_id"
+# question of rubric century_labels -> its column; image_type is not in the README of the released set
+QUESTIONS = {
+    "image_type": "rating.image_type",
+    "content_type": "rating.content",
+    "concept": "rating.concept",
+    "sub_region": "rating.subregion",
+    "time_period": "rating.time_period",
+    "sensitive": "rating.sensitive",
+    "controversial": "rating.controversial",
+    "commemorative": "rating.commemorative",
+}
+OPTIONAL = {"condition": "rating.condition", "order": "rating.order", "sample": "rating.sample"}
+STATUS = "rating.status"
+PERSON = "human"  # in rating.method or rating.src: a person's row; all others are a model's
+OF_MODEL = "json"  # method of models' rows without a method of this project
+METHODS = ("closed", "closed_sequence", "loglik", OF_MODEL, "encoder", "generate_then_score")
+
+
+def read(uri: str, reading: Reading, reject: Rejects) -> Iterator[pa.Table]:
+    """Yield the answers of a file in batches; bad rows go to `reject` with their line.
+
+    A row whose method or source names `human` is a person's, whose rater is rating.rater_id; the rater of another row
+    is the model in rating.src. `columns.questions` replaces the columns of the questions.
+
+    Raises:
+        InputError: a column is missing.
+    """
+    dialect = delimited.read_dialect(uri, encoding=reading.encoding, delimiter=reading.delimiter)
+    delimited.require_columns(uri, dialect.header, [URL, METHOD, SOURCE, RATER])
+    questions = _questions(uri, dialect.header, reading)
+    delimited.require_columns(uri, dialect.header, questions.values())
+    further = {role: (name,) for role, name in OPTIONAL.items() if name in dialect.header}
+    roles = {"item_id": (URL,), "rater": ("rater",), "method": ("method",), **further}
+    flags = {"reported": ("reported",), "skipped": ("skipped",)} if STATUS in dialect.header else {}
+    mapping = ColumnMapping({**roles, **flags}, questions)
+    batches = Batches(uri, mapping, replace(reading, table="ratings", rater=None), reject)
+    lines = delimited.rows(uri, dialect, reject=reject, private=reading.private)
+    while held := list(islice(lines, ROWS_AT_A_TIME)):
+        cells = zip(*(row for _, row in held), strict=True)
+        texts = dict(zip(dialect.header, map(list, cells), strict=True))
+        texts |= _labellers(texts)
+        if flags:
+            texts |= {word: ["yes" if status == word else "" for status in texts[STATUS]] for word in flags}
+        columns = {name: pa.array(texts[name], pa.string()) for name in mapping.read}
+        yield batches.convert(columns, pa.array([line for line, _ in held], pa.int64()))
+
+
+def _questions(uri: str, header: Sequence[str], reading: Reading) -> dict[str, str]:
+    """Return question -> column, of the questions that the rubric and the file have."""
+    if reading.columns.questions:
+        return dict(reading.columns.questions)
+    known = reading.questionnaire.sets if reading.questionnaire else {}
+    questions = {name: column for name, column in QUESTIONS.items() if name in known and column in header}
+    if not questions:
+        raise InputError(
+            f"{uri}: no column of answers ({', '.join(QUESTIONS.values())}) to questions of the rubric; its columns "
+            f"are {', '.join(header)} (use rubric=century_labels, or columns.questions={{question: column}})"
+        )
+    return questions
+
+
+def _labellers(texts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the rater and the method of each row."""
+    raters, methods = [], []
+    for method, source, rater in zip(texts[METHOD], texts[SOURCE], texts[RATER], strict=True):
+        by_person = PERSON in f"{method} {source}".casefold()
+        raters.append(rater if by_person else source)
+        methods.append(PERSON if by_person else method if method in METHODS else OF_MODEL)
+    return {"rater": raters, "method": methods}
