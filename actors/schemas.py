@@ -64,6 +64,22 @@ RATINGS = pa.schema({
     "comment": STR,
     "seconds": F64,
 })  # fmt: skip
+SPANS = pa.schema({
+    "item_id": STR,
+    "rater": STR,
+    "condition": STR,
+    "method": STR,
+    "text_id": STR,
+    "kind": STR,
+    "start": I32,
+    "end": I32,
+    "category": STR,
+    "score": F64,
+    "marked": pa.bool_(),
+    "probability": F64,
+    **_END,
+    "raw": STR,
+})  # fmt: skip
 
 
 def embeddings(dim: int) -> pa.Schema:
@@ -80,6 +96,7 @@ TEXTS = pa.schema({"text_id": STR, "text": STR})
 IMAGE_PROMPTS = pa.schema({"image_id": STR, "prompt": STR, "seed": I64, "status": STR})
 OWN_QUESTIONS = pa.list_(pa.struct({"set_id": STR, "question_id": STR, "text": STR}))
 ITEMS = pa.schema({"item_id": STR, "pictures": pa.list_(pa.large_binary()), "status": STR})
+DESCRIBED_ITEMS = pa.schema([*ITEMS, ("texts", pa.map_(STR, STRS)), ("text_ids", pa.map_(STR, STRS))])
 PREPARED_QUESTIONS = pa.schema({
     "item_id": STR,
     "targets": STRS,

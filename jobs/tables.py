@@ -71,6 +71,7 @@ _END = {
     "error_message": "the error in one sentence, null unless status says so",
 }
 _RATING_KEY = ("item_id", "target", "rubric", "question", "rater", "condition", "method", "order", "sample")
+_SPAN_KEY = ("item_id", "rater", "condition", "method", "text_id", "kind", "start", "end")
 _SCORE = (F64, "similarity or likelihood, higher is nearer")
 
 _ALL = [
@@ -232,17 +233,22 @@ _ALL = [
         "comment": "free comment",
         "seconds": "time spent on this rating",
     }), version=2),
-    Table("spans", ("item_id", "rater", "text_id", "kind", "start", "end"), {
-        "item_id": (STR, "the item"),
-        "rater": (STR, "the rater who marked it"),
-        "text_id": (STR, "the text that contains it"),
-        "kind": (STR, "mistake or omission"),
-        "start": (I32, "first character, from 0"),
-        "end": (I32, "one past the last character"),
-        "category": (STR, "kind of mistake"),
-        "score": (F64, "severity"),
-        "status": (STR, _STATUS),
-    }),
+    Table("spans", _SPAN_KEY, _described(schemas.SPANS, {
+        "item_id": "the item",
+        "rater": "the rater who read the text: raters.rater",
+        "condition": "experimental condition, empty if none",
+        "method": "human, direct or claims",
+        "text_id": "the text that contains it, empty if the item has none",
+        "kind": "mistake or omission",
+        "start": "first character, from 0; 0 to 0: nothing is marked, or the status says why it is unknown",
+        "end": "one past the last character",
+        "category": "kind of mistake",
+        "score": "severity",
+        "marked": "false from 0 to 0, and for a claim with a probability below the threshold",
+        "probability": "that the span is a mistake or an omission, null unless the method is claims",
+        **_END,
+        "raw": "the rater's text, kept if status is not ok",
+    }), version=2),
     Table("remarks", ("item_id", "target", "rubric", "field", "rater", "condition", "sample", "number"), {
         "item_id": (STR, "the item that the person rated"),
         "target": (STR, "the label that it was rated against, empty if none"),

@@ -40,7 +40,8 @@ def _stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], re
     from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
 
     with _as_run_errors():
-        reader, sink = UnitReader(*_sent((read, run.target, list(stages)))), UnitSink(run.target)
+        reader = UnitReader(*_sent((read, run.target, list(stages))))
+        sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
         runners = None
         for task in run.todo:
             if task.unit.rows == 0:

@@ -26,6 +26,34 @@ KEYS = {
         ray.num_cpus: int | None
         ray.verbose: bool
     """,
+    "mark_spans": """
+        common
+        input: str
+        images: str | None
+        texts: str | None
+        model.checkpoint: str
+        model.revision: str | None
+        model.dtype: str
+        model.device_map: str
+        model.max_pixels: int | None
+        model.min_pixels: int | None
+        model.name: str
+        model.memory_gb: float | None
+        model.licence: str | None
+        models: list[str]
+        condition: str
+        memory_budget_gb: float | None
+        method: str
+        span_labels: dict[str, typing.Any]
+        span_prompts: dict[str, typing.Any]
+        threshold: float
+        max_tokens: int
+        group_rows: int | None
+        draw.n: int | None
+        draw.seed: int
+        draw.by: str
+        draw.complete: list[str]
+    """,
     "mine": """
         common
         corpus.name: str
@@ -615,6 +643,7 @@ KEYS = {
         metrics.crowdtruth_raters: str
         metrics.stop: float
         metrics.overlap: float
+        metrics.text_overlap: list[str]
         title: str
     """,
     "evaluate": """
@@ -677,6 +706,7 @@ KEYS = {
         metrics.crowdtruth_raters: str
         metrics.stop: float
         metrics.overlap: float
+        metrics.text_overlap: list[str]
         paper.name: str | None
         paper.title: str
         paper.rubrics: dict[str, str]
@@ -988,16 +1018,23 @@ COLUMNS = {
         seconds: double
     """,
     "spans": """
-        key item_id, rater, text_id, kind, start, end; version 1
+        key item_id, rater, condition, method, text_id, kind, start, end; version 2
         item_id: string
         rater: string
+        condition: string
+        method: string
         text_id: string
         kind: string
         start: int32
         end: int32
         category: string
         score: double
+        marked: bool
+        probability: double
         status: string
+        error_kind: string
+        error_message: string
+        raw: string
     """,
     "remarks": """
         key item_id, target, rubric, field, rater, condition, sample, number; version 1

@@ -1,4 +1,4 @@
-"""Compute metrics from ratings, one question at a time, and from spans and scene graphs."""
+"""Compute metrics from ratings, one question at a time, and from scene graphs."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from jobs.analysis.rater_attributes import Raters, family_of
 from jobs.analysis.rating_codes import Key, Reduced, Reduction
 from jobs.analysis.versions_of_models import versions_of_models
 from jobs.errors import InputError
-from jobs.metrics import condition_changes, dsg, spans, suite
+from jobs.metrics import condition_changes, dsg, suite
 from jobs.metrics.condition_changes import ConditionRatings
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
@@ -213,88 +213,6 @@ def _are_labels(levels: NDArray[np.float64], scale: tuple[float, float] | None) 
     if not np.isin(levels, (0.0, 1.0)).all():
         return False
     return scale is None or scale[1] <= 1 or bool((levels < scale[0]).any())
-
-
-def span_metrics(
-    sources: Sequence[TableSource], texts: Sequence[TableSource], raters: Mapping[str, str], overlap: float
-) -> Iterator[Metric]:
-    """Yield metrics of tables `spans` by kind: against gold raters if there are any, and agreement of the others.
-
-    Args:
-        raters: rater -> human, model, encoder or gold.
-        overlap: least intersection / union of matched spans.
-
-    Raises:
-        InputError: `texts` lack a text with spans.
-    """
-    marks = _marks(sources)
-    wanted = {text for by_rater in marks.values() for seen in by_rater.values() for text in seen}
-    text_of = _texts(texts, wanted) if texts else None
-    if text_of is not None and (missing := sorted(wanted - text_of.keys())):
-        raise InputError(
-            f"texts={texts[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such as "
-            f"{missing[0]}; name their tables too, or omit texts="
-        )
-    for kind, by_rater in sorted(marks.items()):
-        gold: dict[str, list[spans.Span]] = {}
-        for rater in sorted(by_rater):
-            if raters.get(rater) == "gold":
-                gold |= by_rater[rater]
-        others = {rater: seen for rater, seen in sorted(by_rater.items()) if raters.get(rater) != "gold"}
-        if gold:
-            for rater, seen in others.items():
-                for metric in spans.against_gold(seen, gold, texts=text_of, overlap=overlap):
-                    yield metric.at(rater=rater, kind=kind)
-        for metric in spans.span_agreement(others, texts=text_of, overlap=overlap):
-            yield metric.at(kind=kind)
-
-
-def _marks(sources: Sequence[TableSource]) -> dict[str, dict[str, dict[str, list[spans.Span]]]]:
-    """Return kind -> rater -> text_id -> spans.
-
-    A rater with an ok row about an item has seen all its texts that have a span of the kind by any rater. A span from 0
-    to 0 means that the rater marked nothing (jobs.import_ratings).
-    """
-    marks: dict[str, dict[str, dict[str, list[spans.Span]]]] = defaultdict(lambda: defaultdict(dict))
-    seen_items: dict[str, set[str]] = defaultdict(set)
-    texts_of: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    columns = ["item_id", "rater", "text_id", "kind", "start", "end", "status"]
-    for source in sources:
-        for batch in source.batches(columns):
-            for row in batch.to_pylist():
-                if row["status"] != Status.OK:
-                    continue
-                start, end = row["start"], row["end"]
-                if start < 0 or end < start:
-                    raise InputError(
-                        f"{source.uri}: text_id={row['text_id']}: span from {start} to {end}; need 0 <= start <= end"
-                    )
-                seen_items[row["rater"]].add(row["item_id"])
-                texts_of[row["kind"]][row["item_id"]].add(row["text_id"])
-                in_text = marks[row["kind"]][row["rater"]].setdefault(row["text_id"], [])
-                if end > start:
-                    in_text.append((start, end))
-    for kind, texts_of_kind in texts_of.items():
-        for rater, items in seen_items.items():
-            for text in {t for item in items for t in texts_of_kind.get(item, ())}:
-                marks[kind][rater].setdefault(text, [])
-    return marks
-
-
-def _texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    first: dict[str, str] = {}  # text -> its first table
-    for source in sources:
-        for batch in source.batches(["text_id", "text"]):
-            for text_id, text in zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
-                if text_id not in wanted or text is None:
-                    continue
-                if texts.setdefault(text_id, text) != text:
-                    raise InputError(
-                        f"texts={first[text_id]}: text {text_id} is another one in {source.uri}; name one of the tables"
-                    )
-                first.setdefault(text_id, source.uri)
-    return texts
 
 
 def dsg_metrics(

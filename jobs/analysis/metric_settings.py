@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from jobs.analysis.conditions import CONDITION
 from jobs.errors import InputError
+from jobs.metrics import text_overlap
 from jobs.metrics.distributions import EXTRA
 from jobs.metrics.question import MODELS, PEOPLE, MetricSettings
 
@@ -33,6 +34,9 @@ def check(settings: MetricSettings) -> None:
         attribute, colon, values = contrast.partition(":")
         if not attribute or not colon or len(values.split("-")) != 2:
             raise InputError(f"metrics.contrast={contrast!r}: must be attribute:first-second")
+    if wrong := [name for name in settings.text_overlap if name not in text_overlap.MEASURES]:
+        raise InputError(f"metrics.text_overlap={wrong[0]}: must be one of {', '.join(text_overlap.MEASURES)}")
+    text_overlap.require(settings.text_overlap)
     in_range = {"stop": settings.stop > 0, "overlap": 0 <= settings.overlap <= 1, "tolerance": settings.tolerance >= 0}
     if wrong := [name for name, fine in in_range.items() if not fine]:
         raise InputError(f"metrics.{wrong[0]}={getattr(settings, wrong[0])}: out of range")

@@ -16,6 +16,9 @@ from jobs.analysis.rater_attributes import HUMAN, Raters, read_raters
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.remarks import remark_metrics
 from jobs.analysis.responses import refusal_rates
+from jobs.analysis.span_marks import methods_of
+from jobs.analysis.span_metrics import read_span_tables, span_metrics
+from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import Rubrics
 from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
@@ -181,8 +184,8 @@ def report_metrics(
         yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
     yield from _entity_metrics(tables.terms)
     if tables.spans:
-        kinds = _span_kinds(tables, settings.gold)
-        yield from compute.span_metrics(tables.spans, tables.texts, kinds, settings.overlap)
+        marked = read_span_tables(tables.spans, tables.texts, tables.items, kinds=_span_kinds(tables, settings.gold))
+        yield from span_metrics(marked, settings)
     if tables.questions:
         yield from compute.dsg_metrics(
             tables.ratings, tables.questions, rubric=questions_rubric, likert=likert, exclusion_filter=exclusion_filter
@@ -200,10 +203,5 @@ def _entity_metrics(terms: Sequence[TableSource]) -> Iterator[Metric]:
 
 def _span_kinds(tables: ReportTables, gold: Sequence[str]) -> dict[str, str]:
     """Return rater -> kind for the raters who marked spans, who may have no ratings."""
-    names = {
-        name
-        for source in tables.spans
-        for batch in source.batches(["rater"])
-        for name in batch["rater"].unique().to_pylist()
-    }
-    return read_raters(tables.raters, {name: {HUMAN} for name in names}, gold=gold, groups=()).kinds
+    kept = kept_raters.read(tables.spans)
+    return read_raters(tables.raters, methods_of(tables.spans), gold=gold, groups=(), kept=kept).kinds

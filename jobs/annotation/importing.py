@@ -132,7 +132,7 @@ class Importer:
         if not raw.num_rows:
             return None
         if self.table == "spans":
-            batch = rows.spans(raw)
+            batch = rows.spans(raw, method=self._method, condition=self._condition)
         elif self.table == "remarks":
             entries = remarks.remarks(raw, self._free_texts, rubric=self._rubric, condition=self._condition)
             batch, raw = entries.drop_columns(list(remarks.ADDITIONAL)), entries.select(list(remarks.ADDITIONAL))

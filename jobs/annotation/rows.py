@@ -73,10 +73,15 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
     return _complete(columns, "ratings", raw.num_rows)
 
 
-def spans(raw: pa.Table) -> pa.Table:
+def spans(raw: pa.Table, *, method: str, condition: str) -> pa.Table:
     """Return rows of `spans`; without a status, a span is ok."""
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
+    columns["marked"] = pc.greater(raw["end"], raw["start"])
+    columns |= {
+        name: pa.array([text] * raw.num_rows, pa.string())
+        for name, text in (("method", method), ("condition", condition))
+    }
     return _complete(columns, "spans", raw.num_rows)
 
 

@@ -130,19 +130,22 @@ class Reader:
         joined_tables: names of the tables of a unit's further inputs, in the order of the inputs.
         fields: context fields, each a column of the result.
         pictures: whether to read the pictures' bytes.
+        whole_texts: whether to add each text by itself, with its id.
     """
 
     kind: str
     joined_tables: tuple[str, ...]
     fields: tuple[str, ...]
     pictures: bool
+    whole_texts: bool = False
 
     def __call__(self, task: UnitTask) -> pa.Table:
         """Return the items of a unit.
 
         Returns:
             `item_id`, `pictures: list<large_binary>`, `status`, `targets: list<string>`, each context field (string),
-            and `jobs.runtime.exclusions.SHOWN`, the ids and URLs by which pictures are excluded.
+            and `jobs.runtime.exclusions.SHOWN`, the ids and URLs by which pictures are excluded. With `whole_texts`
+            also `texts` and `text_ids: map<string, list<string>>`, the texts of each role in their order.
         """
         main, *others = task.unit.inputs
         joined = dict(zip(self.joined_tables, others, strict=True))
@@ -172,7 +175,8 @@ class Reader:
         image_columns = ["source_url", "status", *(["bytes"] if self.pictures else [])]
         images = lookup(joined.get("images"), "image_id", image_ids, image_columns)
         text_ids = {t for item in items for t in item["text_ids"] or []}
-        texts = lookup(joined.get("texts"), "text_id", text_ids if self.fields else (), ["role", "text"])
+        needed = text_ids if self.fields or self.whole_texts else ()
+        texts = lookup(joined.get("texts"), "text_id", needed, ["role", "text"])
         records = _records(joined.get("records"), list(image_ids), self.fields)
         pictures, statuses, contexts, shown = [], [], [], []
         for item in items:
@@ -188,7 +192,7 @@ class Reader:
             record = next((records[i] for i in ids if i in records), {})
             texts_by_role = _texts_by_role([texts[t] for t in item["text_ids"] or [] if t in texts])
             contexts.append({**record, **texts_by_role, **{k: v for k, v in attributes.items() if v}})
-        return self._table(
+        table = self._table(
             [item["item_id"] for item in items],
             pa.array(pictures, PICTURES),
             pa.array(statuses, pa.string()),
@@ -196,6 +200,15 @@ class Reader:
             targets=[item["targets"] for item in items],
             contexts=contexts,
         )
+        if not self.whole_texts:
+            return table
+        named = [
+            [(texts[t]["role"], t, texts[t]["text"]) for t in item["text_ids"] or [] if t in texts] for item in items
+        ]
+        for column, place in (("texts", 2), ("text_ids", 1)):
+            by_role = [_by_first([(entry[0], entry[place]) for entry in entries]) for entries in named]
+            table = table.append_column(column, pa.array(by_role, pa.map_(pa.string(), pa.list_(pa.string()))))
+        return table
 
     def _table(
         self,
@@ -278,6 +291,14 @@ def _texts_by_role(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for role in {row["role"] or TEXT_FIELD, TEXT_FIELD}:
             texts.setdefault(role, []).append(row["text"] or "")
     return {role: "\n\n".join(parts) for role, parts in texts.items()}
+
+
+def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return the second values by the first ones, both in their order."""
+    grouped: dict[str, list[str]] = {}
+    for first, second in pairs:
+        grouped.setdefault(first or "", []).append(second)
+    return list(grouped.items())
 
 
 def _single_picture_lists(pictures: pa.Array) -> pa.Array:

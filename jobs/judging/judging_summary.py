@@ -41,3 +41,16 @@ def show_tallies(tallies: Mapping[str, Mapping[str, int]]) -> None:
             f"  rescored {rescored['rows']:,} rows individually: {rescored.get('changed answers', 0):,} "
             f"answers changed, largest difference of a probability {largest:.1e}{failed}"
         )
+
+
+def show_marks(tallies: Mapping[str, Mapping[str, int]]) -> None:
+    """Print how many prompts `mark_spans` wrote and scored, and how long that took.
+
+    Args:
+        tallies: counts by group and key, from the run's manifest.
+    """
+    prompts = tallies.get("prompts", {})
+    seconds = tallies.get("milliseconds", {}).get("marking", 0) / 1000
+    if prompts:
+        counts = ", ".join(f"{count:,} {how}" for how, count in sorted(prompts.items()))
+        say(f"  prompts  {counts}, in {seconds:,.1f} s of the model's processes")

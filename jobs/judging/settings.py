@@ -11,14 +11,20 @@ from jobs.runtime.config import Common
 
 
 @dataclass
-class AskingConfig(ContextSettings, Common):
-    """Keys of every job that asks a model about items."""
+class ModelRunConfig(Common):
+    """Keys of every job that runs a model on items."""
 
     input: str = MISSING  # a table of images, or of items
     images: str | None = None  # for a table of items: their pictures
     texts: str | None = None  # for a table of items: their texts
-    records: str | None = None  # records of the pictures, for the prompt's context
     model: ModelConfig = field(default_factory=ModelConfig)
+
+
+@dataclass
+class AskingConfig(ContextSettings, ModelRunConfig):
+    """Keys of every job whose prompts have a context."""
+
+    records: str | None = None  # records of the pictures, for the prompt's context
 
 
 class UsesModel(Protocol):

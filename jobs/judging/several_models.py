@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from jobs.errors import InputError, RunError
-from jobs.judging.settings import AskingConfig
+from jobs.judging.settings import AskingConfig, ModelRunConfig
 from jobs.runtime import cli, config
 from jobs.runtime.console import say
 from jobs.store import locations
@@ -14,13 +14,18 @@ Manifest = dict[str, Any]
 
 
 @dataclass
-class ModelsConfig(AskingConfig):
+class SeveralModelsConfig(ModelRunConfig):
     """Keys of every job that runs with several models."""
 
     models: list[str] = field(default_factory=list)  # several of conf/model, run one after another, each into out/NAME
 
 
-Config = TypeVar("Config", bound=ModelsConfig)
+@dataclass
+class ModelsConfig(SeveralModelsConfig, AskingConfig):
+    """Keys of every job that runs with several models and whose prompts have a context."""
+
+
+Config = TypeVar("Config", bound=SeveralModelsConfig)
 
 
 def run_each(

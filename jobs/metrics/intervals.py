@@ -30,8 +30,9 @@ BLOCKS = 1000
 RESAMPLES = 1000
 SEED = 20251122  # of all random numbers, so that every run gives the same metrics
 WILSON = "wilson 95%"
-BOOTSTRAP, OVER_RATERS, OVER_TEXTS, OVER_QUERIES = (
-    f"percentile bootstrap over {units} 95%, {RESAMPLES} resamples" for units in ("items", "raters", "texts", "queries")
+BOOTSTRAP, OVER_RATERS, OVER_TEXTS, OVER_QUERIES, OVER_PICTURES = (
+    f"percentile bootstrap over {units} 95%, {RESAMPLES} resamples"
+    for units in ("items", "raters", "texts", "queries", "pictures")
 )
 FISHER = {
     "pearson": "fisher z 95%, standard error 1/sqrt(n - 3)",
@@ -161,6 +162,18 @@ def block_sums(rows: Floats) -> Floats:
     if len(rows) <= BLOCKS:
         return ordered(rows)
     return np.add.reduceat(shuffled(rows), np.linspace(0, len(rows), BLOCKS, endpoint=False).astype(int))
+
+
+def cluster_sums(rows: Floats, cluster: NDArray[np.int64]) -> Floats:
+    """Return float64[clusters, k], the sums of float64[n, k] over the rows of each cluster, such as a picture.
+
+    Args:
+        cluster: int64[n], the cluster of each row.
+    """
+    _, place = np.unique(cluster, return_inverse=True)
+    sums = np.zeros((place.max() + 1 if len(place) else 0, rows.shape[1]))
+    np.add.at(sums, place, rows)
+    return sums
 
 
 def bootstrap(

@@ -52,6 +52,8 @@ class MetricSettings:
     crowdtruth_raters: str = PEOPLE  # the group of raters that CrowdTruth uses
     stop: float = REFERENCE  # CrowdTruth iterates until no quality changes by this much
     overlap: float = 0.5  # least intersection / union of matched spans
+    # Measures of the overlap of generated and correct descriptions to compare with people: bleu, rouge_l, cider.
+    text_overlap: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Marked spans of text (mistakes, omissions): accuracy against gold, and agreement among raters.
 
 Positions are characters from 0; ends are exclusive. A text without mistakes counts too, but a rater who marked nothing
-in
-it has no rows there: the caller must pass an empty list for each text that a rater saw without marking anything.
+in it has no rows there: the caller must pass an empty list for each text that a rater saw without marking anything.
+
+A text is one reading of it: a correct description that is compared with four generated ones is four texts.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import OVER_TEXTS, block_sums, bootstrap
+from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
 Span = tuple[int, int]
+Spans = Mapping[Hashable, Sequence[Span]]  # text -> spans, empty for a text that was seen without marking anything
 TOKEN = re.compile(r"\w+|[^\w\s]")
 UNITS = {
     "character": "characters of the texts",
@@ -27,14 +29,18 @@ UNITS = {
 }
 TEXTLESS = "metrics of tokens need the texts: give texts="
 _PRF = (
-    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw "
-    "(spans of mistakes and omissions in descriptions)."
+    "{name} of {unit}: {of}; texts pooled; n counts texts that both the rater and gold saw, with several people a text "
+    "for each of them (spans of mistakes and omissions in descriptions)."
 )
 _OF = {
     "precision": "marked by both / marked by the rater",
     "recall": "marked by both / marked in gold",
     "f1": "harmonic mean of precision and recall",
 }
+_AUC = (
+    "Area under the ROC curve of the probabilities of tokens against the tokens marked in gold: the probability that a "
+    "marked token has a higher one than an unmarked token; n counts texts, with several people a text for each of them."
+)
 _AGREE = (
     "Mean over pairs of raters of the F1 between their spans, {unit}; without pairs that share no text or marked "
     "nothing in the shared texts; n counts pairs."
@@ -123,39 +129,50 @@ def cells(marked: Sequence[Span], gold: Sequence[Span], unit: str, *, text: str 
 
 
 def against_gold(
-    marked: Mapping[str, Sequence[Span]],
-    gold: Mapping[str, Sequence[Span]],
+    marked: Spans,
+    gold: Spans,
     *,
-    texts: Mapping[str, str] | None = None,
+    texts: Mapping[Hashable, str] | None = None,
+    pictures: Mapping[Hashable, str] | None = None,
     overlap: float = 0.5,
 ) -> Iterator[Metric]:
-    """Yield precision, recall and F1 over characters, tokens and spans, with bootstrap intervals over texts.
+    """Yield precision, recall and F1 over characters, tokens and spans, with bootstrap intervals over pictures.
 
-    Use it when gold spans exist. Characters and tokens reward partial overlap; spans count only as matches.
+    Use it when gold spans exist, or with people's spans in their place. Characters and tokens reward partial overlap;
+    spans count only as matches.
 
     Args:
-        marked, gold: text_id -> spans, empty for a text that was seen without marking anything.
-        texts: text_id -> text, for tokens.
+        texts: text -> its words, for tokens.
+        pictures: text -> picture; by default each text has a picture of its own.
         overlap: least intersection / union of matched spans.
 
     Undefined: no common text, a denominator of 0, or tokens without texts.
     """
-    common = sorted(marked.keys() & gold.keys())
+    common = sorted(marked.keys() & gold.keys(), key=str)
     coverage = len(common) / len(gold) if gold else None
     for unit, words in UNITS.items():
-        text_ids = [t for t in common if unit != "token" or (texts and t in texts)]
+        keys = [t for t in common if unit != "token" or (texts and t in texts)]
         rows = np.array(
-            [cells(marked[t], gold[t], unit, text=(texts or {}).get(t), overlap=overlap) for t in text_ids]
+            [cells(marked[t], gold[t], unit, text=(texts or {}).get(t), overlap=overlap) for t in keys]
         ).reshape(-1, 3)
+        of_picture = np.unique([str((pictures or {}).get(t, t)) for t in keys], return_inverse=True)[1]
         dims = {"unit": unit} | ({"overlap": f"{overlap:g}"} if unit == "span" else {})
         for name in ("precision", "recall", "f1"):
             definition = _PRF.format(name=name, unit=words.format(overlap=overlap), of=_OF[name])
-            rate = _rate_metric(definition, name, rows, coverage=coverage, dims=dims)
+            rate = _rate_metric(definition, name, rows, of_picture, coverage=coverage, dims=dims)
             textless = texts is None and unit == "token"
             yield undefined(rate.name, definition, TEXTLESS, coverage=coverage, dims=dims) if textless else rate
 
 
-def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | None, dims: dict[str, str]) -> Metric:
+def _rate_metric(
+    definition: str,
+    name: str,
+    rows: Floats,
+    pictures: NDArray[np.int64],
+    *,
+    coverage: float | None,
+    dims: dict[str, str],
+) -> Metric:
     def rate(sums: Floats) -> Floats:
         both, only_rater, only_gold = sums[:, 0], sums[:, 1], sums[:, 2]
         denominator = {
@@ -174,12 +191,13 @@ def _rate_metric(definition: str, name: str, rows: Floats, *, coverage: float | 
         return undefined(
             metric, definition, "nothing is marked: the denominator is 0", n=n, coverage=coverage, dims=dims
         )
-    interval = bootstrap(block_sums(rows), rate, unit_name="texts", method=OVER_TEXTS)
+    sums = block_sums(cluster_sums(rows, pictures))
+    interval = bootstrap(sums, rate, unit_name="pictures", method=OVER_PICTURES)
     return estimated(metric, definition, value, n, coverage=coverage, interval=interval, dims=dims)
 
 
 def span_agreement(
-    marks: Mapping[str, Mapping[str, Sequence[Span]]], *, texts: Mapping[str, str] | None = None, overlap: float = 0.5
+    marks: Mapping[str, Spans], *, texts: Mapping[Hashable, str] | None = None, overlap: float = 0.5
 ) -> Iterator[Metric]:
     """Yield the agreement of raters on marked spans: mean pairwise F1 over characters, tokens and spans; alpha over
     tokens.
@@ -187,7 +205,7 @@ def span_agreement(
     Use it without gold. Alpha corrects for chance, F1 does not.
 
     Args:
-        marks: rater -> text_id -> spans, empty for a text that was seen without marking anything.
+        marks: rater -> text -> spans.
 
     Undefined: one rater; no two raters share a text in which either marked something; tokens without texts.
     """
@@ -200,7 +218,7 @@ def span_agreement(
             continue
         f1_scores = []
         for a, b in combinations(raters, 2):
-            common = sorted((marks[a].keys() & marks[b].keys()) & (texts or marks[a]).keys())
+            common = sorted((marks[a].keys() & marks[b].keys()) & (texts or marks[a]).keys(), key=str)
             total = sum(
                 (cells(marks[a][t], marks[b][t], unit, text=(texts or {}).get(t), overlap=overlap) for t in common),
                 start=np.zeros(3),
@@ -224,13 +242,13 @@ def span_agreement(
     yield _token_alpha(marks, texts)
 
 
-def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mapping[str, str] | None) -> Metric:
+def _token_alpha(marks: Mapping[str, Spans], texts: Mapping[Hashable, str] | None) -> Metric:
     definition = _ALPHA.format(unit="tokens")
     if texts is None:
         return undefined("span_alpha", definition, TEXTLESS, dims={"unit": "token"})
     raters = sorted(marks)
     tables = []
-    for text_id in sorted({t for seen in marks.values() for t in seen} & texts.keys()):
+    for text_id in sorted({t for seen in marks.values() for t in seen} & texts.keys(), key=str):
         size = sum(1 for _ in TOKEN.finditer(texts[text_id]))
         table = np.full((size, len(raters)), np.nan)
         for column, rater in enumerate(raters):
@@ -256,4 +274,50 @@ def _token_alpha(marks: Mapping[str, Mapping[str, Sequence[Span]]], texts: Mappi
         coverage=alpha.coverage,
         reason="no interval: tokens of a text are not independent",
         dims={"unit": "token"},
+    )
+
+
+def ranking_of_tokens(
+    probabilities: Mapping[Hashable, Sequence[tuple[int, int, float]]],
+    gold: Spans,
+    *,
+    texts: Mapping[Hashable, str] | None,
+) -> Metric:
+    """Return the probability that a token marked in gold has a higher probability than one that is not (ROC AUC).
+
+    Use it for raters who give each piece of a text a probability: it depends on no threshold.
+
+    Args:
+        probabilities: text -> (start, end, probability) of its pieces. A token has the largest of those that touch it,
+            and 0 without any.
+
+    Undefined: no common text, no texts, or all tokens or none marked in gold.
+    """
+    if texts is None:
+        return undefined("span_auc", _AUC, TEXTLESS)
+    common = sorted(probabilities.keys() & gold.keys() & texts.keys(), key=str)
+    coverage = len(common) / len(gold) if gold else None
+    scores, labels = [], []
+    for text in common:
+        tokens = [match.span() for match in TOKEN.finditer(texts[text])]
+        marked = touched_tokens(gold[text], texts[text])
+        for position, (start, end) in enumerate(tokens):
+            scores.append(max((p for a, b, p in probabilities[text] if a < end and start < b), default=0.0))
+            labels.append(position in marked)
+    is_marked = np.array(labels, bool)
+    positive, negative = int(is_marked.sum()), int((~is_marked).sum())
+    if not positive or not negative:
+        reason = "the rater and gold saw no common text" if not common else "gold marks all tokens, or none"
+        return undefined("span_auc", _AUC, reason, n=len(common), coverage=coverage)
+    from scipy.stats import rankdata
+
+    ranks = rankdata(scores)
+    value = (ranks[is_marked].sum() - positive * (positive + 1) / 2) / (positive * negative)
+    return Metric(
+        name="span_auc",
+        definition=_AUC,
+        value=float(value),
+        n=len(common),
+        coverage=coverage,
+        reason="no interval: tokens of a text are not independent",
     )

@@ -80,6 +80,10 @@ _AGREEMENT = (
     "pairwise_pearson",
     "pairwise_spearman",
 )
+DESCRIPTIONS = tuple(
+    f"description_{score}"
+    for score in ("mistakes", "mistake_share", "omissions", "omission_share", "precision", "coverage")
+)
 FAMILIES = (
     MetricFamily("Ratings", ("ratings_total", "ratings_double", "ratings_repeated", "ratings_excluded", "ratings_left",
            "ratings_per_person", "ratings_per_person_sd"), ("metric",)),
@@ -113,7 +117,11 @@ FAMILIES = (
     MetricFamily("Refusals", ("refusal_rate",), ("kind",)),
     MetricFamily("Items that people wrote about", ("remark_share",), ("field",)),
     MetricFamily("Marked spans",
-                 ("span_precision", "span_recall", "span_f1", "span_agreement", "span_alpha"), ("unit",)),
+                 ("span_precision", "span_recall", "span_f1", "span_auc", "span_agreement", "span_alpha"), ("unit",)),
+    MetricFamily("Descriptions: mistakes and omissions", DESCRIPTIONS, ("metric",), without="category"),
+    MetricFamily("Descriptions: kinds of mistakes", ("description_mistakes",), ("category",), needs="category"),
+    MetricFamily("Scores of descriptions and people", ("description_pearson", "description_spearman"),
+                 ("metric", "score")),
     MetricFamily("Scene graphs", ("dsg_score", "dsg_spearman", "dsg_kendall", "dsg_invalid", "dsg_unclear"),
            ("reading", "convention")),
 )  # fmt: skip
@@ -158,6 +166,11 @@ NAMES = {
     "part_sd": "SD",
     "part_mean": "mean",
     "span_f1": "F1",
+    "span_auc": "AUC",
+    "description_mistake_share": "mistakes, share of tokens",
+    "description_omission_share": "omissions, share of tokens",
+    "description_pearson": "Pearson",
+    "description_spearman": "Spearman",
     "span_alpha": "Krippendorff’s α",
     "dsg_score": "score",
     "bradley_terry": "Bradley-Terry",

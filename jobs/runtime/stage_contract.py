@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from jobs.errors import RunError
 from jobs.store.writer import UnitTask
+
+ITEM = "item_id"  # column of the rows of stages whose number of rows varies, see `Stage.rows_out`
 
 
 class StageActor(Protocol):
@@ -40,13 +43,14 @@ class Stage:
         kwargs: arguments of its constructor.
         rows_out: the number of rows it returns per row, or a function from its input to the number for each row. Only
             the last stage may return a number other than one. A function may only use columns that earlier stages pass
-            on unchanged, because it is also called with the rows that were read.
+            on unchanged, because it is also called with the rows that were read. None: any number of rows from one on;
+            input and output have the column `ITEM`, and the rows of an item follow each other, in the input's order.
     """
 
     pool: str
     actor: type
     kwargs: dict[str, Any]
-    rows_out: int | Callable[[pa.Table], list[int]] = 1
+    rows_out: int | Callable[[pa.Table], list[int]] | None = 1
 
     @property
     def name(self) -> str:
@@ -54,8 +58,29 @@ class Stage:
         return self.actor.__name__
 
     def row_counts(self, batch: pa.Table) -> list[int]:
-        """The number of rows that the actor must return for each row of `batch`."""
-        return self.rows_out(batch) if callable(self.rows_out) else [self.rows_out] * batch.num_rows
+        """The number of rows that the actor must return for each row of `batch`; the least number if it varies."""
+        if callable(self.rows_out):
+            return self.rows_out(batch)
+        return [1 if self.rows_out is None else self.rows_out] * batch.num_rows
+
+    def returned_counts(self, batch: pa.Table, output: pa.Table) -> list[int]:
+        """The number of rows that `output` has for each row of `batch`.
+
+        Raises:
+            RunError: the rows are not as many as declared, or not in the order of their items.
+        """
+        counts = self.row_counts(batch)
+        if self.rows_out is None:
+            runs = [(item, len(list(rows))) for item, rows in groupby(output[ITEM].to_pylist())]
+            if [item for item, _ in runs] != batch[ITEM].to_pylist():
+                raise RunError(f"stage {self.name}: returned rows that are not those of its {batch.num_rows} items")
+            counts = [count for _, count in runs]
+        if output.num_rows != sum(counts):
+            expected = f"{counts[0]} per row" if len(set(counts)) == 1 else f"{sum(counts)}"
+            raise RunError(
+                f"stage {self.name}: returned {output.num_rows} rows for {batch.num_rows}, expected {expected}"
+            )
+        return counts
 
 
 @dataclass(frozen=True)

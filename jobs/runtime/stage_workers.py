@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from ray.data import Datasink
@@ -17,7 +18,7 @@ from ray.data.block import Block, BlockAccessor
 from jobs.errors import RunError
 from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
-from jobs.runtime.stage_contract import Read, Stage, StageActor, check_inputs, check_outputs
+from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.store.reading import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
 
@@ -72,14 +73,9 @@ class StageRunner:
     def __call__(self, batch: pa.Table) -> pa.Table:
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
-        counts = self._stage.row_counts(inputs)
         output = self._actor(inputs)
         check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
-        if output.num_rows != sum(counts):
-            expected = f"{counts[0]} per row" if len(set(counts)) == 1 else f"{sum(counts)}"
-            raise RunError(
-                f"stage {self._stage.name}: returned {output.num_rows} rows for {batch.num_rows}, expected {expected}"
-            )
+        counts = self._stage.returned_counts(inputs, output)
         for column in UNIT_COLUMNS:
             values = batch[column].combine_chunks()
             if output.num_rows != batch.num_rows or set(counts) != {1}:
@@ -125,12 +121,16 @@ class UnitRunner:
 class UnitSink(Datasink):
     """Writes whole units.
 
+    Args:
+        counts_items: the last stage returns any number of rows per item, so that items are counted, not rows
+            (`jobs.runtime.stage_contract.Stage`).
+
     Raises:
         RunError: a unit did not arrive whole in one call, which is a fault in the plan.
     """
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, *, counts_items: bool = False) -> None:
+        self._target, self._counts_items = target, counts_items
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> None:
         rows = pa.concat_tables([BlockAccessor.for_block(block).to_arrow() for block in blocks])
@@ -141,12 +141,17 @@ class UnitSink(Datasink):
 
     def _write_unit(self, task: UnitTask, rows: pa.Table) -> None:
         expected = rows[EXPECTED_ROWS][0].as_py()
-        if rows.num_rows != expected:
-            raise RunError(f"unit {task.unit.name}: {rows.num_rows} of {expected} rows arrived together")
+        arrived = pc.count_distinct(rows[ITEM]).as_py() if self._counts_items else rows.num_rows
+        if arrived != expected:
+            kind = "items" if self._counts_items else "rows"
+            raise RunError(f"unit {task.unit.name}: {arrived} of {expected} {kind} arrived together")
         output = rows.drop_columns([column for column in (*UNIT_COLUMNS, TALLY) if column in rows.column_names])
         if task.retry:
             written = read_unit(self._target.data_uri(task.unit.name))
-            output = merge_retried(written, output, self._target.definition().key, task)
+            if self._counts_items:
+                output = replace_items(written, output)
+            else:
+                output = merge_retried(written, output, self._target.definition().key, task)
         with UnitWriter(self._target, task) as writer:
             count_rows(writer, task, output.num_rows)
             writer.counts.tallies = sum_tallies(rows)
@@ -189,6 +194,15 @@ def merge_retried(written: pa.Table, redone: pa.Table, key: Sequence[str], task:
         for row, (values, again) in enumerate(zip(keys, retried, strict=True))
     ]
     return both.take(pa.array(order, pa.int64()))
+
+
+def replace_items(written: pa.Table, redone: pa.Table) -> pa.Table:
+    """`written` with the rows of the items of `redone` replaced, each item at its place."""
+    place = {item: number for number, item in enumerate(dict.fromkeys(written[ITEM].to_pylist()))}
+    kept = written.filter(pc.invert(pc.is_in(written[ITEM], redone[ITEM].combine_chunks())))
+    both = pa.concat_tables([kept, redone.select(written.column_names).cast(written.schema)])
+    places = pa.array([place[item] for item in both[ITEM].to_pylist()], pa.int64())
+    return both.take(pa.array(np.argsort(places.to_numpy(), kind="stable")))
 
 
 def _repeat(text: str, rows: int) -> pa.DictionaryArray:

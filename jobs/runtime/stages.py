@@ -60,7 +60,8 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
             pool = _limit_actors(getattr(resources, stage.pool), len(tasks))
             runner = _name_after(stage, StageRunner)
             data = _map(data, runner, {"stage": stage, "board": progress.board}, pool, batch_size=pool.batch_size)
-        data.write_datasink(UnitSink(run.target), ray_remote_args={"num_cpus": resources.write.num_cpus})
+        sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
+        data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
 
 def process(
@@ -96,7 +97,8 @@ def _expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> li
     total = None if any(task.retry for task in tasks) else sum(task.unit.rows or 0 for task in tasks)
     expected = []
     for stage in stages:
-        total = None if total is None or callable(stage.rows_out) else total * stage.rows_out
+        each = stage.rows_out
+        total = None if total is None or not isinstance(each, int) else total * each
         expected.append(StageProgress(stage.pool, total))
     return expected
 

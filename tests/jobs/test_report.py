@@ -40,7 +40,17 @@ def tables(tmp_path_factory):
             ratings.append(rating(f"i{i}", rater, "kind", ("event", "none", "place")[(i + n * (i % 2)) % 3]))
         ratings.append(rating(f"i{i}", "expert", "kind", "event", method="gold"))
     marks = [
-        {"item_id": "i0", "rater": r, "text_id": "t", "kind": "mistake", "start": a, "end": b, "status": "ok"}
+        {
+            "item_id": "i0",
+            "rater": r,
+            "text_id": "t",
+            "kind": "mistake",
+            "method": "human",
+            "condition": "",
+            "start": a,
+            "end": b,
+            "status": "ok",
+        }
         for r, a, b in (("expert", 2, 7), ("p1", 2, 7), ("p2", 8, 11))
     ]
     # p3 saw the item and marked an omission only: no mistake in the other text

@@ -9,7 +9,7 @@ from jobs.metrics.question import MetricSettings
 
 TASKS = ("agreement", "crowdtruth", "dsg")
 # Keys of `metrics` that need tables: models, responses, concepts, spans, conditions.
-TABLES_ONLY = frozenset({"group_by", "baseline_condition", "leave_out", "concept", "overlap"})
+TABLES_ONLY = frozenset({"group_by", "baseline_condition", "leave_out", "concept", "overlap", "text_overlap"})
 
 
 @dataclass

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.compute import _texts
 from jobs.analysis.item_attributes import read_items
 from jobs.analysis.rater_attributes import read_raters
 from jobs.analysis.responses import refusal_rates
+from jobs.analysis.span_marks import read_texts
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.hashing import hash_texts
@@ -62,7 +62,7 @@ def test_contradicting_responses_raters_and_texts_are_refused_with_both_tables()
     with pytest.raises(InputError, match=r"responses=memory/responses0: response s .* text .*memory/responses1"):
         read_items([], tables("responses", [response("s")], [response("s", text="other")]), [])
     with pytest.raises(InputError, match=r"texts=memory/texts0: text t .*memory/texts1"):
-        _texts(tables("texts", [{"text_id": "t", "text": "a"}], [{"text_id": "t", "text": "b"}]), {"t"})
+        read_texts(tables("texts", [{"text_id": "t", "text": "a"}], [{"text_id": "t", "text": "b"}]), {"t"})
 
 
 def test_raters_may_be_in_several_tables_with_equal_rows(tmp_path):
@@ -83,7 +83,17 @@ def test_a_response_of_two_tables_counts_once(tmp_path):
 
 
 def test_report_takes_globs_and_refuses_a_span_of_two_tables(tmp_path):
-    mark = {"item_id": "i", "rater": "p1", "text_id": "t", "kind": "mistake", "start": 0, "end": 3, "status": "ok"}
+    mark = {
+        "item_id": "i",
+        "rater": "p1",
+        "text_id": "t",
+        "kind": "mistake",
+        "method": "human",
+        "condition": "",
+        "start": 0,
+        "end": 3,
+        "status": "ok",
+    }
     for number in "12":
         write_file(tmp_path / "spans" / number, "spans", [mark | {"rater": f"p{number}"}])
         write_file(tmp_path / "items" / number, "items", [item(f"i{number}")])

@@ -1,6 +1,6 @@
-"""Work on two studies in Label Studio's interface, in chromium; run by the Python of Label Studio.
+"""Work on three studies in Label Studio's interface, in chromium; run by the Python of Label Studio.
 
-    python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER EXPORTS_FOLDER
+    python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER DOCENT_FOLDER EXPORTS_FOLDER
 
 Needs `label-studio`, `playwright` and chromium. test_label_studio_itself.py compares the ratings with what is clicked,
 pressed and marked here.
@@ -16,6 +16,14 @@ from playwright.sync_api import Page, sync_playwright
 
 USER, PASSWORD = "anna@example.org", "only-in-this-test"
 STEP = 2500  # ms until the next task is loaded
+CORRECT = "A dog on a sandy beach."
+DOCENT = {  # generated description -> keys and words
+    "An otter on a beach.": [("1", "otter"), ("2", "sandy")],
+    "An animal on a beach.": [("2", "dog"), ("2", "sandy")],
+    "A black dog on a sandy beach.": [("1", "black")],
+    "On a sandy beach, a dog.": [],
+}
+COLOURS = {"1": "rgba(214, 39, 40", "2": "rgba(31, 119, 180"}  # red and blue, as conf/span_labels/docent.yaml has them
 # Return the position on the screen of a word in the text to mark.
 PLACE = """word => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -129,7 +137,43 @@ def mark_spans(page: Page) -> None:
     submit(page)
 
 
-def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
+def mark_descriptions(page: Page) -> None:
+    """Work through the four descriptions of a picture as the DOCENT guidelines ask, one of them without marks."""
+    remaining = set(DOCENT)
+    while remaining:
+        generated = shown(page, remaining)
+        remaining.remove(generated)
+        assert top(page, CORRECT) < top(page, generated), "the correct description comes first"
+        for key, word in DOCENT[generated]:
+            mark(page, key, word)
+        backgrounds = colours(page)
+        for key, _ in DOCENT[generated]:
+            assert COLOURS[key] in backgrounds, f"{generated} key {key}: {backgrounds}"
+        submit(page)
+
+
+def shown(page: Page, texts: set[str]) -> str:
+    """Return which of the texts the page shows, once it shows one."""
+    for _ in range(120):
+        for text in texts:
+            if page.get_by_text(text, exact=True).count():
+                return text
+        page.wait_for_timeout(500)
+    raise AssertionError(f"the page shows none of {texts}")
+
+
+def top(page: Page, text: str) -> float:
+    """Return how far down the screen a text begins."""
+    return float(page.evaluate(PLACE, text)[2])
+
+
+def colours(page: Page) -> str:
+    """Return the background colours of the marked spans."""
+    marked = page.locator(".htx-highlight")
+    return " ".join(marked.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)"))
+
+
+def main(address: str, questions: Path, spans: Path, docent: Path, exports: Path) -> None:
     client = session(address)
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -139,7 +183,8 @@ def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
         page.fill("input[name=password]", PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_load_state("networkidle")
-        for folder, work in ((questions, answer_questions), (spans, mark_spans)):
+        studies = ((questions, answer_questions), (spans, mark_spans), (docent, mark_descriptions))
+        for folder, work in studies:
             number = project(client, address, folder)
             page.goto(f"{address}/projects/{number}/data?labeling=1")
             page.get_by_role("button", name="Submit current annotation").wait_for(timeout=60_000)
@@ -151,4 +196,4 @@ def main(address: str, questions: Path, spans: Path, exports: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(Path, sys.argv[2:5]))
+    main(sys.argv[1], *map(Path, sys.argv[2:6]))

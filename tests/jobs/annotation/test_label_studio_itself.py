@@ -5,6 +5,7 @@
 ENV needs `pip install label-studio playwright`; the test uses the chromium of the system.
 """
 
+import csv
 import io
 import os
 import socket
@@ -26,10 +27,26 @@ from jobs.store.reading import open_table
 from tests.factories import picture, record_of, write_table
 
 PYTHON = os.environ.get("REMINE_LABEL_STUDIO_PYTHON", "")
-pytestmark = pytest.mark.skipif(not PYTHON, reason="set REMINE_LABEL_STUDIO_PYTHON to a Python with label-studio")
+pytestmark = [
+    pytest.mark.skipif(not PYTHON, reason="set REMINE_LABEL_STUDIO_PYTHON to a Python with label-studio"),
+    pytest.mark.timeout(3000),
+]
 DRIVER = Path(__file__).with_name("in_label_studio.py")
 RATER, PASSWORD = "anna@example.org", "only-in-this-test"
 REFERENCE = "A harbour with three ships 🚢🚢 lies before the town.\n\nTwo men are talking on the quay; it is $5."
+CORRECT = "A dog on a sandy beach."
+DESCRIPTIONS = {  # column of the user's file -> description; in_label_studio.py says which words are marked
+    "model_a": "An otter on a beach.",
+    "model_b": "An animal on a beach.",
+    "model_c": "A black dog on a sandy beach.",
+    "model_d": "On a sandy beach, a dog.",
+}
+MARKED = {  # description -> kind, category and words
+    "model_a": {("mistake", "mistake", "otter"), ("omission", "missing", "sandy")},
+    "model_b": {("omission", "missing", "dog"), ("omission", "missing", "sandy")},
+    "model_c": {("mistake", "mistake", "black")},
+    "model_d": set(),
+}
 GENERATED = "A harbour 🐈 with five ships and a lighthouse.\nOne man is swimming."
 
 
@@ -56,7 +73,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def _wait(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(240):
+    for _ in range(900):  # it first makes its database, which takes minutes on a busy machine
         assert server.poll() is None, "label-studio ended; see server.log"
         try:
             urllib.request.urlopen(f"{address}/health", timeout=5).close()
@@ -105,11 +122,12 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
     items = [f"{table}={tmp_path / table}" for table in ("images", "texts", "responses")]
     _annotate(tmp_path, "spans", f"input={tmp_path / 'items'}", *items, "span_labels=mistakes_omissions",
               "questions=[sensitive]")  # fmt: skip
+    _docent_study(tmp_path)
     exports = tmp_path / "exports"
     exports.mkdir()
-    folders = [str(tmp_path / name) for name in ("questions", "spans", "exports")]
+    folders = [str(tmp_path / name) for name in ("questions", "spans", "docent", "exports")]
     done = subprocess.run(
-        [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=400, check=False
+        [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -144,3 +162,44 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
     )] == [("mistake", "five"), ("mistake", "swimming"), ("omission", "Two men")]  # fmt: skip
     assert [category for _, category, _, _ in spans[:3]] == ["noun", "relationship", "missing"]
     assert spans[3:] == [("mistake", None, 0, 0), ("omission", None, 0, 0)]
+    _check_docent(tmp_path)
+
+
+def _docent_study(folder: Path) -> None:
+    """One picture with a correct and four generated descriptions, from a user's file, as docs/docent.md has it."""
+    (folder / "photos").mkdir()
+    Image.effect_noise((320, 240), 40).convert("RGB").save(folder / "photos" / "beach.jpg")
+    with (folder / "docent.csv").open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["picture", "correct", *DESCRIPTIONS])
+        lines.writerow(["beach.jpg", CORRECT, *DESCRIPTIONS.values()])
+    roles = [f"columns.texts.generated=[{','.join(DESCRIPTIONS)}]", "columns.texts.reference=correct"]
+    places = ["columns.pictures=picture", f"pictures.path={folder / 'photos'}", f"out={folder / 'described'}"]
+    cli.execute(
+        "items", [f"input={folder / 'docent.csv'}", *roles, *places, "item_per=generated", "columns.id=picture"]
+    )
+    (image_id,) = {image for row in _rows(folder / "described" / "items", "items") for image in row["image_ids"]}
+    row = picture(0) | {"image_id": image_id, "bytes": (folder / "photos" / "beach.jpg").read_bytes()}
+    write_table(str(folder / "beach"), "images", [row])
+    tables = [f"input={folder / 'described' / 'items'}", f"texts={folder / 'described' / 'texts'}"]
+    study = [f"images={folder / 'beach'}", f"raters={folder / 'raters.csv'}", "per_item=1", "together=set", "seed=1"]
+    shown = ["pictures=files", 'picture_base="/data/local-files/?d=docent/pictures/"', f"out={folder / 'docent'}"]
+    cli.execute("annotate", [*tables, *study, *shown, "span_labels=docent"])
+
+
+def _check_docent(folder: Path) -> None:
+    """Compare the imported spans with the words that were marked in the browser."""
+    keys = ["span_labels=docent", "table=spans", "rater_from=assigned", f"out={folder / 'D'}"]
+    cli.execute("import_ratings", [f"input={folder / 'exports' / 'docent.json'}", *keys])
+    spans = _rows(folder / "D", "spans")
+    texts = {row["text_id"]: row["text"] for row in _rows(folder / "described" / "texts", "texts")}
+    items = {
+        dict(row["attributes"])["text_column"]: row["item_id"] for row in _rows(folder / "described" / "items", "items")
+    }
+    for column, marks in MARKED.items():
+        item = items[column]
+        marked = [row for row in spans if row["item_id"] == item and row["marked"]]
+        words = {(row["kind"], row["category"], texts[row["text_id"]][row["start"] : row["end"]]) for row in marked}
+        assert words == marks
+        unmarked = {row["kind"] for row in spans if row["item_id"] == item and not row["marked"]}
+        assert unmarked == {"mistake", "omission"} - {kind for kind, _, _ in marks}

@@ -126,7 +126,11 @@ def ratings_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
 def spans_read(reader: Any, uri: Path) -> list[dict[str, Any]]:
     rejects: list[Reject] = []
     reading = ToolReading(table="spans", span_labels=SPAN_LABELS)
-    spans = [row for raw in reader.read(str(uri), reading, rejects.append) for row in rows.spans(raw).to_pylist()]
+    spans = [
+        row
+        for raw in reader.read(str(uri), reading, rejects.append)
+        for row in rows.spans(raw, method="human", condition="").to_pylist()
+    ]
     assert rejects == []
     return spans
 

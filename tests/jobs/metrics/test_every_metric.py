@@ -61,8 +61,10 @@ def rows(tmp_path_factory):
                 value = ("first", "second")[(n + order * (n % 2) + (rater == "p1")) % 2]
                 ratings.append(rating(f"q{n}{order}", rater, "preference", value))
     for rater, start, end in (("expert", 2, 7), ("p1", 2, 7), ("p2", 3, 11)):
-        marks.append({"item_id": "i0", "rater": rater, "text_id": "t", "kind": "mistake", "start": start, "end": end,
+        marks.append({"item_id": "i0", "rater": rater, "method": "human", "condition": "", "text_id": "t",
+                      "kind": "mistake", "start": start, "end": end,
                       "status": "ok"})  # fmt: skip
+    marks.append(marks[0] | {"rater": "qwen3@1", "method": "claims", "marked": True, "probability": 0.75})
     questions = [{"set_id": "a", "question_id": q, "parents": p, "valid": True} for q, p in (("1", []), ("2", ["1"]))]
     raters = [{"rater": r, "kind": "human", "country": c} for r, c in PEOPLE.items()]
     made: dict[str, list[dict[str, Any]]] = {

@@ -1,0 +1,125 @@
+"""method=claims: the model cuts a text into its smallest claims, and each is scored by closed answers.
+
+Every claim has a probability: that of the answers with `marks: true` among all allowed answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from actors.marking.direct import incomplete
+from actors.marking.model import (
+    KINDS,
+    MISTAKES_UNKNOWN,
+    Description,
+    Kind,
+    Mark,
+    Marks,
+    Request,
+    SpanModel,
+    bullets,
+    failed,
+)
+from actors.marking.prompts import MISTAKES, ClosedAnswer, MarkingStep
+from actors.marking.quotes import Located
+from actors.marking.quoting import Passage, Quoted, quotations
+from actors.status import Status
+from actors.vlm.errors import ScoringError
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # codes of the labels of a kind
+
+
+class _Passage(NamedTuple):
+    """A text of a description, and the words of the prompts about its claims."""
+
+    kind: Kind
+    description: Description
+    words: Mapping[str, str]
+
+    def request(self, step: MarkingStep, claim: Located, codes: tuple[str, ...]) -> Request:
+        """Return the question about one claim."""
+        text = self.description.text(self.kind)
+        marked = f"{text[: claim.start]}[[{text[claim.start : claim.end]}]]{text[claim.end :]}"
+        words = {**self.words, "claim": text[claim.start : claim.end], "marked": marked}
+        return Request(step, words, self.description.pictures, codes)
+
+
+class ClaimsMarking:
+    """Marks the claims whose probability is at least a threshold.
+
+    The question about omissions shows the marked mistakes, so that the model does not count them twice.
+
+    Args:
+        steps: the prompts of method=claims.
+        kinds: mistakes and omissions.
+        threshold: the least probability of a marked claim.
+    """
+
+    def __init__(self, steps: Mapping[str, MarkingStep], kinds: Sequence[Kind], *, threshold: float) -> None:
+        self._steps, self._kinds = steps, {kind.name: kind for kind in kinds}
+        self._threshold = threshold
+
+    def mark(self, model: SpanModel, descriptions: Sequence[Description]) -> list[dict[str, Marks]]:
+        """Return name of the kind -> marks, for each description; each claim of a text is a span.
+
+        Raises:
+            actors.vlm.errors.EngineError: the device failed.
+        """
+        texts = list(dict.fromkeys(d.text(kind) for d in descriptions for kind in self._kinds.values()))
+        passages = [
+            Passage(text, self._steps["cut"], self._steps["cut_again"], {"text": text}, in_order=True) for text in texts
+        ]
+        claims = dict(zip(texts, quotations(model, passages), strict=True))
+        results: list[dict[str, Marks]] = [{} for _ in descriptions]
+        for name in KINDS:
+            for description, marks in zip(descriptions, results, strict=True):
+                kind = self._kinds[name]
+                cut = claims[description.text(kind)]
+                if name != MISTAKES and not marks[MISTAKES].are_known:
+                    marks[name] = Marks(status=Status.SKIPPED, reason=MISTAKES_UNKNOWN)
+                elif isinstance(cut, ScoringError):
+                    marks[name] = failed(cut)
+                else:
+                    marks[name] = self._marks(model, kind, description, cut, marks)
+        return results
+
+    def _marks(
+        self, model: SpanModel, kind: Kind, description: Description, cut: Quoted, earlier: Mapping[str, Marks]
+    ) -> Marks:
+        """Return the marks of one text from the scores of its claims."""
+        words = description.words(kind)
+        if kind.name != MISTAKES:
+            words["mistakes"] = bullets(earlier[MISTAKES].quoted(description.generated))
+        passage = _Passage(kind, description, words)
+        answers = self._steps[kind.name].answers
+        codes = tuple(answer.code for answer in answers)
+        asked = [passage.request(self._steps[kind.name], claim, codes) for claim in cut.spans]
+        results = model.score(asked) if asked else []
+        if fault := next((result for result in results if isinstance(result, ScoringError)), None):
+            return failed(fault)
+        probabilities = [_share(result, answers) for result in results if not isinstance(result, ScoringError)]
+        marked = [n for n, probability in enumerate(probabilities) if probability >= self._threshold]
+        labels = self._categories(model, passage, [cut.spans[n] for n in marked])
+        categories = dict(zip(marked, labels, strict=True))
+        spans = [
+            Mark(claim.start, claim.end, categories.get(number), probabilities[number], number in categories)
+            for number, claim in enumerate(cut.spans)
+        ]
+        return incomplete(spans, cut)
+
+    def _categories(self, model: SpanModel, passage: _Passage, claims: Sequence[Located]) -> list[str | None]:
+        """Return the most likely label of each marked claim; None where it cannot be scored."""
+        labels = passage.kind.labels
+        if len(labels) == 1 or not claims:
+            return [next(iter(labels))] * len(claims)
+        names, codes = list(labels), tuple(LETTERS[: len(labels)])
+        options = "\n".join(f"{code} = {labels[name]}" for code, name in zip(codes, names, strict=True))
+        with_options = passage._replace(words={**passage.words, "options": options})
+        asked = [with_options.request(self._steps["category"], claim, codes) for claim in claims]
+        return [
+            None if isinstance(result, ScoringError) else names[max(range(len(names)), key=result.__getitem__)]
+            for result in model.score(asked)
+        ]
+
+
+def _share(probabilities: Sequence[float], answers: Sequence[ClosedAnswer]) -> float:
+    return sum(share for share, answer in zip(probabilities, answers, strict=True) if answer.marks)

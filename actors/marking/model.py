@@ -1,0 +1,137 @@
+"""What both ways of marking share: the kinds of spans, the descriptions that are read, their marks, and the model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from actors.marking.prompts import MISTAKES, OMISSIONS, MarkingStep
+from actors.status import Status
+from actors.vlm import checks
+from actors.vlm.errors import ScoringError
+
+KINDS = (MISTAKES, OMISSIONS)  # in the order in which they are marked
+MISTAKES_UNKNOWN = ScoringError(
+    "mistakes_unknown", "omissions are marked after the mistakes, and these could not be marked"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of spans: its name, its value in table `spans`, the role of its text, and label -> what it means."""
+
+    name: str
+    kind: str
+    role: str
+    labels: Mapping[str, str]
+
+
+def kinds_from(data: Sequence[Mapping[str, Any]]) -> tuple[Kind, Kind]:
+    """Return the two kinds of a file of `conf/span_labels`, mistakes first.
+
+    Args:
+        data: its entries `kinds`.
+
+    Raises:
+        ValueError: other kinds than mistakes and omissions, or both in one text.
+    """
+    kinds = {}
+    for entry in data:
+        labels = {str(label["value"]): _meaning(label) for label in checks.entries(entry["labels"], "labels")}
+        kind = Kind(str(entry["name"]), str(entry["kind"]), str(entry["text"]), labels)
+        kinds[kind.name] = kind
+    if set(kinds) != set(KINDS):
+        raise ValueError(f"span_labels: has the kinds {', '.join(kinds)}; models mark {' and '.join(KINDS)}")
+    if kinds[MISTAKES].role == kinds[OMISSIONS].role:
+        raise ValueError(f"span_labels: {MISTAKES} and {OMISSIONS} are marked in one text; two are required")
+    return kinds[MISTAKES], kinds[OMISSIONS]
+
+
+def _meaning(label: Mapping[str, Any]) -> str:
+    return str(label.get("guidance") or label["label"]).strip()
+
+
+class Description(NamedTuple):
+    """A picture with a correct and a generated description.
+
+    Attributes:
+        pictures: PIL images; empty if the prompts show none.
+        correct, generated: the texts in which omissions and mistakes are marked.
+    """
+
+    pictures: tuple[Any, ...]
+    correct: str
+    generated: str
+
+    def text(self, kind: Kind) -> str:
+        """Return the text in which the kind is marked."""
+        return self.generated if kind.name == MISTAKES else self.correct
+
+    def words(self, kind: Kind) -> dict[str, str]:
+        """Return the words of all prompts about this description."""
+        lines = [f"- {label}: {meaning}" for label, meaning in kind.labels.items()]
+        labels = "\n".join(lines) if len(lines) > 1 else ""
+        return {"correct": self.correct, "generated": self.generated, "labels": labels}
+
+
+class Mark(NamedTuple):
+    """A span of a text, in characters; not `marked`: a claim whose probability is below the threshold."""
+
+    start: int
+    end: int
+    category: str | None
+    probability: float | None = None
+    marked: bool = True
+
+
+@dataclass
+class Marks:
+    """What a model marked in one text; `status` is not ok if the marks are incomplete or unknown.
+
+    Attributes:
+        raw: lines of the model's answer that say nothing, or the answer, if the status is not ok.
+    """
+
+    spans: list[Mark] = field(default_factory=list)
+    status: Status = Status.OK
+    reason: ScoringError | None = None
+    raw: str | None = None
+
+    def quoted(self, text: str) -> list[str]:
+        """Return the words of all marked spans."""
+        return [text[mark.start : mark.end] for mark in self.spans if mark.marked]
+
+    @property
+    def are_known(self) -> bool:
+        """Whether all that the model marks can be repeated to it, even lines without a place in the text."""
+        return self.status in (Status.OK, Status.UNPARSED)
+
+
+class Request(NamedTuple):
+    """A step of a prompt with its words and pictures; `codes` are the allowed answers of a scored step."""
+
+    step: MarkingStep
+    words: Mapping[str, str]
+    pictures: tuple[Any, ...]
+    codes: tuple[str, ...] = ()
+
+
+class SpanModel(Protocol):
+    """A model that writes and scores answers."""
+
+    def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
+        """Return the answer to each request; one that was cut is an error of kind `answer_cut`."""
+        ...
+
+    def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:
+        """Return the probabilities of each request's codes, which sum to 1."""
+        ...
+
+
+def failed(error: ScoringError) -> Marks:
+    """Return the marks of a text about which the model gave no whole answer."""
+    return Marks(status=Status.TRUNCATED if error.kind == "answer_cut" else Status.ERROR, reason=error)
+
+
+def bullets(lines: Sequence[str]) -> str:
+    """Return lines as a list in a prompt, each once."""
+    return "\n".join(f"- {line}" for line in dict.fromkeys(lines))

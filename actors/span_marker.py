@@ -1,0 +1,267 @@
+"""Mark mistakes and omissions in descriptions of pictures with a model: `mark_spans`."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from actors import schemas
+from actors.conditions import ConditionSettings
+from actors.errors import first_line
+from actors.generator import text_generator
+from actors.items import count_pictures, skip_reason
+from actors.marking.claims import ClaimsMarking
+from actors.marking.direct import DirectMarking
+from actors.marking.model import Description, Kind, Marks, Request, kinds_from
+from actors.marking.prompts import MarkingStep, SpanPrompts
+from actors.pictures import PictureError, decode_rgb
+from actors.settings import check_positive
+from actors.status import Status
+from actors.vlm import errors
+from actors.vlm.encoding import ChatEncoder
+from actors.vlm.errors import EngineError, ScoringError
+from actors.vlm.loading import load_vlm, model_facts
+from actors.vlm.requests import ScoringRequest
+from actors.vlm.sampling import Sampling
+from actors.vlm.scoring import ClosedSetScorer
+from actors.vlm.settings import MemorySettings, ModelSettings
+
+
+@dataclass(kw_only=True)
+class MarkingSettings(MemorySettings, ConditionSettings):
+    """Settings of `SpanMarker`: how the model marks, its prompts, and the labels of the spans."""
+
+    method: str = "direct"  # direct: the model lists words; claims: it cuts the text, and each piece is scored
+    span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans and their labels (conf/span_labels)
+    span_prompts: dict[str, Any] = field(default_factory=dict)  # what the model is asked (conf/span_prompts)
+    threshold: float = 0.5  # method=claims: the least probability of a marked claim
+    max_tokens: int = 512  # of one answer
+    group_rows: int | None = None  # most prompts in a batch that is written; null: what the memory budget holds
+
+    def __post_init__(self) -> None:
+        check_positive(group_rows=self.group_rows)
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold={self.threshold:g}: must be above 0 and at most 1")
+        if self.threshold != MarkingSettings.threshold and self.method != "claims":
+            raise ValueError(f"threshold={self.threshold:g}: method={self.method} has no such key; set method=claims")
+        Sampling(0.0, 1.0, self.max_tokens)
+        kinds_from(self.span_labels.get("kinds") or ())
+        SpanPrompts.from_dict(self.span_prompts).of_method(self.method)
+        super().__post_init__()
+
+    @property
+    def steps(self) -> Mapping[str, MarkingStep]:
+        """Return the prompts of the method."""
+        return SpanPrompts.from_dict(self.span_prompts).of_method(self.method)
+
+    @property
+    def shows_picture(self) -> bool:
+        """Return whether any prompt of the method shows the picture."""
+        return any(step.shows_picture for step in self.steps.values())
+
+    @property
+    def kinds(self) -> tuple[Kind, Kind]:
+        """Return mistakes and omissions."""
+        return kinds_from(self.span_labels.get("kinds") or ())
+
+
+class SpanMarker:
+    """Loads a model, has it mark spans in the two texts of each item, and returns rows of table `spans`.
+
+    Pictures are decoded here, since each step has a prompt of its own.
+
+    Args:
+        settings: method, prompts and labels.
+        model: which model to load.
+        threads: of torch on a CPU; torch's choice if None.
+
+    Raises:
+        ValueError: the model cannot be loaded, or the prompts show a picture and it does not accept any.
+    """
+
+    INPUTS = schemas.DESCRIBED_ITEMS
+    OUTPUTS = schemas.SPANS
+
+    def __init__(self, settings: MarkingSettings, *, model: ModelSettings, threads: int | None = None) -> None:
+        import torch
+
+        if threads is not None:
+            torch.set_num_threads(threads)
+        loaded, processor = load_vlm(
+            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+        )
+        self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
+        self.kinds, self.method, self.condition = settings.kinds, settings.method, settings.condition
+        self.shows_picture = settings.shows_picture
+        self.model = LoadedModel(loaded, processor, settings, model)
+        if self.shows_picture and not self.model.chat.sees_pictures:
+            raise ValueError(
+                f"model.checkpoint={model.checkpoint}: does not accept pictures, and the prompts of "
+                f"method={settings.method} show one; use a vision-language model"
+            )
+        self.marking: DirectMarking | ClaimsMarking = (
+            DirectMarking(settings.steps, self.kinds)
+            if settings.method == "direct"
+            else ClaimsMarking(settings.steps, self.kinds, threshold=settings.threshold)
+        )
+        self._tally: Counter[str] = Counter()
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Mark the texts of a batch.
+
+        Args:
+            batch: `actors.schemas.DESCRIBED_ITEMS`: items with their pictures, and their texts and text_ids by role.
+
+        Returns:
+            Table `spans`: items in the batch's order, mistakes before omissions, by position. Each text has at least
+            one row: from 0 to 0 if nothing is marked, or if the status says that the marks are unknown or incomplete.
+
+        Raises:
+            EngineError: the device failed; no row of this batch is returned.
+        """
+        items = batch.to_pylist()
+        results: dict[int, dict[str, Marks]] = {}
+        ready: dict[int, Description] = {}
+        for number, item in enumerate(items):
+            description = self._description(item)
+            if isinstance(description, Marks):
+                results[number] = {kind.name: description for kind in self.kinds}
+            else:
+                ready[number] = description
+        begin = time.perf_counter()
+        marked = self.marking.mark(self.model, list(ready.values())) if ready else []
+        self._tally["milliseconds/marking"] += round(1000 * (time.perf_counter() - begin))
+        results |= dict(zip(ready, marked, strict=True))
+        self._tally[self.facts.tally] += len(ready)
+        self._tally.update(self.model.take_tally())
+        rows = [row for number, item in enumerate(items) for row in self._rows(item, results[number])]
+        return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
+
+    def take_tally(self) -> dict[str, int]:
+        """Return the counts since the last call, `group/key` -> n: items by model facts, prompts, pictures."""
+        tally, self._tally = dict(self._tally), Counter()
+        return tally
+
+    def report_tokens(self, report: Any) -> None:
+        """Call `report` with the number of new tokens at each step of generation."""
+        self.model.engine.on_tokens = report
+
+    def _description(self, item: Mapping[str, Any]) -> Description | Marks:
+        """Return an item's pictures and texts, or why it cannot be marked."""
+        if reason := skip_reason(item, pictures=1 if self.shows_picture else 0):
+            return Marks(status=reason[0], reason=reason[1])
+        texts = []
+        for kind in self.kinds:
+            of_role = dict(item["texts"] or ()).get(kind.role) or []
+            if len(of_role) != 1 or not (of_role[0] or "").strip():
+                message = f"the item has {len(of_role)} texts of role {kind.role!r}; one that is not empty is required"
+                return Marks(status=Status.SKIPPED, reason=ScoringError("text_count", message))
+            texts.append(of_role[0])
+        generated, correct = texts
+        try:
+            pictures = tuple(map(decode_rgb, item["pictures"])) if self.shows_picture else ()
+        except PictureError as error:
+            return Marks(status=Status.ERROR, reason=ScoringError(error.kind, first_line(error)))
+        return Description(pictures, correct, generated)
+
+    def _rows(self, item: Mapping[str, Any], results: Mapping[str, Marks]) -> Iterator[dict[str, Any]]:
+        for kind in self.kinds:
+            marks = results[kind.name]
+            ids = dict(item["text_ids"] or ()).get(kind.role) or []
+            key = {
+                "item_id": item["item_id"],
+                "rater": self.facts.rater,
+                "condition": self.condition,
+                "method": self.method,
+                "text_id": ids[0] if len(ids) == 1 else "",
+                "kind": kind.kind,
+            }
+            if marks.status != Status.OK or not any(mark.marked for mark in marks.spans):
+                reason = marks.reason or ScoringError("", "")
+                yield key | {
+                    "start": 0,
+                    "end": 0,
+                    "marked": False,
+                    "status": marks.status.value,
+                    "error_kind": reason.kind or None,
+                    "error_message": reason.message or None,
+                    "raw": marks.raw,
+                }
+            for mark in marks.spans:
+                yield key | mark._asdict() | {"status": Status.OK.value}
+
+
+class LoadedModel:
+    """A loaded model as `actors.marking.model.SpanModel`."""
+
+    def __init__(self, loaded: Any, processor: Any, settings: MarkingSettings, model: ModelSettings) -> None:
+        self.chat = ChatEncoder(processor, bounds=model.bounds, config=loaded.config)
+        self.engine = text_generator(
+            loaded, self.chat, memory_budget_gb=settings.memory_budget_gb, group_rows=settings.group_rows
+        )
+        self.scorer = ClosedSetScorer(
+            loaded, processor, memory_budget_gb=settings.memory_budget_gb, bounds=model.bounds
+        )
+        self.sampling = Sampling(0.0, 1.0, settings.max_tokens)
+        self._tally: Counter[str] = Counter()
+
+    def take_tally(self) -> dict[str, int]:
+        """Return the numbers of prompts, and of pictures with their tokens, since the last call."""
+        tally, self._tally = dict(self._tally), Counter()
+        return tally
+
+    def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
+        """Return the most likely text after each prompt; one that was cut is an error.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        results: list[str | ScoringError] = []
+        prompts: dict[int, dict[str, Any]] = {}
+        for number, request in enumerate(requests):
+            try:
+                prompts[number] = self._encoded(request)
+                results.append("")
+            except Exception as error:
+                results.append(errors.reason(error))
+        self._tally["prompts/written"] += len(prompts)
+        texts = self.engine.generate(list(prompts.values()), seeds=[[0]] * len(prompts), sampling=self.sampling)
+        for number, samples in zip(prompts, texts, strict=True):
+            if isinstance(samples, ScoringError):
+                results[number] = samples
+            elif samples[0].finish_reason == "length":
+                message = f"the answer reached the limit of {len(samples[0].tokens)} tokens"
+                results[number] = ScoringError("answer_cut", message)
+            else:
+                results[number] = self.chat.decode(samples[0].tokens)
+        return results
+
+    def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:
+        """Return the probabilities of each request's codes; requests with the same pictures share their encoding.
+
+        Raises:
+            EngineError: the device failed.
+        """
+        self._tally["prompts/scored"] += len(requests)
+        asked = [ScoringRequest(r.step.prompt(self._data(r)), r.pictures or None, r.codes) for r in requests]
+        try:
+            results = self.scorer.score(asked)
+        except EngineError:
+            raise
+        except Exception as error:
+            return [errors.reason(error)] * len(requests)
+        return [result if isinstance(result, ScoringError) else result.probabilities for result in results]
+
+    def _encoded(self, request: Request) -> dict[str, Any]:
+        turn = request.step.turn(self._data(request))
+        pictures = list(request.pictures) if request.step.shows_picture else []
+        inputs = self.chat.encode(turn, pictures, system=request.step.system)
+        count_pictures(self._tally, len(pictures), self.chat.picture_tokens(inputs))
+        return inputs
+
+    def _data(self, request: Request) -> dict[str, str]:
+        """Return the words of a prompt, in which special tokens of the model are ordinary text."""
+        return {name: self.chat.as_data(text) for name, text in request.words.items()}

@@ -1,0 +1,168 @@
+"""Read tables `spans` as the readings of raters: which texts each of them read, and what was marked there."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from actors.status import Status
+from jobs.errors import InputError
+from jobs.metrics.spans import Span
+from jobs.store.reading import TableSource
+
+COLUMNS = "item_id rater condition method text_id kind start end category marked probability status".split()
+HUMAN = "human"  # method of people's spans
+WRITER, WRITER_COLUMN = "model", "text_column"  # attributes of items that name the writer of the generated text
+
+
+class SpanRater(NamedTuple):
+    """A rater with the way and the condition in which it marked."""
+
+    rater: str
+    method: str
+    condition: str
+
+
+class TextOfItem(NamedTuple):
+    """A text as part of an item: a correct description of four generated ones is a text of four items."""
+
+    item_id: str
+    text_id: str
+
+
+@dataclass
+class MarkedText:
+    """What one rater marked in one text; `claims` have their probabilities, marked or not."""
+
+    spans: list[Span] = field(default_factory=list)
+    categories: list[str] = field(default_factory=list)  # of the spans, empty if unknown
+    claims: list[tuple[int, int, float]] = field(default_factory=list)
+
+
+Readings = dict[SpanRater, dict[TextOfItem, MarkedText]]
+
+
+def read_marks(sources: Sequence[TableSource]) -> dict[str, Readings]:
+    """Return kind -> rater -> text -> marks.
+
+    A text with a row whose status is not ok does not count for its rater: its marks are unknown or incomplete. A rater
+    with an ok row about an item has read all its texts that have rows of the kind by any rater.
+
+    Raises:
+        InputError: a span that ends before it starts.
+    """
+    marks: dict[str, Readings] = defaultdict(lambda: defaultdict(dict))
+    incomplete: dict[str, dict[SpanRater, set[TextOfItem]]] = defaultdict(lambda: defaultdict(set))
+    for source in sources:
+        for batch in source.batches(COLUMNS):
+            for row in batch.to_pylist():
+                rater = SpanRater(row["rater"], row["method"], row["condition"])
+                text = TextOfItem(row["item_id"], row["text_id"])
+                if row["status"] == Status.OK:
+                    _add(marks[row["kind"]][rater].setdefault(text, MarkedText()), row, source.uri)
+                else:
+                    incomplete[row["kind"]][rater].add(text)
+    _add_unmarked(marks)
+    for kind, of_kind in incomplete.items():
+        for rater, texts in of_kind.items():
+            for text in texts:
+                marks[kind][rater].pop(text, None)
+    return {kind: {rater: texts for rater, texts in by_rater.items() if texts} for kind, by_rater in marks.items()}
+
+
+def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
+    start, end = row["start"], row["end"]
+    if start < 0 or end < start:
+        raise InputError(f"{uri}: text_id={row['text_id']}: span from {start} to {end}; need 0 <= start <= end")
+    if end == start:
+        return
+    if row["probability"] is not None:
+        marked.claims.append((start, end, row["probability"]))
+    if row["marked"] is not False:
+        marked.spans.append((start, end))
+        marked.categories.append(row["category"] or "")
+
+
+def _add_unmarked(marks: Mapping[str, Readings]) -> None:
+    """Add the texts of the items that a rater has read, with rows of the kind by any rater, as read without marks."""
+    read_items: dict[SpanRater, set[str]] = defaultdict(set)
+    for by_rater in marks.values():
+        for rater, texts in by_rater.items():
+            read_items[rater] |= {text.item_id for text in texts}
+    for by_rater in marks.values():
+        texts_of: dict[str, set[TextOfItem]] = defaultdict(set)
+        for texts in by_rater.values():
+            for text in texts:
+                texts_of[text.item_id].add(text)
+        for rater, items in read_items.items():
+            for text in {text for item in items for text in texts_of.get(item, ())}:
+                by_rater[rater].setdefault(text, MarkedText())
+
+
+@dataclass(frozen=True)
+class MarkedItem:
+    """What table `items` says about an item: its picture, and the model that wrote its text, empty if unknown."""
+
+    picture: str
+    writer: str = ""
+
+
+def read_marked_items(items: Sequence[TableSource], wanted: Iterable[str]) -> dict[str, MarkedItem]:
+    """Return picture and writer of the items `wanted` that the tables have.
+
+    Raises:
+        InputError: two tables give an item different pictures or writers.
+    """
+    ids, first = set(wanted), dict[str, str]()
+    found: dict[str, MarkedItem] = {}
+    for source in items:
+        for batch in source.batches(["item_id", "image_ids", "attributes"]):
+            for row in batch.to_pylist():
+                if row["item_id"] not in ids:
+                    continue
+                attributes = dict(row["attributes"] or ())
+                writer = attributes.get(WRITER) or attributes.get(WRITER_COLUMN) or ""
+                item = MarkedItem(" ".join(row["image_ids"] or ()) or row["item_id"], writer)
+                if found.setdefault(row["item_id"], item) != item:
+                    raise InputError(
+                        f"items={first[row['item_id']]}: item {row['item_id']} has another picture or writer in "
+                        f"{source.uri}; name one of the tables"
+                    )
+                first.setdefault(row["item_id"], source.uri)
+    return found
+
+
+def read_texts(sources: Sequence[TableSource], wanted: set[str]) -> dict[str, str]:
+    """Return text_id -> text of the texts `wanted`.
+
+    Raises:
+        InputError: the tables lack one of them, or give it different words.
+    """
+    texts: dict[str, str] = {}
+    first: dict[str, str] = {}  # text -> its first table
+    for source in sources:
+        for batch in source.batches(["text_id", "text"]):
+            for text_id, text in zip(batch["text_id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+                if text_id not in wanted or text is None:
+                    continue
+                if texts.setdefault(text_id, text) != text:
+                    raise InputError(
+                        f"texts={first[text_id]}: text {text_id} is another one in {source.uri}; name one of the tables"
+                    )
+                first.setdefault(text_id, source.uri)
+    if missing := sorted(wanted - texts.keys()):
+        raise InputError(
+            f"texts={sources[0].uri}: {len(missing):,} of the {len(wanted):,} texts with spans are in no table, such "
+            f"as {missing[0]}; name their tables too, or omit texts="
+        )
+    return texts
+
+
+def methods_of(sources: Sequence[TableSource]) -> Mapping[str, set[str]]:
+    """Return rater -> the methods of its spans."""
+    methods: dict[str, set[str]] = defaultdict(set)
+    for source in sources:
+        for batch in source.batches(["rater", "method"]):
+            for row in batch.group_by(["rater", "method"]).aggregate([]).to_pylist():
+                methods[row["rater"]].add(row["method"])
+    return methods

@@ -1,0 +1,251 @@
+"""Metrics of tables `spans`: raters against gold and people, agreement, and the scores of the described pictures."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.analysis.span_marks import (
+    HUMAN,
+    MarkedItem,
+    MarkedText,
+    Readings,
+    SpanRater,
+    TextOfItem,
+    read_marked_items,
+    read_marks,
+    read_texts,
+)
+from jobs.metrics import descriptions, spans, text_overlap
+from jobs.metrics.descriptions import Descriptions
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import PEOPLE, MetricSettings
+from jobs.store.reading import TableSource
+
+Floats = NDArray[np.float64]
+MISTAKE, OMISSION = "mistake", "omission"  # kinds: marked in the generated text, and in the correct one
+GOLD, MODELS = "gold", "models"
+SPAN_SCORERS = "the scores from this rater's spans"
+
+
+@dataclass(frozen=True)
+class SpanTables:
+    """The readings of tables `spans`, with the texts and items that they refer to.
+
+    Attributes:
+        marks: kind -> rater -> text -> marks.
+        texts: text_id -> text; None without tables of texts.
+        items: item_id -> picture and writer; empty without tables of items.
+        kinds: rater -> human, model, encoder or gold.
+    """
+
+    marks: Mapping[str, Readings]
+    texts: Mapping[str, str] | None
+    kinds: Mapping[str, str]
+    items: Mapping[str, MarkedItem] = field(default_factory=dict)
+
+    def raters(self, *kinds: str) -> list[SpanRater]:
+        """Return the raters of these kinds, sorted."""
+        everyone = {rater for by_rater in self.marks.values() for rater in by_rater}
+        return sorted(rater for rater in everyone if self.kinds.get(rater.rater, HUMAN) in kinds)
+
+    def picture(self, item_id: str) -> str:
+        """Return the picture of an item; without tables of items, the item itself."""
+        return self.items[item_id].picture if item_id in self.items else item_id
+
+
+def read_span_tables(
+    sources: Sequence[TableSource],
+    texts: Sequence[TableSource],
+    items: Sequence[TableSource],
+    *,
+    kinds: Mapping[str, str],
+) -> SpanTables:
+    """Read the spans, and the texts and items that they refer to.
+
+    Args:
+        kinds: rater -> human, model, encoder or gold.
+
+    Raises:
+        InputError: `texts` lack a text with spans, or two tables contradict each other.
+    """
+    marks = read_marks(sources)
+    keys = {text for by_rater in marks.values() for read in by_rater.values() for text in read}
+    text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
+    return SpanTables(marks, text_of, kinds, read_marked_items(items, {text.item_id for text in keys}))
+
+
+def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metric]:
+    """Yield the metrics of spans by kind, then the scores of descriptions and their correlation with people's."""
+    for kind in sorted(tables.marks):
+        yield from _of_kind(tables, kind, settings.overlap)
+    yield from _of_descriptions(tables, settings.text_overlap)
+
+
+def dims_of(rater: SpanRater) -> dict[str, str]:
+    """Return the dims that name a rater."""
+    named = {
+        "rater": rater.rater,
+        "method": "" if rater.method == HUMAN else rater.method,
+        "condition": rater.condition,
+    }
+    return {name: value for name, value in named.items() if value}
+
+
+def _of_kind(tables: SpanTables, kind: str, overlap: float) -> Iterator[Metric]:
+    """Yield the comparison of each rater with gold and with people, of people with each other, and the agreement."""
+    by_rater = tables.marks[kind]
+    references = {name: _of(by_rater, tables.raters(k)) for name, k in ((GOLD, GOLD), (PEOPLE, HUMAN))}
+    for rater in sorted(by_rater):
+        own = tables.kinds.get(rater.rater, HUMAN)
+        for name, people in references.items():
+            if not people or own == GOLD or (name == PEOPLE and own == HUMAN):
+                continue
+            dims = {**dims_of(rater), "kind": kind, "against": name}
+            yield from _against(tables, {rater: by_rater[rater]}, people, overlap, dims)
+    if len(references[PEOPLE]) > 1:
+        dims = {"rater": PEOPLE, "kind": kind, "against": PEOPLE}
+        yield from _against(tables, references[PEOPLE], references[PEOPLE], overlap, dims)
+    groups = {PEOPLE: tables.raters(HUMAN), MODELS: tables.raters("model", "encoder")}
+    for group, raters in groups.items():
+        if readings := _of(by_rater, raters):
+            marked = {" ".join(rater): _spans(texts) for rater, texts in readings.items()}
+            keys = {key for texts in readings.values() for key in texts}
+            for metric in spans.span_agreement(marked, texts=_words(tables, keys), overlap=overlap):
+                yield metric.at(kind=kind, group=group)
+
+
+def _of(by_rater: Readings, raters: Sequence[SpanRater]) -> Readings:
+    return {rater: by_rater[rater] for rater in raters if rater in by_rater}
+
+
+def _spans(texts: Mapping[TextOfItem, MarkedText]) -> dict[Hashable, list[spans.Span]]:
+    return {text: marks.spans for text, marks in texts.items()}
+
+
+def _words(tables: SpanTables, keys: set[TextOfItem]) -> dict[Hashable, str] | None:
+    return None if tables.texts is None else {key: tables.texts[key.text_id] for key in keys}
+
+
+def _against(
+    tables: SpanTables, raters: Readings, references: Readings, overlap: float, dims: dict[str, str]
+) -> Iterator[Metric]:
+    """Yield the comparison of raters with other raters; each text counts once for each pair of them that read it."""
+    marked: dict[Hashable, list[spans.Span]] = {}
+    gold: dict[Hashable, list[spans.Span]] = {}
+    claims: dict[Hashable, list[tuple[int, int, float]]] = {}
+    pictures: dict[Hashable, str] = {}
+    words: dict[Hashable, str] = {}
+    for reference, texts in references.items():
+        for text, marks in texts.items():
+            for rater, read in raters.items():
+                if rater == reference:
+                    continue
+                key = (text, rater, reference)
+                gold[key] = marks.spans
+                pictures[key] = tables.picture(text.item_id)
+                if tables.texts is not None:
+                    words[key] = tables.texts[text.text_id]
+                if text in read:
+                    marked[key] = read[text].spans
+                    if read[text].claims:
+                        claims[key] = read[text].claims
+    known = words if tables.texts is not None else None
+    for metric in spans.against_gold(marked, gold, texts=known, pictures=pictures, overlap=overlap):
+        yield metric.at(**dims)
+    if claims:
+        yield spans.ranking_of_tokens(claims, gold, texts=known).at(**dims)
+
+
+def _of_descriptions(tables: SpanTables, overlaps: Sequence[str]) -> Iterator[Metric]:
+    """Yield the scores of descriptions by each model, by people and by gold, and correlations with people's."""
+    ids = sorted({key.item_id for by_rater in tables.marks.values() for read in by_rater.values() for key in read})
+    if not ids:
+        return
+    names = {name: number for number, name in enumerate(sorted({tables.picture(item) for item in ids}))}
+    writers = [tables.items[item].writer if item in tables.items else "" for item in ids]
+    described = Descriptions(np.array([names[tables.picture(item)] for item in ids], np.int64), writers)
+    groups: list[tuple[dict[str, str], list[SpanRater]]] = [
+        ({"group": name}, raters)
+        for name, raters in ((PEOPLE, tables.raters(HUMAN)), (GOLD, tables.raters(GOLD)))
+        if raters
+    ]
+    groups += [(dims_of(rater), [rater]) for rater in tables.raters("model", "encoder")]
+    people: dict[str, Floats] | None = None
+    for dims, raters in groups:
+        values = descriptions.with_derived(_scores(tables, raters, ids))
+        has_texts = tables.texts is not None
+        for metric in descriptions.description_scores(values, described, has_texts=has_texts):
+            yield metric.at(**dims)
+        for metric in descriptions.category_counts(_category_counts(tables, raters, ids), described):
+            yield metric.at(**dims)
+        if dims == {"group": PEOPLE}:
+            people = values
+        elif people is not None:
+            compared = {score: values[score] for score in descriptions.COMPARED}
+            for metric in descriptions.correlations_with_people(
+                compared, people, described.pictures, scorer=SPAN_SCORERS
+            ):
+                yield metric.at(**dims)
+    if people is not None and tables.texts is not None:
+        yield from _of_overlap(tables, ids, people, described, overlaps)
+
+
+def _scores(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:
+    """Return the numbers and shares of both kinds, float64[items], the mean over the raters who read the text."""
+    values = {}
+    for kind, count, share in ((MISTAKE, "mistakes", "mistake_share"), (OMISSION, "omissions", "omission_share")):
+        numbers: dict[str, list[float]] = {}
+        shares: dict[str, list[float]] = {}
+        for rater in raters:
+            for text, marks in tables.marks.get(kind, {}).get(rater, {}).items():
+                numbers.setdefault(text.item_id, []).append(len(set(marks.spans)))
+                if tables.texts is not None:
+                    token_share = descriptions.token_share(marks.spans, tables.texts[text.text_id])
+                    shares.setdefault(text.item_id, []).append(token_share)
+        values[count] = _means(numbers, ids)
+        values[share] = _means(shares, ids)
+    return values
+
+
+def _category_counts(tables: SpanTables, raters: Sequence[SpanRater], ids: Sequence[str]) -> dict[str, Floats]:
+    """Return category -> number of mistakes, float64[items]; empty if all mistakes have the same category."""
+    read = [tables.marks.get(MISTAKE, {}).get(rater, {}) for rater in raters]
+    categories = {name for texts in read for marks in texts.values() for name in marks.categories if name}
+    counts = {}
+    for category in sorted(categories) if len(categories) > 1 else ():
+        numbers: dict[str, list[float]] = {}
+        for texts in read:
+            for text, marks in texts.items():
+                numbers.setdefault(text.item_id, []).append(
+                    sum(category in name.split("+") for name in marks.categories)
+                )
+        counts[category] = _means(numbers, ids)
+    return counts
+
+
+def _means(values: Mapping[str, Sequence[float]], ids: Sequence[str]) -> Floats:
+    return np.array([np.mean(values[item]) if values.get(item) else np.nan for item in ids], np.float64)
+
+
+def _of_overlap(
+    tables: SpanTables, ids: Sequence[str], people: Mapping[str, Floats], described: Descriptions, names: Sequence[str]
+) -> Iterator[Metric]:
+    """Yield the correlation of overlap measures with people's precision, coverage and quality."""
+    text_ids: dict[str, dict[str, str]] = {}
+    for kind in (MISTAKE, OMISSION):
+        for read in tables.marks.get(kind, {}).values():
+            for text in read:
+                text_ids.setdefault(text.item_id, {})[kind] = text.text_id
+    whole = [number for number, item in enumerate(ids) if len(text_ids.get(item, {})) == 2]
+    assert tables.texts is not None
+    generated, correct = (
+        [tables.texts[text_ids[ids[number]][kind]] for number in whole] for kind in (MISTAKE, OMISSION)
+    )
+    for name in names:
+        values = np.full(len(ids), np.nan)
+        values[whole] = text_overlap.MEASURES[name](generated, correct)
+        compared = dict.fromkeys(("precision", "coverage", "quality"), values)
+        for metric in descriptions.correlations_with_people(compared, people, described.pictures, scorer=name):
+            yield metric.at(rater=name, method="overlap")

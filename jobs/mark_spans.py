@@ -1,0 +1,156 @@
+"""Have a vision-language model mark mistakes and omissions in descriptions of pictures -> table `spans`.
+
+    python -m jobs.mark_spans input=R/docent/items images=R/images texts=R/docent/texts model=qwen2.5-vl-7b \\
+        out=R/spans/direct
+    python -m jobs.mark_spans input=R/docent/items images=R/images texts=R/docent/texts method=claims \\
+        'models=[qwen2.5-vl-7b,pangea-7b]' out=R/spans/claims
+
+An item has a picture, a correct description and a generated one. method=direct has the model list the wrong words of
+the generated description, and then the words of the correct one that are missing from it. method=claims has it cut both
+texts into their smallest pieces and scores closed answers about each, so that every piece has a probability. The
+question about omissions shows the mistakes that the model marked, so that nothing counts twice.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.ids import content_id
+from actors.marking.prompts import SpanPrompts
+from actors.span_marker import MarkingSettings, SpanMarker
+from actors.vlm.settings import ModelSettings
+from jobs.annotation.spans import SpanLabels
+from jobs.errors import InputError
+from jobs.judging import kept_raters
+from jobs.judging.condition import with_condition
+from jobs.judging.drawn_items import item_units
+from jobs.judging.items import ItemTables, Reader, open_sources
+from jobs.judging.judging_summary import show_marks
+from jobs.judging.settings import check_model
+from jobs.judging.several_models import SeveralModelsConfig, run_each
+from jobs.models import picture_tokens
+from jobs.models.plan import plan_lines
+from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.runtime.draws import CompleteDrawConfig
+from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.stage_contract import Stage
+from jobs.store.run import TablePlan
+
+
+@dataclass
+class MarkSpansConfig(MarkingSettings, SeveralModelsConfig):
+    """Keys of `mark_spans`."""
+
+    draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the items to mark
+
+
+def execute(cfg: MarkSpansConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the last model's manifest, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed; nothing was written.
+        RunError: the run failed. With several models it is raised after all have run, and names those that failed.
+    """
+    return run_each("mark_spans", cfg, _mark_spans, check=_check)
+
+
+def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
+    _check(cfg)
+    sources = _sources(cfg)
+    cfg = with_condition(cfg, sources.items)
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    drawn = item_units(sources, cfg.draw, excluded.marks)
+    note = f"asks {cfg.model.name} to mark {2 * drawn.rows:,} texts of {drawn.rows:,} items ({cfg.method})"
+    if cfg.plan and cfg.shows_picture:
+        note += picture_tokens.expected(cfg.model, sources.pictures)
+    plan = TablePlan(
+        out=cfg.out,
+        table="spans",
+        identity=_identity(cfg, sources, excluded),
+        units=drawn.units,
+        config=plain(cfg),
+        metadata={"rater": cfg.model.rater, "method": cfg.method},
+        derived=True,
+        models={cfg.model.name: cfg.model.rater},
+    )
+    lines = [*plan_lines(cfg, cfg.model), *drawn.lines]
+    run = lifecycle.begin("mark_spans", cfg, plan, pools=["judge"], note=note, lines=lines)
+    if run is None:
+        return None
+    for line in drawn.lines:
+        say(f"  {line}")
+    from jobs.runtime import stages
+
+    reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
+    settings = {"settings": MarkingSettings.part_of(cfg), "model": ModelSettings.part_of(cfg.model)}
+    stages.stream(
+        run,
+        name="mark_spans",
+        read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
+        stages=[Stage("judge", SpanMarker, {**settings, "threads": cfg.resources.judge.threads}, rows_out=None)],
+        resources=cfg.resources,
+    )
+    manifest = lifecycle.end("mark_spans", run, excluded)
+    tallies = manifest["counts"]["tallies"]
+    show_marks(tallies)
+    picture_tokens.show_counted(cfg.model, tallies)
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, tallies))
+    return manifest
+
+
+def _sources(cfg: MarkSpansConfig) -> ItemTables:
+    """Open the tables of items, texts and pictures.
+
+    Raises:
+        InputError: a table does not exist, is incomplete, or is not one of items with texts.
+    """
+    if not cfg.texts:
+        raise InputError(
+            f"mark_spans: input={cfg.input} are items whose texts are marked; name their table with texts="
+        )
+    return open_sources(
+        cfg.input, images=cfg.images, texts=cfg.texts, records=None, fields=(), pictures=cfg.shows_picture
+    )
+
+
+def _identity(cfg: MarkSpansConfig, sources: ItemTables, excluded: Exclusions) -> dict[str, Any]:
+    """Return everything that the rows depend on."""
+    labels = [[kind.name, kind.kind, kind.role, list(kind.labels.items())] for kind in cfg.kinds]
+    return {
+        "model": cfg.model.identity,
+        "method": cfg.method,
+        "prompts": {
+            "name": cfg.span_prompts["name"],
+            "hash": SpanPrompts.from_dict(cfg.span_prompts).identity(cfg.method),
+        },
+        "labels": {"name": cfg.span_labels["name"], "hash": content_id(json.dumps(labels, sort_keys=True))},
+        **({"threshold": cfg.threshold} if cfg.method == "claims" else {}),
+        "max_tokens": cfg.max_tokens,
+        "condition": cfg.condition,
+        **sources.identity,
+        **cfg.draw.identity,
+        **exclusions.identity(excluded),
+    }
+
+
+def _check(cfg: MarkSpansConfig) -> None:
+    """Validate the keys without reading any table.
+
+    Raises:
+        InputError: the value of a key is not allowed.
+    """
+    try:
+        SpanLabels.from_dict(cfg.span_labels)
+        cfg.draw.check()
+        check_model(cfg, shown_by=f"span_prompts {cfg.span_prompts['name']!r}" if cfg.shows_picture else "")
+    except ValueError as error:
+        raise InputError(f"mark_spans: {error}") from error
+
+
+JOB = cli.Job("mark_spans", MarkSpansConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("mark_spans"))

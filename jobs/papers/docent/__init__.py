@@ -1,0 +1,1 @@
+"""The tables and figure of a study after the DOCENT guidelines."""

@@ -1,0 +1,226 @@
+"""Both ways of marking with the prompts of conf/span_prompts, and a reader who follows their text.
+
+The guidelines' worked examples: which words count as mistakes, and which as omissions.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from actors.marking.claims import ClaimsMarking
+from actors.marking.direct import DirectMarking
+from actors.marking.model import Description, Marks, Request, kinds_from
+from actors.marking.prompts import SpanPrompts
+from actors.status import Status
+from actors.vlm.errors import ScoringError
+from jobs.runtime.config_files import CONF
+
+PICTURE = object()
+
+
+def conf(group: str, name: str) -> Any:
+    return OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+
+
+PROMPTS = SpanPrompts.from_dict(conf("span_prompts", "docent"))
+KINDS = kinds_from(conf("span_labels", "docent")["kinds"])
+FINE = kinds_from(conf("span_labels", "mistakes_omissions")["kinds"])
+
+
+@dataclass
+class Reader:
+    """A scripted model: it knows what is wrong, what is right instead, and what is vague, and reads the prompts.
+
+    Attributes:
+        wrong: wrong words -> the words that are right instead, empty if there are none.
+        vague: words of the correct description -> the vague words for them.
+        first: answers instead of those that follow from the rules, by step.
+    """
+
+    wrong: dict[str, str] = field(default_factory=dict)
+    vague: dict[str, str] = field(default_factory=dict)
+    first: dict[str, str | ScoringError] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def write(self, requests: Sequence[Request]) -> list[str | ScoringError]:
+        return [self._written(request) for request in requests]
+
+    def score(self, requests: Sequence[Request]) -> list[tuple[float, ...] | ScoringError]:
+        return [self._scored(request) for request in requests]
+
+    def _written(self, request: Request) -> str | ScoringError:
+        name, text = request.step.name, "".join(p for p in request.step.turn(request.words) if isinstance(p, str))
+        self.asked.append((name, text))
+        if name in self.first:
+            return self.first[name]
+        if name == "cut":
+            return "\n".join(re.findall(r"\w+", request.words["text"]))
+        if name == "mistakes":
+            return "\n".join(f"- {words}" for words in self.wrong) or "NONE"
+        assert name == "omissions", name
+        return "\n".join(w for w in _words(request.words["correct"]) if self._is_missing(w, request, text)) or "NONE"
+
+    def _scored(self, request: Request) -> tuple[float, ...]:
+        prompt = request.step.prompt(request.words)
+        text = "".join(p for p in (*prompt.shared, prompt.suffix) if isinstance(p, str))
+        self.asked.append((request.step.name, text))
+        claim = request.words["claim"]
+        if request.step.name == "category":
+            return (0.1, 0.7, 0.1, 0.1)
+        if request.step.name == "mistakes":
+            return (0.9, 0.05, 0.05) if claim in self.wrong else (0.2, 0.5, 0.3)
+        if self._is_missing(claim, request, text):
+            return (0.8, 0.1, 0.1)
+        return (0.1, 0.2, 0.7)
+
+    def _is_missing(self, word: str, request: Request, text: str) -> bool:
+        """Whether a word is missing once the mistakes that the prompt lists are corrected."""
+        if word in self.vague:
+            return self.vague[word] in request.words["generated"]
+        corrected = [right for wrong, right in self.wrong.items() if f"\n- {wrong}\n" in f"{text}\n"]
+        return word not in _words(request.words["generated"]) and not any(word in _words(r) for r in corrected)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def mark(method: str, reader: Reader, correct: str, generated: str, kinds: Any = KINDS) -> dict[str, Marks]:
+    steps = PROMPTS.of_method(method)
+    marking = DirectMarking(steps, kinds) if method == "direct" else ClaimsMarking(steps, kinds, threshold=0.5)
+    (marks,) = marking.mark(reader, [Description((PICTURE,), correct, generated)])
+    return marks
+
+
+EXAMPLES = {  # guidelines: correct, generated, reader, mistakes, omissions
+    "added detail": ("A dog on the beach.", "A dog playing fetch on the beach.", Reader({"playing": "", "fetch": ""}),
+                     ["playing", "fetch"], []),
+    "otter and dog": ("A dog on a beach.", "An otter on a beach.", Reader({"otter": "A dog"}), ["otter"], []),
+    "animal and dog": ("A dog on a beach.", "An animal on a beach.", Reader(vague={"dog": "animal", "A": "?"}), [],
+                       ["dog"]),
+    "wrong descriptor": ("A dog on a sandy beach.", "A black dog on a sandy beach.", Reader({"black": ""}), ["black"],
+                         []),
+    "wrong relationship": ("A dog by the ocean.", "A dog in the ocean.", Reader({"in": "by"}), ["in"], []),
+    "missing detail": ("A dog on a sandy beach.", "A dog on a beach.", Reader(), [], ["sandy"]),
+    "three women": ("Four women.", "Three women.", Reader({"Three": "Four"}), ["Three"], []),
+    "pearls": ("A child with pearls.", "A figure with ornamentation.",
+               Reader(vague={"child": "figure", "pearls": "ornamentation"}), [], ["child", "pearls"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["direct", "claims"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_guidelines_examples(name: str, method: str) -> None:
+    correct, generated, reader, mistakes, omissions = EXAMPLES[name]
+    marks = mark(method, reader, correct, generated)
+    assert [m.status for m in marks.values()] == [Status.OK, Status.OK]
+    assert marks["mistakes"].quoted(generated) == mistakes
+    assert marks["omissions"].quoted(correct) == omissions
+
+
+def test_the_left_hand() -> None:
+    """Only the wrong words are marked, although the whole clause changes."""
+    generated, correct = "Her left hand is resting on a bench.", "Her left hand is held aloft."
+    reader = Reader({"resting on a bench": "held aloft"})
+    marks = mark("direct", reader, correct, generated)
+    assert marks["mistakes"].quoted(generated) == ["resting on a bench"]
+    assert marks["omissions"].quoted(correct) == []
+
+
+def test_each_claim_has_a_probability_and_a_category() -> None:
+    marks = mark("claims", Reader({"otter": "A dog"}), "A dog on a beach.", "An otter on a beach.", FINE)
+    spans = marks["mistakes"].spans
+    assert [(s.start, s.end, s.category, s.probability, s.marked) for s in spans[:3]] == [
+        (0, 2, None, 0.2, False),
+        (3, 8, "noun", 0.9, True),
+        (9, 11, None, 0.2, False),
+    ]
+    assert len(spans) == len(marks["omissions"].spans) == 5
+    assert {s.category for s in marks["omissions"].spans} == {None}
+
+
+def test_without_the_list_of_mistakes_the_otter_would_count_twice() -> None:
+    """Control: the reader finds the dog missing where the prompt does not list the otter."""
+    reader, correct = Reader({"otter": "A dog"}, first={"mistakes": "NONE"}), "A dog on a beach."
+    assert mark("direct", reader, correct, "An otter on a beach.")["omissions"].quoted(correct) == ["A", "dog"]
+
+
+def test_lines_without_a_place_are_asked_again_once() -> None:
+    reader = Reader(
+        first={"mistakes": "- otter\n- unicorn\n- a", "mistakes_again": "- on [[a]] beach", "omissions": "NONE"}
+    )
+    marks = mark("direct", reader, "A dog on a beach.", "An otter on a beach, a hat.")
+    assert marks["mistakes"].status == Status.OK
+    assert marks["mistakes"].quoted("An otter on a beach, a hat.") == ["otter", "a"]
+    again = dict(reader.asked)["mistakes_again"]
+    assert "unicorn (these words are not in the description)" in again
+    assert "a (these words are in the description more than once)" in again
+    assert "otter (" not in again
+
+
+def test_a_second_answer_without_a_place_is_unparsed() -> None:
+    reader = Reader(first={"mistakes": "- otter\n- unicorn", "mistakes_again": "- horn", "omissions": "NONE"})
+    marks = mark("direct", reader, "A dog on a beach.", "An otter on a beach.")
+    mistakes = marks["mistakes"]
+    assert (mistakes.status, mistakes.raw, len(mistakes.spans)) == (Status.UNPARSED, "- horn", 1)
+    assert mistakes.reason is not None
+    assert mistakes.reason.kind == "no_place"
+    assert marks["omissions"].status == Status.OK  # what the model listed is known
+    assert "- - horn" in dict(reader.asked)["omissions"]
+    assert [step for step, _ in reader.asked] == ["mistakes", "mistakes_again", "omissions"]
+
+
+def test_omissions_need_the_mistakes() -> None:
+    reader = Reader(first={"mistakes": ScoringError("answer_cut", "too long")})
+    marks = mark("direct", reader, "A dog on a beach.", "An otter on a beach.")
+    assert marks["mistakes"].status == Status.TRUNCATED
+    assert marks["omissions"].status == Status.SKIPPED
+    assert marks["omissions"].reason is not None
+    assert marks["omissions"].reason.kind == "mistakes_unknown"
+
+
+def test_one_text_is_cut_once() -> None:
+    reader = Reader()
+    marking = ClaimsMarking(PROMPTS.of_method("claims"), KINDS, threshold=0.5)
+    marking.mark(reader, [Description((PICTURE,), "A dog.", text) for text in ("A dog.", "A cat.")])
+    assert [step for step, _ in reader.asked].count("cut") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"direct": {}}, "missing key 'mistakes'"),
+        ({"parts": {}}, "unknown part 'texts'"),
+        ({"other": 1}, "unknown key 'other'"),
+    ],
+)
+def test_a_wrong_file_is_refused(change: dict[str, Any], message: str) -> None:
+    data = conf("span_prompts", "docent")
+    with pytest.raises(ValueError, match=message):
+        SpanPrompts.from_dict({**data, **change})
+
+
+def test_an_unknown_word_is_named() -> None:
+    data = conf("span_prompts", "docent")
+    data["parts"]["texts"] = "{{ caption }}"
+    with pytest.raises(ValueError, match="unknown word 'caption'; allowed are correct, generated"):
+        SpanPrompts.from_dict(data)
+
+
+def test_what_precedes_a_claim_does_not_use_it() -> None:
+    data = conf("span_prompts", "docent")
+    data["claims"]["mistakes"]["parts"]["texts"] = "{{ claim }}"
+    with pytest.raises(ValueError, match="only the last part of a scored step may"):
+        SpanPrompts.from_dict(data)
+
+
+def test_answers_that_mark_nothing_are_refused() -> None:
+    data = conf("span_prompts", "docent")
+    for answer in data["claims"]["mistakes"]["answers"]:
+        answer["marks"] = False
+    with pytest.raises(ValueError, match="at least one answer with marks: true"):
+        SpanPrompts.from_dict(data)

@@ -1,0 +1,79 @@
+"""Quotations in a model's answer and their places in the text; nothing is guessed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.marking.quotes import occurrences, read_answer
+
+TEXT = "A black dog and a black cat; the cat's catalogue lies\non a small  table."
+ONE = ("mistake",)
+
+
+def words(answer: str, *, labels: tuple[str, ...] = ONE, in_order: bool = False) -> list[str]:
+    return [TEXT[s.start : s.end] for s in read_answer(answer, TEXT, labels, in_order=in_order).spans]
+
+
+def reasons(answer: str, *, labels: tuple[str, ...] = ONE, in_order: bool = False) -> list[str]:
+    return [fault.reason for fault in read_answer(answer, TEXT, labels, in_order=in_order).faults]
+
+
+@pytest.mark.parametrize("answer", ["NONE", "none.", "**None**", "- NONE", '"none"'])
+def test_nothing_to_mark(answer: str) -> None:
+    assert read_answer(answer, TEXT, ONE) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "answer", ["dog", '- "dog"', "1. dog", "2) “dog”", "* `dog`", "```\ndog\n```", "„dog“", "DOG", "dog\ndog"]
+)
+def test_a_quotation_in_any_usual_form(answer: str) -> None:
+    assert words(answer) == ["dog"]
+
+
+def test_spans_are_sorted_and_white_space_may_differ() -> None:
+    assert words("lies on a small table\nblack dog") == ["black dog", "lies\non a small  table"]
+
+
+def test_words_are_not_found_inside_longer_ones() -> None:
+    assert occurrences("cat", TEXT) == [(24, 27), (33, 36)]
+    assert occurrences("catalog", TEXT) == [(39, 46)]  # nowhere a whole word
+    assert occurrences("", TEXT) == []
+
+
+def test_repeated_words_need_their_context_or_as_many_quotations() -> None:
+    assert reasons("black") == ["ambiguous"]
+    assert words("a [[black]] cat") == ["black"]
+    assert read_answer("a [[black]] cat", TEXT, ONE).spans[0].start == 18
+    assert [span.start for span in read_answer("black\nblack", TEXT, ONE).spans] == [2, 18]
+
+
+def test_what_is_not_in_the_text_is_a_fault() -> None:
+    answer = read_answer("Here are the mistakes:\n- dog\n- otter", TEXT, ONE)
+    assert [fault.reason for fault in answer.faults] == ["absent", "absent"]
+    assert [TEXT[s.start : s.end] for s in answer.spans] == ["dog"]
+    assert reasons("") == reasons(" \n ") == ["empty_answer"]
+    assert reasons("[[black]] and [[dog]]") == ["absent"]
+
+
+def test_several_labels() -> None:
+    labels = ("added_detail", "noun")
+    (span,) = read_answer("- noun: dog", TEXT, labels).spans
+    assert span.label == "noun"
+    assert read_answer("Added detail: dog", TEXT, labels).spans[0].label == "added_detail"
+    assert reasons("dog\nverb: dog", labels=labels) == ["unknown_label", "unknown_label"]
+
+
+def test_pieces_in_the_order_of_the_text() -> None:
+    pieces = ["black", "dog", "black", "cat", "cat's", "small", "table"]
+    assert words("\n".join(pieces), in_order=True) == pieces
+    assert reasons("dog\nblack\ncatalogue", in_order=False) == ["ambiguous"]
+    between = read_answer("dog\nblack\ncatalogue", TEXT, ONE, in_order=True)
+    assert [(s.start, s.end) for s in between.spans] == [(8, 11), (18, 23), (39, 48)]
+
+
+@given(st.text(alphabet="ab 猫\n", min_size=1, max_size=30), st.data())
+def test_a_quoted_span_is_where_the_text_has_its_words(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    quote = text[start : data.draw(st.integers(start + 1, len(text)))]
+    for span in read_answer(quote, text, ONE).spans:
+        assert text[span.start : span.end].split() == quote.split() or "\n" in quote

@@ -1,0 +1,93 @@
+"""Scores of descriptions, by hand."""
+
+import numpy as np
+import pytest
+
+from jobs.metrics.descriptions import (
+    Descriptions,
+    category_counts,
+    correlations_with_people,
+    description_scores,
+    token_share,
+    with_derived,
+)
+
+NAN = float("nan")
+# Three pictures with two descriptions each, by the models a and b.
+DESCRIBED = Descriptions(np.array([0, 0, 1, 1, 2, 2]), ["a", "b"] * 3)
+VALUES = with_derived({
+    "mistakes": np.array([1, 0, 2, 0, NAN, 1.0]),
+    "mistake_share": np.array([0.2, 0, 0.4, 0, NAN, 0.3]),
+    "omissions": np.array([0, 1, 0, 2, 1, 1.0]),
+    "omission_share": np.array([0, 0.1, 0, 0.5, 0.1, 0.2]),
+})  # fmt: skip
+
+
+def test_share_of_tokens() -> None:
+    assert token_share([(2, 7)], "A black dog.") == 1 / 4  # A black dog .
+    assert token_share([(2, 7), (4, 9)], "A black dog.") == 2 / 4
+    assert token_share([], "A black dog.") == 0
+    assert np.isnan(token_share([], " "))
+
+
+def test_means_of_all_and_of_each_writer() -> None:
+    metrics = {(m.name, m.dims.get("model", "")): m for m in description_scores(VALUES, DESCRIBED)}
+    assert metrics["description_mistakes", ""].value == pytest.approx(4 / 5)
+    assert (metrics["description_mistakes", ""].n, metrics["description_mistakes", ""].coverage) == (5, 5 / 6)
+    assert metrics["description_mistakes", "a"].value == 1.5
+    assert metrics["description_precision", "b"].value == pytest.approx(1 - 0.1)
+    assert metrics["description_coverage", "b"].value == pytest.approx(1 - 0.8 / 3)
+    assert metrics["description_mistakes", ""].reason == "no interval: fewer than 5 pictures (3)"
+
+
+def test_an_interval_draws_pictures_not_descriptions() -> None:
+    # Four equal descriptions of each of 8 pictures: as many as 8 values, not 32.
+    each = np.array([0, 1, 0, 3, 2, 1, 0, 1.0])
+    shares = each / 10
+    values = {"mistakes": each, "mistake_share": shares, "omissions": each, "omission_share": shares}
+    one, four = (
+        next(
+            iter(
+                description_scores(
+                    with_derived({name: np.repeat(v, k) for name, v in values.items()}),
+                    Descriptions(np.repeat(np.arange(8), k), [""] * 8 * k),
+                )
+            )
+        )
+        for k in (1, 4)
+    )
+    assert one.value == four.value == 1
+    assert (one.low, one.high) == (four.low, four.high)
+    assert one.low is not None
+
+
+def test_without_texts_shares_are_undefined() -> None:
+    unknown = np.full(6, NAN)
+    values = with_derived({**VALUES, "mistake_share": unknown, "omission_share": unknown})
+    metrics = {m.name: m for m in description_scores(values, DESCRIBED, has_texts=False) if not m.dims}
+    assert metrics["description_precision"].value is None
+    assert "texts=" in str(metrics["description_precision"].reason)
+    assert metrics["description_mistakes"].value == pytest.approx(4 / 5)
+
+
+def test_kinds_of_mistakes() -> None:
+    counts = {"noun": np.array([1, 0, 1, 0, NAN, 0.0]), "descriptor": np.array([0, 0, 1, 0, NAN, 1.0])}
+    metrics = {(m.dims["category"], m.dims.get("model", "")): m.value for m in category_counts(counts, DESCRIBED)}
+    assert metrics["noun", ""] == pytest.approx(2 / 5)
+    assert metrics["noun", "a"] == 1
+    assert metrics["descriptor", "b"] == pytest.approx(1 / 3)
+
+
+def test_correlations_with_people() -> None:
+    x = np.array([1, 2, 3, 5, 4, NAN])
+    people = {"precision": np.array([2, 4, 6, 80, 8, 1.0])}
+    metrics = {m.name: m for m in correlations_with_people({"precision": x}, people, DESCRIBED.pictures, scorer="bleu")}
+    assert metrics["description_pearson"].value == pytest.approx(np.corrcoef(x[:5], people["precision"][:5])[0, 1])
+    assert metrics["description_spearman"].value == pytest.approx(1)
+    assert (metrics["description_pearson"].n, metrics["description_pearson"].coverage) == (5, 5 / 6)
+    equal = {"precision": np.ones(6)}
+    for metric in correlations_with_people({"precision": x}, equal, DESCRIBED.pictures, scorer="bleu"):
+        assert metric.reason == "no variance of one score"
+    few = {"precision": np.array([1, 2, NAN, NAN, NAN, NAN])}
+    for metric in correlations_with_people(few, people, DESCRIBED.pictures, scorer="bleu"):
+        assert str(metric.reason).startswith("fewer than 3 descriptions")

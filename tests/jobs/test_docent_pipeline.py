@@ -1,0 +1,75 @@
+"""pipeline=docent with profile=debug, through Ray and on object storage: from a user's file to the report."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from jobs.runtime import cli
+from tests.factories import rows_of
+
+CORRECT = "A dog on a sandy beach."
+GENERATED = {"model_a": "An otter on a beach.", "model_b": "An animal on a beach."}
+MARKED = {"model_a": ("otter", "sandy"), "model_b": ("", "dog")}  # the mistake and the omission that people mark
+PICTURES = 5
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A file of descriptions, pictures, and people's spans as a CSV with the ids that `items` gives."""
+    (tmp_path / "photos").mkdir()
+    with (tmp_path / "docent.csv").open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["picture", "correct", *GENERATED])
+        for number in range(PICTURES):
+            Image.new("RGB", (64, 48), (40 * number, 0, 0)).save(tmp_path / "photos" / f"{number}.png")
+            lines.writerow([f"{number}.png", f"{CORRECT} {number}", *GENERATED.values()])
+    roles = ["columns.texts.reference=correct", f"columns.texts.generated=[{','.join(GENERATED)}]"]
+    places = ["columns.pictures=picture", f"pictures.path={tmp_path}/photos", f"out={tmp_path}/described"]
+    cli.execute("items", [f"input={tmp_path}/docent.csv", *roles, *places, "item_per=generated"])
+    texts = {row["text_id"]: row for row in rows_of(f"{tmp_path}/described/texts")}
+    with (tmp_path / "people.csv").open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["item_id", "rater", "text_id", "kind", "start", "end", "category"])
+        for item in rows_of(f"{tmp_path}/described/items"):
+            words = dict(zip(("generated", "reference"), MARKED[dict(item["attributes"])["text_column"]], strict=True))
+            for text in (texts[name] for name in item["text_ids"]):
+                mark, kind = words[text["role"]], "mistake" if text["role"] == "generated" else "omission"
+                start = text["text"].index(mark)
+                for person in ("anna", "bo"):
+                    category = (kind if kind == "mistake" else "missing") if mark else ""
+                    lines.writerow([item["item_id"], person, text["text_id"], kind, start, start + len(mark), category])
+    return tmp_path
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("ray_session")
+def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
+    for package in ("sacrebleu", "rouge_score", "pycocoevalcap"):
+        pytest.importorskip(package, reason="needs the extra overlap")
+    out = f"{s3}/docent"
+    inputs = [f"pipeline.inputs.{name}={study}/{value}" for name, value in
+              (("descriptions", "docent.csv"), ("pictures", "photos"), ("people", "people.csv"))]  # fmt: skip
+    more = ["pipeline.inputs.generated=[model_a,model_b]", "pipeline=docent", "profile=debug", f"out={out}"]
+    assert cli.main("run", [*inputs, *more]) == 0
+
+    for method in ("direct", "claims"):  # random weights say nothing, but every text is accounted for
+        spans = rows_of(f"{out}/spans/{method}/qwen2.5-vl-7b")
+        assert {row["method"] for row in spans} == {method}
+        assert len({(row["item_id"], row["kind"]) for row in spans}) == 2 * 2 * PICTURES
+    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
+
+    def value(name: str, **dims: str) -> float | None:
+        number: float | None = metrics[name, json.dumps(dims, sort_keys=True, separators=(",", ":"))]["value"]
+        return number
+
+    assert value("description_mistakes", group="people", model="model_a") == 1
+    assert value("description_mistakes", group="people", model="model_b") == 0
+    assert value("description_precision", group="people", model="model_a") == pytest.approx(5 / 6)
+    assert value("description_coverage", group="people", model="model_b") == pytest.approx(1 - 1 / 8)
+    assert value("span_agreement", kind="omission", unit="token", group="people") == 1
+    # Both models omit a word; only model_a makes a mistake.
+    assert value("description_pearson", rater="bleu", method="overlap", score="precision") is not None
+    assert value("description_pearson", rater="bleu", method="overlap", score="coverage") is None
