@@ -123,8 +123,9 @@ def jobs(arguments: list[str]) -> int:
         say(version())
         return 0
     say("remine JOB key=value …, or python -m jobs.JOB key=value …   (--help: its keys; --cfg: its configuration)\n")
+    width = max(map(len, JOBS))
     for name in JOBS:
-        say(f"  {name:14} {summary(name)}")
+        say(f"  {name:{width}}  {summary(name)}")
     say("\nremine completion bash|zsh|fish prints a script that completes jobs, keys and values.")
     return 0
 

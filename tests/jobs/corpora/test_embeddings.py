@@ -133,6 +133,28 @@ def test_plain_arrays_are_cut_and_named_after_their_content(tmp_path: Path) -> N
     assert {k: v.tobytes() for k, v in turned.items()} == {k: v.tobytes() for k, v in actual.items()}
 
 
+def test_the_rest_of_a_cut_file_shares_a_unit_with_the_next(tmp_path: Path) -> None:
+    """A unit whose first part does not begin at the file's first row, in front of another part."""
+    truth = {}
+    (tmp_path / "img_emb").mkdir()
+    for number, rows in enumerate((9_000, 300)):  # units of 1 MB hold 8,192 rows
+        stored = vectors(rows, number)
+        np.save(tmp_path / "img_emb" / f"img_emb_{number}.npy", stored)
+        names = [f"p{number}/{n}.jpg" for n in range(rows)]
+        meta(tmp_path / "metadata" / f"metadata_{number}.parquet", rows, "x", image_path=names)
+        truth |= dict(zip(names, stored, strict=True))
+    cfg = config(tmp_path, "clip_retrieval", array="img_emb", id="image_path", unit_mb=1)
+    corpus = find_corpus(cfg)
+    assert [len(unit.inputs) // 2 for unit in corpus.units] == [1, 2]
+    assert same(read(corpus, cfg, rows=4096)[0], truth)
+    last = UnitVectors(corpus.units[1], layout_of(cfg))
+    rest = sum(unit.rows or 0 for unit in corpus.units) - 300 - (corpus.units[0].rows or 0)
+    places = [last.source(place) for place in (0, rest - 1, rest, rest + 299)]
+    assert [(Path(uri).name, row) for uri, row in places] == [
+        ("img_emb_0.npy", 9_000 - rest), ("img_emb_0.npy", 8_999), ("img_emb_1.npy", 0), ("img_emb_1.npy", 299),
+    ]  # fmt: skip
+
+
 def test_rows_without_an_id_get_their_vectors_hash(tmp_path: Path) -> None:
     datacomp(tmp_path / "d", [5])
     meta(tmp_path / "d" / "00000000.parquet", 5, "x", key=["a", None, "b", None, "c"])
