@@ -48,6 +48,9 @@ _PORTABLE_MODES = {
 }  # modes that all readers display alike
 JPEG_QUALITY = 95  # at full colour resolution, the loss is too small for models to notice
 PNG_LEVEL = 3
+# A progressive JPEG is decoded once per scan. Usual ones have ten; 300 of 81 megapixels take a minute.
+MAX_SCANNED_PIXELS = 30 * DEFAULT_MAX_PIXELS
+_SCAN = b"\xff\xda"  # begins a scan; inside of one, 0xff is followed by 0
 _HASH_SIDE = 96  # pixels: three times the side that imagehash.phash uses
 
 
@@ -210,6 +213,8 @@ def _open_checked(data: bytes, *, max_pixels: int) -> Image.Image:
     width, height = picture.size
     if width * height > max_pixels:
         raise PictureError("too_large", f"{width} x {height} pixels, and {max_pixels} are allowed")
+    if picture.format == "JPEG" and (scans := data.count(_SCAN)) * width * height > MAX_SCANNED_PIXELS:
+        raise PictureError("too_large", f"{scans} scans of {width} x {height} pixels take too long to decode")
     return picture
 
 
@@ -257,6 +262,8 @@ def _check_png(data: bytes) -> None:
 
 def _classify(error: Exception, *, data: bytes, kind: str) -> PictureError:
     text = first_line(error)[:200]
+    if isinstance(error, MemoryError):
+        return PictureError("too_large", "decoding takes more memory than allowed")
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return PictureError("too_large", text)
     truncated = isinstance(error, EOFError) or "truncated" in text.lower() or "EOF" in text

@@ -24,12 +24,13 @@ from jobs.analysis.from_file.config import TASKS, AnalyzeConfig, check_settings
 from jobs.analysis.from_file.crowdtruth import crowdtruth
 from jobs.analysis.from_file.scene_graphs import scene_graphs
 from jobs.analysis.output import refuse_foreign, write_metrics
+from jobs.corpora import spreadsheet_cells
 from jobs.corpora.ratings_file import one_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
 from jobs.page.model import Page
 from jobs.page.render import render
-from jobs.runtime import cli, config
+from jobs.runtime import cli, config, exclusions, summary
 from jobs.runtime.console import say
 from jobs.store import locations
 
@@ -54,9 +55,11 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     files = [one_file("input", cfg.input)] + ([one_file("people", cfg.people)] if cfg.people else [])
     columns = find_columns(cfg, files[0].uri)
     compute_metrics = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
-    metrics = list(compute_metrics(cfg, files[0].uri, columns))
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    metrics = list(compute_metrics(cfg, files[0].uri, columns, exclusion_filter))
     settings = config.plain(cfg)
-    identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files]}
+    identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files], **exclusions.identity(excluded)}
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)
     locations.replace(locations.join(out, "metrics.csv"), _as_csv(metrics).encode())
@@ -69,6 +72,7 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     locations.replace(locations.join(out, "index.html"), render(page).encode())
     _show_repeats(metrics)
     _show(metrics)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     say(f"analyze: {locations.join(out, 'index.html')}, metrics.csv, {len(metrics):,} metrics in {manifest['out']}")
     return manifest
 
@@ -79,7 +83,7 @@ def _as_csv(metrics: Sequence[Metric]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([spreadsheet_cells.escaped(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 

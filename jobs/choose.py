@@ -17,7 +17,7 @@ import pyarrow as pa
 from omegaconf import MISSING
 
 from actors.ids import content_id
-from jobs.corpora import delimited
+from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.page import choice_sheet
 from jobs.runtime import cli, exclusions, summary
@@ -101,7 +101,8 @@ def write_items(cfg: ChooseConfig, chosen: str, excluded: Exclusions) -> dict[st
     hint = "; name the choose.csv that this job wrote"
     delimited.require_columns(file.uri, dialect.header, choice_sheet.COLUMNS, hint=hint)
     by_prompt: dict[str, dict[str, dict[str, Any]]] = {}  # prompt -> item_id -> item: duplicate rows are one item
-    for line, row in delimited.records(file.uri, dialect, choice_sheet.COLUMNS):
+    for line, cells in delimited.records(file.uri, dialect, choice_sheet.COLUMNS):
+        row = {name: spreadsheet_cells.original(cell) for name, cell in cells.items()}
         if empty := [name for name in ("query_id", "item_id") if not row[name]]:
             raise InputError(f"{file.uri}: line {line}: column {empty[0]} is empty")
         items = by_prompt.setdefault(row["query_id"], {})

@@ -644,6 +644,7 @@ KEYS = {
         metrics.stop: float
         metrics.overlap: float
         metrics.text_overlap: list[str]
+        exclusions: str | None
         title: str
     """,
     "evaluate": """

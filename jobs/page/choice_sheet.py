@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.ids import content_id
-from jobs.corpora import delimited
+from jobs.corpora import delimited, spreadsheet_cells
 from jobs.errors import InputError
 from jobs.page.thumbnails import thumbnail
 from jobs.runtime.exclusions import ExclusionFilter
@@ -92,7 +92,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, COLUMNS)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: spreadsheet_cells.escaped(cell) for name, cell in row.items()} for row in rows)
     return text.getvalue().encode("utf-8-sig")
 
 

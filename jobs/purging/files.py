@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.purging.matching import Gone
+from jobs.purging.matching import Gone, columns_of, matches
 from jobs.store import locations
 from jobs.store.place import is_written_by_run
 
@@ -51,6 +51,10 @@ class Needles:
         if any(word in self.ids for word in _words(text)):
             return True
         return "//" in text and (any(url in text for url in self._urls) or self._filter.hit(*_addresses(text)))
+
+    def in_rows(self, rows: pa.Table) -> bool:
+        """Whether a row names one of the ids or addresses."""
+        return bool(matches(rows, self._filter).any())
 
     def is_picture(self, name: str) -> bool:
         """Whether a file is named after one of the pictures."""
@@ -102,6 +106,9 @@ def purge_files(files: Sequence[str], tables: Iterable[str], needles: Needles, *
         elif name == INDEX_IDS and f"{_folder(uri)}/{INDEX}" in files:
             if any(needles.ids.intersection(rows["item_id"].to_pylist()) for rows in _ids(uri)):
                 changed.removed += [uri, f"{_folder(uri)}/{INDEX}"]
+        elif name.endswith(".parquet"):
+            if _has_rows(uri, needles):
+                changed.left.append(uri)
         elif name.endswith(TEXTS):
             text = locations.read_bytes(uri).decode("utf-8", "surrogateescape")
             if needles.in_text(text):
@@ -143,6 +150,20 @@ def _name(uri: str) -> str:
 
 def _folder(uri: str) -> str:
     return uri.rsplit("/", 1)[0]
+
+
+def _has_rows(uri: str, needles: Needles) -> bool:
+    """Whether a Parquet file of another program, or a release, has rows about what must go."""
+    fs, path = locations.filesystem(uri)
+    with locations.named_errors(uri), fs.open_input_file(path) as stream:
+        try:
+            with pq.ParquetFile(stream) as file:
+                names = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
+                columns = columns_of(names)
+                groups = range(file.num_row_groups if columns else 0)
+                return any(needles.in_rows(file.read_row_group(group, columns=columns)) for group in groups)
+        except pa.ArrowInvalid:
+            return False
 
 
 def _ids(uri: str) -> Iterator[pa.RecordBatch]:

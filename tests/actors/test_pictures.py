@@ -436,3 +436,25 @@ def test_inspect():
 def test_errors_travel_between_processes():
     error = pickle.loads(pickle.dumps(PictureError("truncated", "it ends")))
     assert (error.kind, str(error)) == ("truncated", "it ends")
+
+
+def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
+    data = encoded(Image.effect_noise((64, 48), 60), "JPEG", progressive=True)
+    assert data.count(b"\xff\xda") > 1
+    assert inspect(data).width == 64
+    # The header claims a large picture, and many scans follow.
+    frame = data.index(b"\xff\xc2")
+    claimed = data[: frame + 5] + (9000).to_bytes(2, "big") * 2 + data[frame + 9 :]
+    with pytest.raises(PictureError) as raised:
+        inspect(claimed + b"\xff\xda" * 300)
+    assert raised.value.kind == "too_large"
+
+
+def test_a_picture_that_does_not_fit_memory_is_too_large(monkeypatch):
+    def load(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("actors.pictures._load", load)
+    with pytest.raises(PictureError) as raised:
+        decode_rgb(encoded(Image.new("RGB", (8, 8))))
+    assert raised.value.kind == "too_large"

@@ -11,6 +11,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.runtime import cli
 from jobs.store.reading import open_table
+from tests.factories import rows_of
 
 
 def metrics_in(folder):
@@ -386,3 +387,15 @@ def test_wrong_files_and_keys_are_refused_without_output(tmp_path):
         if not re.search(message, str(error.value)) or (tmp_path / "F").exists():
             missed[name] = str(error.value)
     assert not missed
+
+
+def test_excluded_items_are_left_out_of_a_file(tmp_path, capsys):
+    rows = [f"{item},{rater},{value}" for item, value in (("a", 1), ("b", 2), ("c", 5)) for rater in "xy"]
+    (tmp_path / "r.csv").write_text("\n".join(["image,who,score", *rows]))
+    (tmp_path / "no.txt").write_text("c\nnobody\n")
+    keys = [f"input={tmp_path}/r.csv", "columns.item=image", "columns.rater=who", "columns.value=score"]
+    assert cli.main("analyze", [*keys, f"out={tmp_path}/all"]) == 0
+    assert cli.main("analyze", [*keys, f"exclusions={tmp_path}/no.txt", f"out={tmp_path}/some"]) == 0
+    assert "1 of 2 entries match no picture" in capsys.readouterr().out
+    largest = {name: max(row["n"] for row in rows_of(f"{tmp_path}/{name}/metrics")) for name in ("all", "some")}
+    assert largest["some"] < largest["all"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
@@ -182,9 +183,10 @@ def test_files_of_others_are_reported_and_kept(run: Path, tmp_path: Path, capsys
     notes = run / "notes.txt"
     notes.write_text(f"look at {IDS[GONE]} again\n")
     (run / f"{IDS[GONE]}.jpg").write_bytes(b"mine")
+    pq.write_table(pa.table({"image_id": IDS}), run / "release.parquet")
     assert cli.main("purge", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 0
     said = capsys.readouterr().out
-    for file in (notes, run / f"{IDS[GONE]}.jpg"):
+    for file in (notes, run / f"{IDS[GONE]}.jpg", run / "release.parquet"):
         assert file.exists()
         assert f"{file}: names a picture" in said
     assert cli.main("verify", [f"input={run}", listed(tmp_path, IDS[GONE])]) == 1

@@ -16,13 +16,16 @@ from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric
 from jobs.runtime.console import say
+from jobs.runtime.exclusions import ExclusionFilter
 
 RUBRIC, QUESTION = "file", "value"
 
 
-def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+def agreement(
+    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+) -> Iterator[Metric]:
     """Yield the metrics of a file of ratings. The ratings are codes on disk: memory grows with the largest question."""
-    scales = _scales(cfg, uri, columns)
+    scales = _scales(cfg, uri, columns, exclusion_filter)
     names = sorted({part for name in metric_settings.compared_attributes(cfg.metrics) for part in name.split("+")})
     item_attributes, rater_attributes = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
     attribute_columns = {
@@ -32,7 +35,7 @@ def agreement(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> It
     }
     rows_read = 0
     with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
-        for batch in read_rows(cfg, uri, columns | attribute_columns):
+        for batch in read_rows(cfg, uri, columns | attribute_columns, exclusion_filter):
             check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
             ratings = _as_ratings(batch, scales, first=rows_read)
             _check_scale(uri, ratings, cfg.scale)
@@ -97,14 +100,14 @@ class Attributes:
                     )
 
 
-def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> set[str]:
+def _scales(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter) -> set[str]:
     """Return the questions whose answers are all numbers.
 
     Print a warning if only some answers of a question are numbers, because one other answer makes it categorical, and
     if answers have a decimal comma, which may be a thousands separator.
     """
     numbers, words, commas = Counter[str](), defaultdict[str, Counter[str]](Counter), defaultdict[str, list[str]](list)
-    for batch in read_rows(cfg, uri, columns):
+    for batch in read_rows(cfg, uri, columns, exclusion_filter):
         table = pa.table({"question": _questions(batch), "value": batch["value"]}).group_by(["question", "value"])
         counted = table.aggregate([([], "count_all")]).drop_null()
         is_number = pc.is_valid(as_numbers(counted["value"])).to_pylist()

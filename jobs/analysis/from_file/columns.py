@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -10,6 +11,7 @@ from jobs.analysis import metric_settings
 from jobs.analysis.from_file.config import AnalyzeConfig, Columns
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
+from jobs.runtime.exclusions import ExclusionFilter
 
 # Names of columns in released files: of CrowdTruth, its two platforms (Figure Eight, Mechanical Turk) and the tasks of
 # Snow et al. (2008) in its tutorials; of DSG, its answers and ratings. The first name that is in the file applies.
@@ -84,15 +86,30 @@ def named_columns(configured: str | None, available: Sequence[str]) -> list[str]
     return [name.strip() for name in (configured or "").split(",") if name.strip()]
 
 
-def read_rows(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[pa.Table]:
-    """Yield batches of the rows that keep_rows= keeps: one string column per field; values of missing= are null."""
+def read_rows(
+    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+) -> Iterator[pa.Table]:
+    """Yield batches of the rows that keep_rows= keeps, without excluded items: one string column per field.
+
+    Values of missing= are null.
+    """
     for batch in batches(uri, encoding=cfg.encoding):
-        rows = select_columns(uri, batch, columns, cfg.keep_rows)
+        present = without_excluded(batch, columns.get("item", ()), exclusion_filter)
+        rows = select_columns(uri, present, columns, cfg.keep_rows)
         if cfg.missing:
             is_missing = pc.is_in(rows["value"], pa.array(cfg.missing, pa.string()))
             position = rows.column_names.index("value")
             rows = rows.set_column(position, "value", pc.if_else(is_missing, None, rows["value"]))
         yield rows
+
+
+def without_excluded(rows: pa.Table, names: Sequence[str], exclusion_filter: ExclusionFilter) -> pa.Table:
+    """The rows in which none of the columns `names`, which identify the item, is on the list of exclusions."""
+    out = np.zeros(rows.num_rows, bool)
+    for name in names:
+        if exclusion_filter and name in rows.column_names:
+            out |= exclusion_filter.mask(rows[name])
+    return rows.filter(pa.array(~out)) if out.any() else rows
 
 
 def as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:

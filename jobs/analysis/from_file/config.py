@@ -53,6 +53,7 @@ class AnalyzeConfig:
     people_columns: PeopleColumns = field(default_factory=PeopleColumns)
     # a file has no table of raters, so there is no default column for groups of people
     metrics: MetricSettings = field(default_factory=lambda: MetricSettings(groups=[]))
+    exclusions: str | None = None  # file of items (image_ids or URLs) whose rows are left out, one per line
     title: str = "Metrics"  # of the page
 
 

@@ -12,14 +12,17 @@ from jobs.metrics.crowdtruth import CrowdTruthTask
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import MAX_LINES
 from jobs.runtime.console import say
+from jobs.runtime.exclusions import ExclusionFilter
 
 
-def crowdtruth(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+def crowdtruth(
+    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+) -> Iterator[Metric]:
     """Yield CrowdTruth metrics. If a worker judged a unit several times, the last judgement counts, as in the
     reference."""
     judgements: dict[tuple[str, str], frozenset[str]] = {}
     asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
-    for batch in read_rows(cfg, uri, columns):
+    for batch in read_rows(cfg, uri, columns, exclusion_filter):
         check_named(uri, batch, ("item", "rater"))
         cells = zip(batch["item"].to_pylist(), batch["rater"].to_pylist(), batch["value"].to_pylist(), strict=True)
         for unit, worker, cell in cells:

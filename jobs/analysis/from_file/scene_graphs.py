@@ -6,20 +6,23 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow.compute as pc
 
-from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows
+from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows, without_excluded
 from jobs.analysis.from_file.config import AnalyzeConfig
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
 from jobs.metrics.metric import Metric
 from jobs.runtime.console import say
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
 
 
-def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) -> Iterator[Metric]:
+def scene_graphs(
+    cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
+) -> Iterator[Metric]:
     """Yield DSG metrics of the answers in the file, and their correlation with people's ratings if there are any."""
     pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
-    for batch in read_rows(cfg, uri, columns):
+    for batch in read_rows(cfg, uri, columns, exclusion_filter):
         check_named(uri, batch, ("item", "question"))
         for line in batch.to_pylist():
             name = dsg.id_of(line["question"])
@@ -40,7 +43,7 @@ def scene_graphs(cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]]) ->
     unknown = sorted({p for graph in graphs for q in graph.values() for p in q.parents if p not in graph})
     if unknown:
         say(f"{len(unknown)} parents are ignored: they are not questions of their picture, such as {unknown[0]!r}")
-    people = _people(cfg) if cfg.people else {}
+    people = _people(cfg, exclusion_filter) if cfg.people else {}
     if people:
         if not people.keys() & pictures.keys():
             example = next(iter(people)), next(iter(pictures))
@@ -60,13 +63,13 @@ def _is_valid(uri: str, word: str | None) -> bool:
     raise InputError(f"{uri}: columns.valid has the text {word!r}; must be yes or no")
 
 
-def _people(cfg: AnalyzeConfig) -> dict[str, float]:
+def _people(cfg: AnalyzeConfig, exclusion_filter: ExclusionFilter) -> dict[str, float]:
     """Return picture -> mean rating."""
     uri = locations.find(cfg.people or "")[0].uri
     scores_of: dict[str, list[float]] = defaultdict(list)
     for batch in batches(uri, encoding=cfg.encoding):
         names = {key: named_columns(getattr(cfg.people_columns, key), batch.column_names) for key in ("item", "value")}
-        rows = select_columns(uri, batch, names, {})
+        rows = select_columns(uri, without_excluded(batch, names["item"], exclusion_filter), names, {})
         scores = as_numbers(rows["value"])
         words = rows["value"].filter(pc.and_(pc.is_valid(rows["value"]), pc.is_null(scores)))
         if len(words):

@@ -13,6 +13,7 @@ import pytest
 from jobs.errors import InputError
 from jobs.store import locations
 from jobs.store.s3 import REACH_ATTEMPTS, forget_settings
+from tests.jobs.store.answering import answering, in_environment
 
 ODD = ["a b.txt", "a#b.txt", "a?b.txt", "a[1].txt", "a*b.txt", "x%20y.txt", "é.txt"]
 
@@ -232,3 +233,11 @@ def test_an_unreachable_endpoint_is_told_after_few_tries(
     with pytest.raises(InputError, match="the storage endpoint cannot be reached"):
         look(s3)
     assert tried == [("127.0.0.1", 9)] * REACH_ATTEMPTS
+
+
+def test_a_store_that_ignores_conditions_is_recognised(s3: str, tmp_path: Path) -> None:
+    assert locations.creates_once(str(tmp_path))
+    assert locations.creates_once(f"{s3}/probe")
+    assert list(locations.listing(f"{s3}/probe")) == []
+    with answering(200) as url, in_environment(url):
+        assert not locations.creates_once("s3://bucket/probe")
