@@ -5,6 +5,8 @@ A version is a method and an order of the prompt. The versions of a rater are co
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from jobs.metrics import agreement, model_scores, reliability
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.metric import Metric, undefined
@@ -27,8 +29,13 @@ def version_metrics(
         tolerance: in points of the scale, for `percent_agreement_within`.
         thresholds: of `share_at_least`.
 
-    Undefined: no item has answers in two versions; more than 6 versions.
+    Undefined: only one version has answers, or no item has answers in two; more than 6 versions.
     """
+    answered = [answers.raters[code] for code in np.unique(answers.rater)]
+    if len(answered) < 2:
+        reason = f"only the version {answered[0]!r} has answers" if answered else "no version has answers"
+        yield undefined("percent_agreement", _COMPARED, reason, coverage=answers.coverage)
+        return
     if len(answers.raters) > MOST:
         yield undefined("percent_agreement", _COMPARED, f"{len(answers.raters)} versions: more than {MOST}")
         return

@@ -50,3 +50,8 @@ def test_categories_are_compared_without_scores() -> None:
 def test_more_versions_than_are_compared_say_so() -> None:
     (metric,) = version_metrics(table(*([[1.0, 2.0]] * (MOST + 1))))
     assert (metric.value, metric.reason) == (None, f"{MOST + 1} versions: more than {MOST}")
+
+
+def test_a_version_without_answers_is_named() -> None:
+    (metric,) = version_metrics(table([1, 2, 3], [np.nan] * 3))
+    assert (metric.value, metric.reason) == (None, "only the version 'version 0' has answers")
