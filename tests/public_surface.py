@@ -737,6 +737,7 @@ KEYS = {
         pipeline.name: str
         pipeline.inputs: dict[str, typing.Any]
         pipeline.choices: dict[str, list[typing.Any]]
+        pipeline.needs: dict[str, dict[str, typing.Any]]
         pipeline.steps: list[jobs.runtime.pipelines.Step]
         profile.name: str
         profile.set: dict[str, dict[str, typing.Any]]

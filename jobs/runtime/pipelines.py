@@ -39,6 +39,9 @@ class PipelineConfig:
     name: str = MISSING
     inputs: dict[str, Any] = field(default_factory=dict)  # paths of the input files, and lists that steps repeat over
     choices: dict[str, list[Any]] = field(default_factory=dict)  # input -> its allowed values; without an entry any
+    needs: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # input -> values of others with which it is required
     steps: list[Step] = field(default_factory=list)  # the jobs and their keys
 
 
@@ -59,15 +62,15 @@ def expand(composed: DictConfig) -> DictConfig:
 
     Raises:
         InputError: a variable without a list of values, keys that use a variable which their step does not have, a
-            condition on an input that the pipeline does not have, or an input with a value that is not allowed.
+            condition on an input that the pipeline does not have, or an input that is not allowed or missing.
     """
     root = OmegaConf.create(OmegaConf.to_container(composed))  # without the schema, which has no key `each`
     assert isinstance(root, DictConfig)
-    _check_choices(root.pipeline)
+    _check_inputs(root.pipeline)
     steps = []
     for number, step in enumerate(root.pipeline.steps, 1):
         where = f"pipeline={root.pipeline.name}, step {number} ({step.job})"
-        if not _runs(step, root.pipeline.inputs, where):
+        if not _hold(step.get("when") or {}, root.pipeline.inputs, f"{where}: when"):
             continue
         changed = root.profile.set.get(step.job) or {}
         for each in _combinations(step, where):
@@ -93,17 +96,26 @@ def label(step: Step) -> str:
     return " ".join([step.job, *(f"{name}={value}" for name, value in step.each.items())])
 
 
-def _check_choices(pipeline: DictConfig) -> None:
+def _check_inputs(pipeline: DictConfig) -> None:
     for name, allowed in (pipeline.get("choices") or {}).items():
         if (value := pipeline.inputs.get(name)) not in allowed:
             raise InputError(f"pipeline.inputs.{name}={value}: must be one of {', '.join(map(str, allowed))}")
+    for name, others in (pipeline.get("needs") or {}).items():
+        where = f"pipeline={pipeline.name}, needs.{name}"
+        if _hold(others, pipeline.inputs, where) and _is_empty(pipeline.inputs.get(name)):
+            given = ", ".join(
+                f"{other}={pipeline.inputs[other]}" for other, value in others.items() if value is not None
+            )
+            absent = ", ".join(other for other, value in others.items() if value is None)
+            why = " and ".join(filter(None, [f"with {given}" if given else "", f"without {absent}" if absent else ""]))
+            raise InputError(f"pipeline.inputs.{name}: required {why}")
 
 
-def _runs(step: DictConfig, inputs: DictConfig, where: str) -> bool:
-    """Return whether the inputs fulfil the conditions of a step; only null matches an input without a value."""
-    for name, glob in _resolved(step.get("when") or {}, where, {}).items():
+def _hold(conditions: Any, inputs: DictConfig, where: str) -> bool:
+    """Return whether the inputs have the values of the conditions; only null matches an input without a value."""
+    for name, glob in _resolved(conditions, where, {}).items():
         if name not in inputs:
-            raise InputError(f"{where}: when.{name}: the pipeline has no such input; it has {', '.join(inputs)}")
+            raise InputError(f"{where}.{name}: the pipeline has no such input; it has {', '.join(inputs)}")
         value = inputs[name]
         is_empty = _is_empty(value)
         if is_empty != (glob is None) or not (is_empty or fnmatchcase(str(value), str(glob))):

@@ -142,6 +142,7 @@ OPTIONAL = """
 name: own
 inputs: {source: urls, people: null, models: [a], path: /x/mine.yaml}
 choices: {source: [urls, folder]}
+needs: {path: {source: urls, people: null}}
 steps:
   - {job: prompts, set: {out: "${out}/all"}}
   - {job: prompts, when: {source: urls}, set: {out: "${out}/urls"}}
@@ -174,7 +175,12 @@ def test_a_step_runs_when_the_inputs_have_its_values(tmp_path: Path, overrides: 
     ("file", "overrides", "message"),
     [
         (OPTIONAL, ["pipeline.inputs.source=web"], "pipeline.inputs.source=web: must be one of urls, folder"),
-        (OPTIONAL.replace("{people:", "{persons:"), [], "when.persons: the pipeline has no such input; it has source,"),
+        (OPTIONAL, ["pipeline.inputs.path=null"], "pipeline.inputs.path: required with source=urls and without people"),
+        (
+            OPTIONAL.replace("when: {people:", "when: {persons:"),
+            [],
+            "when.persons: the pipeline has no such input; it has source,",
+        ),
     ],
 )
 def test_conditions_and_choices_are_checked(
