@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from actors.ids import content_id
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.runtime import lifecycle, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
@@ -68,7 +68,7 @@ def write_entities(cfg: TermSourcesConfig, given: GraphInput, *, class_unit: typ
 
     Raises:
         InputError: the dump or the place cannot be used.
-        RunError: a worker failed.
+        RunError: a worker failed, or the dump has none of the concepts.
     """
     units = dump.units(cfg.source)
     _check_entities(units)
@@ -164,7 +164,7 @@ def _tree(cfg: TermSourcesConfig, given: GraphInput) -> ClassTree:
     """Return the classes below the concepts, and print those without any.
 
     Raises:
-        InputError: no concept has a class or a root in the dump.
+        RunError: no concept has a class or a root in the dump.
     """
     edges = ClassEdges(open_table(locations.join(cfg.out, EDGES), EDGES).batches())
     tree = ClassTree.of(edges, given.concepts, given.graph, depth=cfg.subclass_depth)
@@ -173,7 +173,7 @@ def _tree(cfg: TermSourcesConfig, given: GraphInput) -> ClassTree:
     say(f"  {len(edges):,} subclass statements; {len(tree.number):,} classes below concepts and types")
     if len(without) == len(sizes):
         roots = ", ".join(sorted(given.concepts.titles)[:SHOWN])
-        raise InputError(
+        raise RunError(
             f"concepts={given.concepts.name}: none of its titles is in the dump ({roots}, …); use another dump, "
             "graph.site= or concepts="
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import InputError
+from jobs.errors import InputError, RunError
 from jobs.runtime import cli
 from jobs.runtime.config import load
 from jobs.store.reading import open_table
@@ -193,10 +193,10 @@ def test_what_is_refused(tmp_path: Path, keys: list[str], message: str) -> None:
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_dump_without_the_concepts_is_refused_with_their_titles(tmp_path: Path) -> None:
+def test_a_dump_without_the_concepts_ends_the_run_with_their_titles(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(json.dumps({"name": "c", "source": "me", "themes": {"t": {"war": ["Absent"]}}}))
-    with pytest.raises(InputError, match=r"none of its titles is in the dump \(Absent"):
+    with pytest.raises(RunError, match=r"none of its titles is in the dump \(Absent"):
         run(tmp_path, f"concepts={path}")
     path.write_text(json.dumps({"name": "c", "source": "me", "themes": {"t": {"war": []}}}))
     with pytest.raises(InputError, match=r"themes\.t\.war: empty; list at least one id"):
