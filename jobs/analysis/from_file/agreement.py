@@ -151,6 +151,7 @@ def _as_ratings(batch: pa.Table, scales: Collection[str], *, first: int) -> pa.T
         "question": question,
         "rater": batch["rater"],
         "method": pa.array(["human"] * n),
+        "order": pa.array([""] * n),
         "sample": pa.array(range(first, first + n), pa.int32()),
         "value": pc.coalesce(score.cast(pa.string()), value),  # 3, 3.0 and 3,0 are one answer
         "score": score,
