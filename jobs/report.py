@@ -89,7 +89,11 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
             tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
         )
         items, settings = read_report_items(
-            tables, cfg.metrics, disaggregate=cfg.paper.disaggregate, contrast=cfg.paper.contrast
+            tables,
+            cfg.metrics,
+            disaggregate=cfg.paper.disaggregate,
+            compare=cfg.paper.compare,
+            contrast=cfg.paper.contrast,
         )
         metrics = list(
             report_metrics(

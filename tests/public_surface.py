@@ -540,6 +540,7 @@ KEYS = {
         labels: list[str]
         label_questions: list[str]
         labels_by: str
+        role: str
         draw.n: int | None
         draw.seed: int
         draw.by: str
@@ -715,6 +716,7 @@ KEYS = {
         paper.names: list[str]
         paper.condition: str | None
         paper.disaggregate: list[str]
+        paper.compare: list[str]
         paper.contrast: list[str]
         paper.options: dict[str, str]
         paper.printed: dict[str, jobs.papers.settings.PrintedTable]

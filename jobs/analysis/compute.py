@@ -76,6 +76,7 @@ def question_metrics(
                 asked_people=reduced.asked_people,
                 reported=reduced.reported,
                 double=reduced.double,
+                double_by_people=reduced.double_by_people,
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
             )
             of_condition = {CONDITION: group.condition} if are_separate(groups) else {}

@@ -65,9 +65,14 @@ def check_attributes(settings: MetricSettings, available: Collection[str]) -> No
 
 
 def with_available(
-    settings: MetricSettings, available: Collection[str], *, disaggregate: Sequence[str], contrast: Sequence[str]
+    settings: MetricSettings,
+    available: Collection[str],
+    *,
+    disaggregate: Sequence[str],
+    compare: Sequence[str],
+    contrast: Sequence[str],
 ) -> MetricSettings:
-    """Return the settings with further attributes to disaggregate by and contrasts, if all their attributes are in
+    """Return the settings with further attributes to disaggregate by, to compare and to contrast, if all of them are in
     `available`."""
 
     def new(names: Sequence[str], present: Sequence[str]) -> list[str]:
@@ -77,5 +82,6 @@ def with_available(
     return replace(
         settings,
         disaggregate=[*settings.disaggregate, *new(disaggregate, settings.disaggregate)],
+        compare=[*settings.compare, *new(compare, settings.compare)],
         contrast=[*settings.contrast, *new(contrast, settings.contrast)],
     )

@@ -51,7 +51,8 @@ class Reduced:
     Attributes:
         answers: the ok ratings; their items are pairs of item and target that were asked about.
         item: uint64[items], the hash of each pair's item; target: int32[items], index into `targets`.
-        ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status.
+        ended: rater -> status -> number of ratings; `double`: number of pairs with several ratings of any status;
+            `double_by_people`: by people alone.
         asked_people, reported: bool[items], whether a person was asked about the pair, and whether a person reported
             it.
     """
@@ -65,6 +66,7 @@ class Reduced:
     double: int
     asked_people: NDArray[np.bool_]
     reported: NDArray[np.bool_]
+    double_by_people: int = 0
 
     @property
     def statuses(self) -> Counter[str]:
@@ -238,7 +240,7 @@ class Reduction:
         names = self.raters if versions_of is None else tuple(version_name(version) for version in self._versions)
         for rows in self._read(key, shared, versions_of):
             present, n = np.union1d(present, rows["rater"]), n + len(rows)
-        double = 0
+        double = double_by_people = 0
         ended = np.zeros((len(present), len(STATUSES)), np.int64)
         answers = Growing(n, item="i4", rater="i2" if len(present) < 1 << 15 else "i4", value="i2", score="f8")
         units = Growing(n, item="u8", target="i4", asked="?", reported="?")
@@ -252,6 +254,7 @@ class Reduction:
             unit, first = units_of(rows)
             asked += distinct_pairs(unit, rater, len(present))
             double += int((np.bincount(unit) > 1).sum())
+            double_by_people += int((np.bincount(unit[is_person[rater]]) > 1).sum())
             ok = rows["status"] == _OK
             item, by_rater, value, score = merged(
                 unit[ok], rater[ok], rows["sample"][ok], rows["value"][ok], rows["score"][ok]
@@ -283,6 +286,7 @@ class Reduction:
             double=double,
             asked_people=units.arrays["asked"],
             reported=units.arrays["reported"],
+            double_by_people=double_by_people,
         )
 
     def _read(

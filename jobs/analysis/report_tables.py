@@ -124,22 +124,31 @@ def summarize_ratings(
 
 
 def read_report_items(
-    tables: ReportTables, settings: MetricSettings, *, disaggregate: Sequence[str] = (), contrast: Sequence[str] = ()
+    tables: ReportTables,
+    settings: MetricSettings,
+    *,
+    disaggregate: Sequence[str] = (),
+    compare: Sequence[str] = (),
+    contrast: Sequence[str] = (),
 ) -> tuple[Items, MetricSettings]:
-    """Return the attributes of the items, and the settings with those of `disaggregate` and `contrast` that apply.
+    """Return the attributes of the items, and the settings with those of the arguments that apply.
 
     Args:
-        disaggregate, contrast: added to the settings of that name if the items have the attributes.
+        disaggregate, compare, contrast: added to the settings of that name if the items have the attributes.
 
     Raises:
         InputError: the settings themselves name an attribute that no item has.
     """
-    more = replace(settings, disaggregate=[*settings.disaggregate, *disaggregate], contrast=[*contrast])
+    more = replace(
+        settings, disaggregate=[*settings.disaggregate, *disaggregate], compare=[*compare], contrast=[*contrast]
+    )
     items = read_items(
         tables.items, tables.responses, metric_settings.attributes(settings) | metric_settings.attributes(more)
     )
     metric_settings.check_attributes(settings, items.named)
-    return items, metric_settings.with_available(settings, items.named, disaggregate=disaggregate, contrast=contrast)
+    return items, metric_settings.with_available(
+        settings, items.named, disaggregate=disaggregate, compare=compare, contrast=contrast
+    )
 
 
 def report_metrics(

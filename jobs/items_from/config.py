@@ -75,6 +75,7 @@ class ResponseKeys(InputKeys):
     label_questions: list[str] = field(default_factory=list)  # questions of labels= that become attributes; empty: all
     labels_by: str = "everyone"  # whose majority: everyone, people, models, or a glob of raters
     draw: CompleteDrawConfig = field(default_factory=CompleteDrawConfig)  # which of the responses to take
+    role: str = "generated"  # role of the responses' texts, such as prompt for responses that are prompts of pictures
 
 
 @dataclass

@@ -40,7 +40,7 @@ def picture_item(image_id: str) -> AskedItem:
 
 
 def response_item(
-    response: Mapping[str, Any], asked: AskedItem, *, unit: str, labels: Mapping[str, str]
+    response: Mapping[str, Any], asked: AskedItem, *, unit: str, labels: Mapping[str, str], role: str = GENERATED
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the row of `items` of a response, and its rows of `texts`.
 
@@ -50,14 +50,16 @@ def response_item(
         unit: name of the unit. It is part of the ids of the item's own texts: responses about one item share them
             inside a unit and never across units, so that joins read one unit.
         labels: attributes that come from ratings.
+        role: of the response's text.
 
-    The response's attributes take precedence over those of the item, its labels over both.
+    The response's attributes take precedence over those of the item, its labels over both. No attribute has the name of
+    `role`, since context fields would show it instead of the text.
     """
     response_id = response["response_id"]
     texts = [{**text, "text_id": content_id("items", unit, text["text_id"])} for text in asked.texts]
     if response["text"]:
         text_id = content_id("items", response_id)
-        texts.append({"text_id": text_id, "role": GENERATED, "source": response_id, "text": response["text"]})
+        texts.append({"text_id": text_id, "role": role, "source": response_id, "text": response["text"]})
     image_ids = list(asked.item.get("image_ids") or ())
     attributes = dict(asked.item.get("attributes") or ())
     attributes |= {"picture": " ".join(image_ids)} if image_ids else {}
@@ -71,6 +73,6 @@ def response_item(
         "response_id": response_id,
         "targets": asked.item.get("targets"),
         "gold": asked.item.get("gold"),
-        "attributes": list(attributes.items()),
+        "attributes": [(name, value) for name, value in attributes.items() if name != role],
     }
     return item, texts

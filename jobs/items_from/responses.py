@@ -66,7 +66,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
         labels = read_labels(tables.labels, questions=cfg.label_questions, by=cfg.labels_by)
         if taken := sorted(TAKEN & set(labels)):
             raise InputError(f"labels: the question {taken[0]} has the name of another attribute; set label_questions=")
-    reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks)
+    reader = ResponseUnitReader(tables, labels, cfg.labels_by, excluded.marks, cfg.role)
     units, lines = CompactList(response_units(tables, cfg.unit_rows)), list[str]()
     if cfg.draw.is_set:
         reader.draw = Draw(cfg.draw, ITEMS)
@@ -78,6 +78,7 @@ def read_plan(cfg: ItemsConfig, excluded: Exclusions) -> Iterator[ItemsPlan]:
             **({"label_questions": sorted(labels), "labels_by": cfg.labels_by} if labels else {}),
             **cfg.draw.identity,
             "unit_rows": cfg.unit_rows,
+            **({"role": cfg.role} if cfg.role != GENERATED else {}),
         },
         read=reader.read,
         derived=True,
@@ -131,6 +132,7 @@ class ResponseUnitReader:
     """Reads the items of a unit.
 
     Attributes:
+        role: of the responses' texts.
         draw: the draw, if there is one; `drawn`: unit -> bool[items], which of the unit's items are drawn.
     """
 
@@ -138,6 +140,7 @@ class ResponseUnitReader:
     labels: Labels
     labels_by: str
     marks: frozenset[str]
+    role: str = GENERATED
     draw: Draw | None = None
     drawn: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -181,7 +184,9 @@ class ResponseUnitReader:
             if exclusion_filter.hit(response["item_id"], response["response_id"], *(item.item.get("image_ids") or ())):
                 filtered["excluded"] += 1
                 continue
-            row, rows = response_item(response, item, unit=unit.name, labels=labels[response["item_id"]])
+            row, rows = response_item(
+                response, item, unit=unit.name, labels=labels[response["item_id"]], role=self.role
+            )
             items.append(row)
             texts.update((text["text_id"], text) for text in rows)
         return items, texts, filtered, rejects
@@ -200,7 +205,7 @@ class ResponseUnitReader:
                 [
                     {"text_id": text, **texts[text]}
                     for text in row["text_ids"] or ()
-                    if text in texts and texts[text]["role"] != GENERATED
+                    if text in texts and texts[text]["role"] != self.role
                 ],
             )
             for name, row in rows.items()

@@ -104,7 +104,8 @@ class RatedQuestion:
         inverted: whether to invert the scale, because a high score is bad.
         unscaled: raters whose scores are not on the question's scale, such as log-likelihoods. They are only correlated
             with people, and belong to no group.
-        ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see `gold.accounting`.
+        ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see `gold.accounting`;
+            double_by_people: double of people's ratings alone.
         asked_people, reported: bool[items], whether a person was asked about the item, and whether a person reported
             it; None: unknown.
     """
@@ -118,6 +119,7 @@ class RatedQuestion:
     asked_people: Bools | None = None
     reported: Bools | None = None
     double: int = 0
+    double_by_people: int = 0
     repeated: int = 0
 
     def kind(self, rater: str) -> str:

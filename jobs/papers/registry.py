@@ -9,7 +9,11 @@ from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
 
 # name -> module with `arrange`, imported when it is used
-ARRANGEMENTS = {"century": "jobs.papers.century.arrangement", "docent": "jobs.papers.docent.arrangement"}
+ARRANGEMENTS = {
+    "century": "jobs.papers.century.arrangement",
+    "docent": "jobs.papers.docent.arrangement",
+    "rome": "jobs.papers.rome.arrangement",
+}
 
 
 def check(settings: PaperSettings) -> None:

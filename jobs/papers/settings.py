@@ -33,8 +33,9 @@ class PaperSettings:
     # GLOB=NAME: likewise for the raters, groups and models that a glob matches; these come first
     names: list[str] = field(default_factory=list)
     condition: str | None = None  # of the ratings, if their questions were answered under several
-    # added to metrics.disaggregate and metrics.contrast if the items have these attributes
+    # added to the keys of these names of metrics if the items have these attributes
     disaggregate: list[str] = field(default_factory=list)
+    compare: list[str] = field(default_factory=list)
     contrast: list[str] = field(default_factory=list)
     options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
     printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers

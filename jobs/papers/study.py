@@ -152,7 +152,8 @@ class PrintedNumbers:
         return None if value is None else Printed(value, self._number(row, low), self._number(row, high))
 
     def _number(self, row: str, column: str) -> float | None:
-        if row not in self.table.rows or column not in self.table.columns:
+        columns = [name.casefold() for name in self.table.columns]  # values of attributes may be in lower case
+        if row not in self.table.rows or column.casefold() not in columns:
             return None
-        number = self.table.rows[row][self.table.columns.index(column)]
+        number = self.table.rows[row][columns.index(column.casefold())]
         return round(number / 100, 9) if number is not None and self.table.percent else number

@@ -1,0 +1,257 @@
+"""Tables 1, 3 and 4 and figure 3: the rating of pictures by people and models."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from jobs.analysis.rater_attributes import HUMAN
+from jobs.metrics.agreement import LEVELS, krippendorff_alpha
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import MODELS, PEOPLE
+from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
+from jobs.papers.rome.scenarios import (
+    PEOPLE_LABEL,
+    columns,
+    dims_of,
+    printed_only,
+    reduced_question,
+    scenario_attribute,
+    scenario_pairs,
+)
+from jobs.papers.study import Study
+from jobs.plots.figures import plot
+from jobs.plots.panels import Estimate, Intervals, StackedBars
+
+ROLE = "rating"
+ACCOUNTS = {  # header -> metric
+    "Total assessments": "ratings_total",
+    "Multiple annotations": "ratings_double",
+    "Excluded": "ratings_excluded",
+    "After exclusions": "ratings_left",
+}
+PER_PERSON = {"mean": "ratings_per_person", "SD": "ratings_per_person_sd"}
+NO_PEOPLE = "no ratings of people"
+SCENARIO_LABELS = {"comparison": "Image comparison (IC)", "rating": "Image rating (IR)"}
+
+
+def table_1(study: Study) -> PaperTable:
+    """Return the numbers of people's answers in both tasks."""
+    printed, rows = study.printed("table_1"), []
+    for role, label in SCENARIO_LABELS.items():
+        dims = dims_of(study, role)
+        cells = [
+            study.cell(
+                name, dims | {"group": PEOPLE}, unit="count", printed=printed.at(label, header), reason=NO_PEOPLE
+            )
+            for header, name in ACCOUNTS.items()
+        ]
+        cells += [
+            study.cell(name, dims, unit="number", printed=printed.at(label, f"per person, {header}"), reason=NO_PEOPLE)
+            for header, name in PER_PERSON.items()
+        ]
+        rows.append(PaperRow((label,), tuple(cells)))
+    return PaperTable(
+        name="table_1",
+        title="Assessments by people",
+        citation="Rome, table 1 and section 4.1.2",
+        row_headers=("Evaluation scenario",),
+        columns=(*((header, "") for header in ACCOUNTS), *(("Per person", header) for header in PER_PERSON)),
+        rows=tuple(rows),
+    )
+
+
+def figure_3(study: Study) -> Iterator[PaperFigure]:
+    """Yield the distribution of the scores of people and models, and the models' deviations from people."""
+    yield _distributions(study)
+    models = study.raters(study.rubric(ROLE))
+    if any(study.metrics.find("deviation_share", **dims_of(study, ROLE), rater=model) for model in models):
+        yield _deviations(study, models)
+
+
+def _distributions(study: Study) -> PaperFigure:
+    dims = dims_of(study, ROLE)
+    answers = study.metrics.values("answer", "share", **dims)
+    rows: list[PaperRow] = []
+    if study.raters(dims["rubric"], kinds=(HUMAN,)):
+        counts = _people_shares(study)
+        rows.append(PaperRow((PEOPLE_LABEL,), tuple(PaperCell(counts.get(answer)) for answer in answers)))
+    for model in study.raters(dims["rubric"]):
+        cells = [study.cell("share", dims | {"rater": model, "answer": answer}) for answer in answers]
+        rows.append(PaperRow((model,), tuple(cells)))
+    shares = [[cell.metric.value if cell.metric else None for cell in row.cells] for row in rows]
+    title = "Scores of people and models"
+    return PaperFigure(
+        name="figure_3_left",
+        title=title,
+        citation="Rome, figure 3 (left)",
+        svg=plot(StackedBars(shares, [row.headers[0] for row in rows], answers), title=title,
+                 description="One bar per rater, divided by score."),
+        numbers=PaperTable(
+            name="figure_3_left",
+            title=title,
+            citation="",
+            row_headers=("Rater",),
+            columns=tuple((answer,) for answer in answers),
+            rows=tuple(rows),
+        ),
+    )  # fmt: skip
+
+
+def _people_shares(study: Study) -> dict[str, Metric]:
+    """Return answer -> share of the answers of all people together."""
+    from jobs.metrics.distributions import metrics_of
+
+    dims = dims_of(study, ROLE)
+    pooled = [d for d in study.summary.pooled.result() if (d.rubric, d.question) == (dims["rubric"], dims["question"])]
+    metrics = [metric for distribution in pooled[:1] for metric in metrics_of(distribution)]
+    return {metric.dims["answer"]: metric for metric in metrics if metric.name == "share"}
+
+
+def _deviations(study: Study, models: list[str]) -> PaperFigure:
+    dims, printed = dims_of(study, ROLE) | {"group": PEOPLE}, study.printed("figure_3_right")
+    steps = sorted({*study.metrics.values("deviation", "deviation_share", **dims), *printed.table.columns}, key=int)
+    rows, estimates, used = [], [], set()
+    for model in models:
+        in_paper = study.name_in_paper(model) or ""
+        used.add(in_paper)
+        cells = []
+        for step in steps:
+            number = printed.at(in_paper, step)
+            reason = "no deviation of this size, or scores that are not whole numbers"
+            cell = study.cell(
+                "deviation_share", dims | {"rater": model, "deviation": step}, printed=number, reason=reason
+            )
+            cells.append(cell)
+            own = study.metrics.get("deviation_share", dims | {"rater": model, "deviation": step})
+            drawn = number.value if number else None
+            estimates.append(Estimate(step, own.value, own.low, own.high, series=model, printed=drawn))
+        mean = study.cell("mean_deviation", dims | {"rater": model}, unit="number")
+        rows.append(PaperRow((model,), (*cells, mean)))
+    for row in printed.rows:
+        if row not in used:
+            cells = [PaperCell(printed=printed.at(row, step)) for step in steps]
+            rows.append(PaperRow((f"{row} (paper)",), (*cells, PaperCell())))
+    title = "A model’s score minus a person’s"
+    return PaperFigure(
+        name="figure_3_right",
+        title=title,
+        citation="Rome, figure 3 (right)",
+        svg=plot(Intervals(estimates, "share of people's ratings", bounds=(0, 1), percent=True), title=title,
+                 description="One row per difference in points, one colour per model."),
+        numbers=PaperTable(
+            name="figure_3_right",
+            title=title,
+            citation="",
+            row_headers=("Model",),
+            columns=(*((step,) for step in steps), ("mean",)),
+            rows=tuple(rows),
+        ),
+    )  # fmt: skip
+
+
+def table_3(study: Study) -> PaperTable:
+    """Return number, mean and standard deviation of the scores by scenario, and Welch's p, of people and models."""
+    dims = dims_of(study, ROLE) | {"attribute": scenario_attribute(study)}
+    pairs, raters, printed = scenario_pairs(study, ROLE), columns(study, ROLE), study.printed("table_3")
+    if not pairs:
+        return _without_scenarios(study, "table_3", "Scores by scenario", "Rome, table 3")
+    headers: list[tuple[str, str]] = []
+    cells: dict[str, list[PaperCell]] = {name: [] for name in ("Samples", "Average score", "SD", "p-value")}
+    for rater, label in raters:
+        in_paper = study.name_in_paper(rater) or ""
+        for first, second in pairs:
+            of = dims | {"group": rater, "first": first, "second": second}
+            for part, scenario in (("first", first), ("second", second)):
+                mean = study.metrics.get("part_mean", of | {"part": part})
+                number = f"{in_paper} / {scenario}"
+                headers.append((label, scenario))
+                count = replace(mean, name="samples", value=float(mean.n)) if mean.value is not None else mean
+                cells["Samples"].append(PaperCell(count, printed.at("Samples", number), "count"))
+                cells["Average score"].append(PaperCell(mean, printed.at("Average score", number), "number"))
+                deviation = study.metrics.get("part_sd", of | {"part": part})
+                cells["SD"].append(PaperCell(deviation, printed.at("SD", number), "number"))
+                p = study.cell("welch_p", of, unit="number", printed=printed.at("p-value", in_paper))
+                cells["p-value"].append(p if part == "first" else PaperCell())
+    return PaperTable(
+        name="table_3",
+        title="Scores by scenario, and Welch’s t-test that they are equal",
+        citation="Rome, table 3",
+        row_headers=("Ratings",),
+        columns=tuple(headers),
+        rows=tuple(PaperRow((name,), tuple(of_row)) for name, of_row in cells.items()),
+        notes=("The p-value is in the first column of its two scenarios.", *_unused(study, "table_3", raters)),
+    )
+
+
+def _unused(study: Study, table: str, raters: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Return a note with the printed numbers of raters that the report does not have."""
+    printed = study.printed(table)
+    shown = {study.name_in_paper(rater) for rater, _ in raters}
+    notes = []
+    for column in printed.table.columns:
+        numbers = {row: printed.at(row, column) for row in printed.rows}
+        if column.partition(" / ")[0] not in shown and any(numbers.values()):
+            listed = ", ".join(
+                f"{row} {number.value:g}" for row, number in numbers.items() if isinstance(number, Printed)
+            )
+            notes.append(f"The paper, {column}: {listed}.")
+    return tuple(notes)
+
+
+def table_4(study: Study) -> PaperTable:
+    """Return Krippendorff's alpha of all models, and of each model and people, by scenario."""
+    reduced, attribute = reduced_question(study, ROLE), scenario_attribute(study)
+    scenarios = study.items.subgroups(attribute, reduced.item) if reduced else {}
+    if reduced is None or not scenarios:
+        return _without_scenarios(study, "table_4", "Agreement by scenario", "Rome, table 4")
+    printed, rows = study.printed("table_4"), []
+    people = study.raters(study.rubric(ROLE), kinds=(HUMAN,))
+    models = study.raters(study.rubric(ROLE))
+    groups: list[tuple[str, str, RatingTable]] = []
+    if len(models) > 1:
+        groups.append(("All models", MODELS, reduced.answers.of_raters(models)))
+    if people:
+        mean = reduced.answers.of_raters(people).means()[0]
+        groups += [
+            (f"{model} and people", model,
+             RatingTable.from_matrix(np.stack([reduced.answers.of_raters([model]).means()[0], mean], 1)))
+            for model in models
+        ]  # fmt: skip
+    used = set()
+    for label, group, answers in groups:
+        name = study.name_in_paper(group) or ""
+        in_paper = name if group == MODELS else f"{name} and people"
+        used.add(in_paper)
+        for level in LEVELS:
+            cells = []
+            for scenario, members in scenarios.items():
+                alpha = krippendorff_alpha(answers.of_items(members), level)
+                cells.append(PaperCell(alpha, printed.at(in_paper, scenario), "number"))
+            rows.append(PaperRow((label, str(level)), tuple(cells)))
+    for row in printed.rows:
+        if row not in used:
+            numbers = tuple(PaperCell(printed=printed.at(row, scenario), unit="number") for scenario in scenarios)
+            rows.append(PaperRow((f"{row} (paper)", "not stated"), numbers))
+    return PaperTable(
+        name="table_4",
+        title="Krippendorff’s α among models, and between a model and people",
+        citation="Rome, table 4",
+        row_headers=("Raters", "Level"),
+        columns=tuple((scenario,) for scenario in scenarios),
+        rows=tuple(rows),
+        notes=("People are one rater, with the mean of their scores. The paper does not state the level of its α.",),
+    )
+
+
+def _without_scenarios(study: Study, name: str, title: str, citation: str) -> PaperTable:
+    """Return the printed numbers alone, with a note why there are no others."""
+    printed = study.printed(name)
+    rows = tuple(printed_only(printed, len(printed.table.columns), unit="number"))
+    note = (
+        f"No item has the attribute {scenario_attribute(study)!r} with two values; name the items (items=), or another "
+        "attribute with paper.options.scenario."
+    )
+    headers = tuple((column,) for column in printed.table.columns)
+    return PaperTable(name, title, citation, ("Ratings",), headers, rows, (note,))

@@ -1,0 +1,166 @@
+"""Rome's tables and figures of small ratings, compared with hand-computed numbers and with the paper's own."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import krippendorff
+import numpy as np
+import pytest
+import yaml
+from scipy.stats import ttest_ind
+
+from actors.vlm.rubric import Rubric
+from jobs.analysis import question_scores
+from jobs.judging.kept_rubric import KeptRubric, of_rubric
+from jobs.runtime import cli
+from jobs.runtime.config_files import CONF
+from tests.factories import rating, write_file
+
+SCENARIOS = {f"i{n}": "Triumph" if n < 6 else "Lupercalia" for n in range(12)}
+PEOPLE = [5, 4, 4, 3, 2, 5, 1, 2, 3, 3, 2, 1]
+MODELS = {"gpt@1": [5, 5, 4, 4, 3, 5, 3, 3, 4, 3, 3, 2], "open@1": [4, 4, 4, 3, 3, 4, 3, 2, 4, 4, 3, 2]}
+SCORES = [1.0, 0.9, 0.85, 0.5, 0.5, 1.0, 0.0, 0.25, 0.3, 0.3, 0.2, 0.1]
+
+
+def kept(name: str) -> KeptRubric:
+    data = yaml.safe_load((CONF / "rubric" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return of_rubric(Rubric.from_dict(data), data)
+
+
+def cells(folder: Path, name: str) -> dict[tuple[str, ...], dict[str, str]]:
+    """Return (row headers, column) -> row of a CSV of the paper."""
+    with (folder / "R" / "paper" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    headers = list(rows[0])[: list(rows[0]).index("column") + 1]
+    return {tuple(row[header] for header in headers): row for row in rows}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rome")
+    of_rating = {"rubric": "image_rating"}
+    rated = [
+        rating(item, "p1", "match", str(score), **of_rating) for item, score in zip(SCENARIOS, PEOPLE, strict=True)
+    ]
+    rated += [rating("i0", "p2", "match", None, **of_rating), rating("i1", "p2", "match", "4", **of_rating)]
+    for model, scores in MODELS.items():
+        rated += [rating(i, model, "match", str(s), **of_rating) for i, s in zip(SCENARIOS, scores, strict=True)]
+    answers: list[dict[str, Any]] = []
+    for item, score in zip(SCENARIOS, SCORES, strict=True):
+        value = question_scores.BINS[int(score * question_scores.STEPS + 1e-9)]
+        columns = {"rubric": "dsg_score", "score": score, "answers": list(question_scores.BINS)}
+        answers += [rating(item, "gpt@1", question, value, **columns) for question in question_scores.QUESTIONS]
+    items = [
+        {"item_id": item, "kind": "image", "text_ids": [f"t{item}"], "attributes": [("scenario", scenario)]}
+        for item, scenario in SCENARIOS.items()
+    ]
+    pairs = [
+        {"item_id": f"{a}-{b}", "kind": "pair",
+         "attributes": [("pair", "".join(sorted((a, b)))), ("first", a), ("second", b)]}
+        for a, b in (("i0", "i1"), ("i1", "i0"), ("i2", "i3"), ("i3", "i2"))
+    ]  # fmt: skip
+    compared = [
+        rating(pair["item_id"], rater, "preference", value, rubric="image_comparison")
+        for rater, values in {"gpt@1": "first second first first", "p1": "first second first second"}.items()
+        for pair, value in zip(pairs, values.split(), strict=True)
+    ]
+    texts = [{"text_id": f"t{item}", "role": "prompt", "text": f"prompt of\n{item}"} for item in SCENARIOS]
+    tables = {
+        "ratings": [
+            write_file(folder / "rated", "ratings", rated, rubric=kept("image_rating")),
+            write_file(folder / "compared", "ratings", compared, rubric=kept("image_comparison")),
+            write_file(folder / "scores", "ratings", answers, rubric=question_scores.kept_rubric()),
+        ],
+        "items": [write_file(folder / "items", "items", items), write_file(folder / "pairs", "items", pairs)],
+        "texts": [write_file(folder / "texts", "texts", texts)],
+    }
+    keys = [f"{name}=[{','.join(uris)}]" for name, uris in tables.items()]
+    assert cli.main("report", [*keys, "paper=rome", "paper.names.gpt=GPT", f"out={folder}/R"]) == 0
+    return folder
+
+
+def number(row: dict[str, str]) -> float:
+    return float(row["value"])
+
+
+def test_table_1(report: Path) -> None:
+    table = cells(report, "table_1")
+    row = {column: cell for (label, column), cell in table.items() if label == "Image rating (IR)"}
+    assert [number(row[name]) for name in ("Total assessments · ", "Multiple annotations · ", "Excluded · ")] == [
+        14,
+        2,
+        1,
+    ]
+    assert float(row["Total assessments · "]["printed"]) == 568
+    assert number(row["Per person · mean"]) == 7
+    assert number(row["Per person · SD"]) == pytest.approx(np.std([12, 2], ddof=1))
+    pairs = {column: cell for (label, column), cell in table.items() if label == "Image comparison (IC)"}
+    assert (number(pairs["Total assessments · "]), float(pairs["Per person · SD"]["printed"])) == (4, 43.32)
+
+
+def test_table_2(report: Path) -> None:
+    table = cells(report, "table_2")
+    assert number(table["gpt@1", "Agreement with people · same order"]) == 0.75
+    assert float(table["gpt@1", "Agreement with people · same order"]["printed"]) == 0.5751
+    assert number(table["gpt@1", "Agreement with people · both orders, by answer"]) == 0.75
+    assert number(table["gpt@1", "Position · bias"]) == 0.5
+    assert table["gpt@1", "Agreement with people · both orders, by probability"]["status"] != "ok"
+
+
+def test_figure_3(report: Path) -> None:
+    left = cells(report, "figure_3_left")
+    assert number(left["People", "4"]) == 3 / 13
+    assert number(left["gpt@1", "5"]) == 3 / 12
+    right = cells(report, "figure_3_right")
+    differences = [m - p for m, p in zip(MODELS["gpt@1"], PEOPLE, strict=True)] + [5 - 4]
+    assert number(right["gpt@1", "+1"]) == differences.count(1) / 13
+    assert float(right["gpt@1", "+1"]["printed"]) == 0.3107
+    assert number(right["gpt@1", "mean"]) == pytest.approx(np.mean(differences))
+
+
+def test_table_3(report: Path) -> None:
+    table = cells(report, "table_3")
+    model = MODELS["gpt@1"]
+    assert number(table["Average score", "gpt@1 · Triumph"]) == pytest.approx(np.mean(model[:6]))
+    assert number(table["SD", "People · Lupercalia"]) == pytest.approx(np.std(PEOPLE[6:], ddof=1))
+    assert number(table["Samples", "People · Triumph"]) == 6
+    assert number(table["p-value", "gpt@1 · Lupercalia"]) == pytest.approx(
+        ttest_ind(model[:6], model[6:], equal_var=False).pvalue
+    )
+    printed = {key: float(row["printed"]) for key, row in table.items() if row["printed"]}
+    assert printed["p-value", "People · Lupercalia"] == 0.18
+    assert printed["Average score", "gpt@1 · Triumph"] == 4.09
+    assert ("Average score", "open@1 · Triumph") not in printed
+
+
+def test_table_4(report: Path) -> None:
+    table = cells(report, "table_4")
+    expected = krippendorff.alpha(np.array([scores[:6] for scores in MODELS.values()]), level_of_measurement="interval")
+    assert number(table["All models", "interval", "Triumph"]) == pytest.approx(expected)
+    assert float(table["All models", "interval", "Triumph"]["printed"]) == 0.079
+    people = krippendorff.alpha(np.array([MODELS["gpt@1"][6:], PEOPLE[6:]]), level_of_measurement="ordinal")
+    assert number(table["gpt@1 and people", "ordinal", "Lupercalia"]) == pytest.approx(people)
+    assert float(table["gpt@1 and people", "ordinal", "Lupercalia"]["printed"]) == -0.005
+
+
+def test_scores_by_questions(report: Path) -> None:
+    histogram = cells(report, "figure_4")
+    assert [number(histogram["gpt@1", step]) for step in ("0.00", "0.50", "0.95", "1.00")] == [1, 2, 0, 2]
+    assert (report / "R" / "paper" / "figure_4.svg").stat().st_size > 1000
+    welch = cells(report, "by_scenario")["gpt@1", "Lupercalia", "Triumph", "Welch · p-value"]
+    assert number(welch) == pytest.approx(ttest_ind(SCORES[6:], SCORES[:6], equal_var=False).pvalue)
+    assert float(welch["printed"]) == 0.88
+    examples = cells(report, "figure_5")
+    lowest = examples["lowest", "i6: prompt of i6", "Score by questions"]
+    assert (number(lowest), float(lowest["printed"])) == (0, 0.05)
+    assert number(examples["lowest", "i6: prompt of i6", "Rating by people"]) == 1
+    assert number(examples["lowest", "i6: prompt of i6", "Rating by the model"]) == 3
+
+
+def test_without_scenarios_the_paper_stands_alone(report: Path) -> None:
+    keys = [f"ratings=[{report}/rated]", "paper=rome", f"out={report}/bare"]
+    assert cli.main("report", keys) == 0
+    page = (report / "bare" / "index.html").read_text(encoding="utf-8")
+    assert "No item has the attribute" in page
+    assert "paper 3.46" in page

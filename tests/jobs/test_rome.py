@@ -1,0 +1,153 @@
+"""`pipeline=rome` from pictures to the report, through Ray and S3, with a judge who prefers the first position."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from PIL import Image
+from scipy.stats import ttest_ind
+
+from jobs.runtime import cli
+from tests import scripted_model
+from tests.factories import rows_of
+
+PROMPTS = {  # prompt -> scenario, colours of its pictures; the marker in a prompt scripts the judge's answers
+    "A triumph passes the Circus Maximus ~": ("Triumph", ("red", "green", "blue")),
+    "Luperci run at the foot of the Palatine ^": ("Lupercalia", ("white", "black")),
+}
+SCRIPT = {  # marker -> next token -> probability; A is the first picture; Y and N begin Yes and No
+    "~": {"4": 0.5, " A": 0.5},
+    "^": {"2": 0.5, " A": 0.5},
+    "@": {"Y": 0.75, "N": 0.25},
+    "$": {"N": 1.0},
+}
+QUESTIONS = [  # prompt, id, question, parents
+    ("A triumph passes the Circus Maximus ~", 1, "Is there a procession? @", ""),
+    ("A triumph passes the Circus Maximus ~", 2, "Does it pass a circus? @", "1"),
+    ("A triumph passes the Circus Maximus ~", 3, "Is there an image?", ""),
+    ("Luperci run at the foot of the Palatine ^", 1, "Are there Luperci? $", ""),
+    ("Luperci run at the foot of the Palatine ^", 2, "Do they run? @", "1"),
+]
+RATED = {"red": 5, "green": 4, "blue": 3, "white": 2, "black": 1}  # by one person
+
+
+def write_csv(path: Path, header: list[str], rows: list[Any]) -> str:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def write_inputs(folder: Path) -> list[str]:
+    (folder / "photos").mkdir()
+    rows = []
+    for prompt, (scenario, colours) in PROMPTS.items():
+        for number, colour in enumerate(colours):
+            Image.new("RGB", (64, 48), colour).save(folder / "photos" / f"{colour}.png")
+            rows.append([f"{colour}.png", prompt, scenario, f"model {'ab'[number % 2]}"])
+    model = {
+        "name": "first", "checkpoint": scripted_model.write(folder / "first", SCRIPT), "revision": None,
+        "dtype": "float32", "device_map": "cpu", "memory_gb": 1, "licence": None,
+    }  # fmt: skip
+    (folder / "first.yaml").write_text(yaml.safe_dump(model), encoding="utf-8")
+    inputs = {
+        "file": write_csv(folder / "rome.csv", ["file", "prompt", "scenario", "image_model"], rows),
+        "pictures": f"{folder}/photos",
+        "questions": write_csv(folder / "q.csv", ["prompt", "question_id", "question", "parents"], QUESTIONS),
+        "judges": f"[{folder}/first.yaml]",
+    }
+    return [f"pipeline.inputs.{name}={value}" for name, value in inputs.items()]
+
+
+def answers_of_people(folder: Path, out: str) -> list[str]:
+    """Return the inputs with people's answers: a rating per picture, and of each pair the picture rated higher."""
+    images = {row["image_id"]: Path(row["source_url"]).stem for row in rows_of(f"{out}/images")}
+    items = {row["item_id"]: images[row["image_ids"][0]] for row in rows_of(f"{out}/prompts/items")}
+    ratings = [[item, "p1", "match", RATED[colour], f"not {colour}"] for item, colour in items.items()]
+    comparisons = []
+    for row in rows_of(f"{out}/pairs/items"):
+        first, second = (RATED[images[name]] for name in row["image_ids"])
+        comparisons.append([row["item_id"], "p1", "preference", "first" if first > second else "second"])
+    header = ["item_id", "rater", "question", "value"]
+    rated = write_csv(folder / "ratings.csv", [*header, "mismatches"], ratings)
+    return [
+        f"pipeline.inputs.people_ratings={rated}",
+        f"pipeline.inputs.people_remarks={rated}",
+        f"pipeline.inputs.people_comparisons={write_csv(folder / 'comparisons.csv', header, comparisons)}",
+    ]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("ray_session")
+def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
+    out = f"{s3}/rome"
+    run = ["pipeline=rome", "profile=full", f"out={out}", *write_inputs(tmp_path)]
+    assert cli.main("run", run) == 0
+    assert cli.main("run", [*run, *answers_of_people(tmp_path, out)]) == 0  # complete steps do nothing
+    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
+
+    def value(metric: str, **dims: str) -> float:
+        found: float = metrics[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]["value"]
+        return found
+
+    # The judge always prefers the first position
+    preference = {"rubric": "image_comparison", "question": "preference"}
+    assert value("position_bias", rater="first", **preference) == 1
+    assert value("first_position_share", rater="first", **preference) == 1
+    for by in ("answer", "probability"):
+        assert value("pair_agreement", rater="first", by=by, **preference) == 0.5
+    assert value("position_bias", rater="people", **preference) == 0
+    # 3 pairs of different models (the triumph has two pictures by a): people prefer model a in two of them
+    assert value("win_rate", rater="people", competitor="model a", **preference) == pytest.approx(2 / 3)
+    assert value("win_rate", rater="first", competitor="model a", **preference) == 0.5
+    assert value("ratings_total", group="people", **preference) == 2 * (3 + 1)
+    remarks = {(row["question"], row["text"]) for row in rows_of(f"{out}/remarks")}
+    assert remarks == {("match", f"not {colour}") for colour in RATED}
+    # Ratings by scenario
+    match = {"rubric": "image_rating", "question": "match"}
+    p = value("welch_p", attribute="scenario", first="Lupercalia", second="Triumph", group="people", **match)
+    assert p == pytest.approx(ttest_ind([2, 1], [5, 4, 3], equal_var=False).pvalue)
+    assert value("mean_score", rater="first", **match) == (3 * 4 + 2 * 2) / 5
+    # Questions: 2 of 2 valid ones are answered yes about the triumph, and with dependencies none about the Lupercalia
+    scores = {row["item_id"]: row["score"] for row in rows_of(f"{out}/ratings/scores-first")
+              if row["question"] == "with_dependencies"}  # fmt: skip
+    assert sorted(scores.values()) == [0, 0, 1, 1, 1]
+    assert value("dsg_score", rater="first", rubric="dsg", reading="without dependencies", convention="answered") == 0.8
+    dims = {"rater": "first", "rubric": "dsg", "reading": "with dependencies", "convention": "answered"}
+    assert value("dsg_spearman", **dims) > 0.8
+
+    from jobs.store import locations
+
+    files = {file.uri.rsplit("/", 1)[-1] for file in locations.listing(f"{out}/report/paper")}
+    assert {"table_1.csv", "table_2.csv", "table_3.csv", "table_4.csv", "figure_3_left.svg", "figure_3_right.svg",
+            "figure_4.svg", "figure_5.csv", "by_scenario.csv", "bradley_terry.svg"} <= files  # fmt: skip
+    table = {
+        (row["Model"], row["column"]): row
+        for row in csv.DictReader(locations.read_bytes(f"{out}/report/paper/table_2.csv").decode().splitlines())
+    }
+    assert table["first", "Position · bias"]["value"] == "1.0"
+    assert table["GPT (paper)", "Agreement with people · same order"]["printed"] == "0.5751"
+
+
+def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["pipeline=rome", "profile=debug", "out=/r", "pipeline.inputs.file=/x.csv", "plan=true"]
+    own = ["items", "fetch"]
+    drawn = {"prompts": ["items", "generate_images"], "documents": ["items", "generate", "items", "generate_images"]}
+    after = ["judge", "pairs", "judge", "questions", "judge", "question_scores"]
+    people = ["pairs", "annotate", "annotate", "import_ratings", "import_ratings", "import_ratings"]
+    of_people = [
+        f"pipeline.inputs.{name}=/p.csv"
+        for name in ("raters", "people_ratings", "people_remarks", "people_comparisons")
+    ]
+
+    def steps(*more: str) -> list[str]:
+        assert cli.main("run", [*keys, *more]) == 0
+        return [line.split()[2].removeprefix("jobs.") for line in capsys.readouterr().out.splitlines()]
+
+    assert steps("pipeline.inputs.pictures=/photos", *of_people) == [*own, *after, *people, "report"]
+    for source, first in drawn.items():
+        assert steps(f"pipeline.inputs.source={source}") == [*first, *after, "report"]
+    described = steps("pipeline.inputs.pictures=/photos", "pipeline.inputs.describers=[qwen2.5-vl-7b]")
+    assert described == [*own, "judge", "generate", *after[1:], "report"]
