@@ -76,7 +76,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "texts": [write_file(folder / "texts", "texts", texts)],
     }
     keys = [f"{name}=[{','.join(uris)}]" for name, uris in tables.items()]
-    assert cli.main("report", [*keys, "paper=rome", "paper.names.gpt=GPT", f"out={folder}/R"]) == 0
+    assert cli.main("report", [*keys, "paper=rome", "paper.names=[gpt=GPT]", f"out={folder}/R"]) == 0
     return folder
 
 
