@@ -501,6 +501,7 @@ KEYS = {
         columns.end: str | None
         columns.category: str | None
         columns.score: str | None
+        columns.probability: str | None
         question: str | None
         rater: str | None
         rater_kind: str

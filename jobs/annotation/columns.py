@@ -49,6 +49,7 @@ class RatingColumns:
     end: str | None = None
     category: str | None = None
     score: str | None = None
+    probability: str | None = None  # table=spans: that the span is a mistake or omission; below 0.5 it is not marked
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from jobs.tables import TABLES
 _SEPARATOR = "\x1f"
 _MESSAGES = {"reported": "the person reported the picture", "skipped": "the person skipped the task"}
 HELD = 1 << 22  # hashes kept before duplicates are removed
+MARKED_FROM = 0.5  # least probability of a marked span, for files that give one
 
 
 def named(raw: pa.Table, *, pseudonym: Callable[[str], str] | None, urls: bool) -> pa.Table:
@@ -74,10 +75,11 @@ def ratings(raw: pa.Table, questionnaire: Questionnaire, *, method: str, conditi
 
 
 def spans(raw: pa.Table, *, method: str, condition: str) -> pa.Table:
-    """Return rows of `spans`; without a status, a span is ok."""
+    """Return rows of `spans`; without a status a span is ok, and without a probability it is marked."""
     columns = {name: raw[name] for name in TABLES["spans"].columns if name in raw.column_names}
     columns["status"] = pc.fill_null(raw["status"], Status.OK.value)
-    columns["marked"] = pc.greater(raw["end"], raw["start"])
+    is_likely = pc.greater_equal(pc.fill_null(raw["probability"], 1.0), MARKED_FROM)
+    columns["marked"] = pc.and_(pc.greater(raw["end"], raw["start"]), is_likely)
     columns |= {
         name: pa.array([text] * raw.num_rows, pa.string())
         for name, text in (("method", method), ("condition", condition))

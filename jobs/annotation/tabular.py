@@ -136,8 +136,12 @@ class Batches:
         rows = self._integers(rows, ("start", "end"))
         backwards = pc.less(rows["end"], rows["start"])
         rows = self._drop(rows, backwards, "bad_end", "the span ends before it begins")
-        if "score" in rows.column_names:
-            rows = _with(rows, "score", mapped(rows["score"], _number, pa.float64()))
+        for role in ("score", "probability"):
+            if role in rows.column_names:
+                rows = _with(rows, role, mapped(rows[role], _number, pa.float64()))
+        if "probability" in rows.column_names:
+            outside = pc.fill_null(pc.or_(pc.less(rows["probability"], 0), pc.greater(rows["probability"], 1)), False)
+            rows = self._drop(rows, outside, "bad_probability", "the probability is not from 0 to 1")
         return _with_schema(self._times(rows, ()), model.SPANS)
 
     def _times(self, rows: pa.Table, durations: Sequence[str]) -> pa.Table:

@@ -11,7 +11,7 @@ from jobs.runtime import cli
 from tests.factories import rows_of
 
 CORRECT = "A dog on a sandy beach."
-GENERATED = {"model_a": "An otter on a beach.", "model_b": "An animal on a beach."}
+GENERATED = {"model_a": "An otter on a beach.", "model_b": "An animal, on this very beach."}
 MARKED = {"model_a": ("otter", "sandy"), "model_b": ("", "dog")}  # the mistake and the omission that people mark
 PICTURES = 5
 

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.errors import RunError
 from jobs.runtime.stage_contract import Stage, check_inputs, check_outputs
-from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner
+from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, replace_items
 
 DECLARED = pa.schema({"item_id": pa.string(), "scores": pa.list_(pa.float64())})
 EXTRA = pa.schema([*DECLARED, ("note", pa.string())])
@@ -58,3 +58,44 @@ def test_the_runner_checks_both_sides() -> None:
         run_stage(1, "good")
     with pytest.raises(RunError, match=r"Labels, output: column label is double"):
         run_stage("a", 0.5)
+
+
+VARYING = pa.schema({"item_id": pa.string(), "span": pa.int32()})
+
+
+class Spans:
+    """A stage that returns any number of rows per item."""
+
+    INPUTS = pa.schema({"item_id": pa.string()})
+    OUTPUTS = VARYING
+
+    def __init__(self, *, items: list[str]) -> None:
+        self._items = items
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        return pa.table({"item_id": self._items, "span": range(len(self._items))}, schema=VARYING)
+
+
+def varying(items: list[str]) -> pa.Table:
+    columns = {TASK: ["u", "u", "v"], EXPECTED_ROWS: [2, 2, 1], EXCLUDED: ["{}"] * 3}
+    batch = pa.table({"item_id": ["a", "b", "c"], **columns})
+    return StageRunner(stage=Stage("judge", Spans, {"items": items}, rows_out=None), board=None)(batch)
+
+
+def test_rows_that_vary_keep_the_unit_of_their_item() -> None:
+    rows = varying(["a", "a", "b", "c", "c", "c"])
+    assert rows[TASK].to_pylist() == ["u", "u", "u", "v", "v", "v"]
+
+
+@pytest.mark.parametrize("items", [["a", "b"], ["a", "c", "b"], ["a", "b", "a", "c"], ["a", "b", "c", "d"], []])
+def test_each_item_has_rows_in_order(items: list[str]) -> None:
+    with pytest.raises(RunError, match="stage Spans: returned rows that are not those of its 3 items"):
+        varying(items)
+
+
+def test_a_retry_replaces_the_rows_of_whole_items() -> None:
+    def table(items: str, spans: list[int]) -> pa.Table:
+        return pa.table({"item_id": list(items), "span": spans}, schema=VARYING)
+
+    replaced = replace_items(table("aabcc", [1, 2, 3, 4, 5]), table("bb", [8, 9]))
+    assert replaced.to_pylist() == table("aabbcc", [1, 2, 8, 9, 4, 5]).to_pylist()
