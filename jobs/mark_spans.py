@@ -37,6 +37,7 @@ from jobs.runtime.console import say
 from jobs.runtime.draws import CompleteDrawConfig
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan
 
 
@@ -111,6 +112,7 @@ def _sources(cfg: MarkSpansConfig) -> ItemTables:
         raise InputError(
             f"mark_spans: input={cfg.input} are items whose texts are marked; name their table with texts="
         )
+    open_table(cfg.input, "items")
     return open_sources(
         cfg.input, images=cfg.images, texts=cfg.texts, records=None, fields=(), pictures=cfg.shows_picture
     )
