@@ -90,6 +90,7 @@ def _metrics(
 ) -> Iterator[Metric]:
     asked, listed = len(right), [ranks[query] for query in ranked]
     first = [query_ranks[0] if query_ranks else 0 for query_ranks in listed]
+    yield ranking.right_answers(list(right.values()))
     yield ranking.mrr(first, asked=asked)
     for k in cuts:
         yield ranking.accuracy_at(first, k, asked=asked)

@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from jobs.analysis import metric_settings
+from jobs.analysis.computed_metrics import read_computed
 from jobs.analysis.conditions import CONDITION
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
@@ -62,6 +63,8 @@ class ReportConfig:
     questions: str | None = None  # scene graphs: questions and their parents; the answers are in ratings
     questions_rubric: str = "dsg"  # rubric of these answers
     likert: str | None = None  # rubric/question of people's ratings to correlate scene graphs with
+    # tables of metrics of other jobs (evaluate, tric_rank, …), or globs, for the tables of a paper
+    computed: list[str] = field(default_factory=list)
     metrics: MetricSettings = field(default_factory=MetricSettings)
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = field(default_factory=PaperSettings)
@@ -95,6 +98,12 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
             compare=cfg.paper.compare,
             contrast=cfg.paper.contrast,
         )
+        settings = metric_settings.with_conditions(
+            settings,
+            {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys},
+            baseline=cfg.paper.baseline_condition,
+            reference=cfg.paper.reference_condition,
+        )
         metrics = list(
             report_metrics(
                 tables,
@@ -111,8 +120,9 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         of_answers = [m for distribution in ratings.distributions.result() for m in metrics_of(distribution)]
         of_people = [m for distribution in ratings.pooled.result() for m in metrics_of(distribution)]
         index = MetricIndex([*of_answers, *of_people, *metrics], condition=cfg.paper.condition)
+        computed = MetricIndex(read_computed(tables.computed))
         parts = registry.arrange(
-            Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter)
+            Study(cfg.paper, settings, index, tables, ratings, items, reduction, rubrics, exclusion_filter, computed)
         )
     manifest = write_metrics(
         cfg.out,
@@ -172,11 +182,14 @@ def read_tables(cfg: ReportConfig) -> ReportTables:
         remarks=open_tables(cfg.remarks, "remarks"),
         questions=single("questions", cfg.questions),
         terms=open_tables(cfg.terms, "terms"),
+        computed=open_tables(cfg.computed, "metrics"),
     )
     refuse_shared_keys(tables.spans, groups=("rater", "kind"), row="span")
-    if not (tables.corpus or tables.ratings or tables.spans or tables.responses or tables.terms):
+    reported = (tables.corpus, tables.ratings, tables.spans, tables.responses, tables.terms, tables.computed)
+    if not any(reported):
         raise InputError(
-            "report: no table to report on; give ratings=, responses=, images=, records=, matches=, terms= or spans="
+            "report: no table to report on; give ratings=, responses=, images=, records=, matches=, spans=, terms= or "
+            "computed="
         )
     return tables
 

@@ -20,8 +20,8 @@ from omegaconf import MISSING
 
 from actors.ids import content_id
 from jobs.analysis.tric_reranking import (
-    Judge,
     Ranked,
+    RaterCondition,
     Reranking,
     best_captions,
     read_judgements,
@@ -85,7 +85,7 @@ def execute(cfg: TricRerankConfig) -> dict[str, Any]:
     return manifest
 
 
-def answer_uri(out: str, judge: Judge) -> str:
+def answer_uri(out: str, judge: RaterCondition) -> str:
     """Return the place of the challenge's output for a rater and condition."""
     rater, condition = (_NAME.sub("_", part) for part in judge)
     return locations.join(out, rater, condition or "no_condition", "out.tsv")
@@ -97,7 +97,7 @@ def _answers(split: Split, ranked: Ranked) -> str:
     return answer_lines([ranked.get(position, indices) for position in range(len(split.pictures))])
 
 
-def _show(before: Ranked, after: Mapping[Judge, Reranking], metrics: Sequence[Metric]) -> None:
+def _show(before: Ranked, after: Mapping[RaterCondition, Reranking], metrics: Sequence[Metric]) -> None:
     for (rater, condition), reranking in after.items():
         done = len(before) - len(reranking.kept)
         say(f"  {rater} {condition}: {done:,} of {len(before):,} pictures re-ranked; the others keep their order")

@@ -686,6 +686,7 @@ KEYS = {
         questions: str | None
         questions_rubric: str
         likert: str | None
+        computed: list[str]
         metrics.group_by: list[str]
         metrics.tolerance: float
         metrics.weights: dict[str, list[list[float]]]
@@ -719,6 +720,8 @@ KEYS = {
         paper.disaggregate: list[str]
         paper.compare: list[str]
         paper.contrast: list[str]
+        paper.baseline_condition: str | None
+        paper.reference_condition: str | None
         paper.options: dict[str, str]
         paper.printed: dict[str, jobs.papers.settings.PrintedTable]
         title: str

@@ -85,3 +85,22 @@ def with_available(
         compare=[*settings.compare, *new(compare, settings.compare)],
         contrast=[*settings.contrast, *new(contrast, settings.contrast)],
     )
+
+
+def with_conditions(
+    settings: MetricSettings, present: Collection[str], *, baseline: str | None, reference: str | None
+) -> MetricSettings:
+    """Return the settings with a baseline and a reference condition, if they have none and the ratings have these.
+
+    Args:
+        present: the conditions of the ratings.
+    """
+    chosen = {"baseline_condition": baseline, "reference_condition": reference}
+    return replace(
+        settings,
+        **{
+            key: value
+            for key, value in chosen.items()
+            if getattr(settings, key) is None and value is not None and value in present and len(present) > 1
+        },
+    )

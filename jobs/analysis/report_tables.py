@@ -46,12 +46,13 @@ class ReportTables:
     remarks: Sequence[TableSource] = ()
     questions: TableSource | None = None
     terms: Sequence[TableSource] = ()
+    computed: Sequence[TableSource] = ()  # metrics of other jobs
 
     @property
     def sources(self) -> list[TableSource]:
         """All opened tables."""
         lists = (self.ratings, self.items, self.responses, self.texts, self.raters, self.spans)
-        more = (self.remarks, self.terms)
+        more = (self.remarks, self.terms, self.computed)
         questions = [self.questions] if self.questions else []
         return [*self.corpus.values(), *(source for sources in (*lists, *more) for source in sources), *questions]
 

@@ -16,7 +16,7 @@ from jobs.metrics.metric import Metric
 from jobs.store.reading import TableSource
 
 Ranked = dict[int, list[str]]  # position of a picture in the split -> indices of its captions, best first
-Judge = tuple[str, str]  # rater and condition
+RaterCondition = tuple[str, str]  # rater and condition
 ENCODER = "encoder"  # name of the ranking before
 _COLUMNS = ["item_id", "target", "rater", "condition", "expected", "status"]
 
@@ -71,7 +71,7 @@ def best_captions(split: Split, neighbors: TableSource, captions: TableSource) -
     return {position: [of_rank[rank] for rank in sorted(of_rank)] for position, of_rank in sorted(places.items())}
 
 
-def read_judgements(sources: Sequence[TableSource]) -> dict[Judge, Judgement]:
+def read_judgements(sources: Sequence[TableSource]) -> dict[RaterCondition, Judgement]:
     """Return the ratings by rater and condition, sorted by rater and by how much of the date the condition words.
 
     Several samples of a rating are averaged.
@@ -79,8 +79,8 @@ def read_judgements(sources: Sequence[TableSource]) -> dict[Judge, Judgement]:
     Raises:
         InputError: a table has no expected score.
     """
-    judgements: dict[Judge, Judgement] = defaultdict(Judgement)
-    samples: dict[tuple[Judge, str, str], list[float]] = defaultdict(list)
+    judgements: dict[RaterCondition, Judgement] = defaultdict(Judgement)
+    samples: dict[tuple[RaterCondition, str, str], list[float]] = defaultdict(list)
     for source in sources:
         for batch in source.batches(_COLUMNS):
             for item, target, rater, condition, expected, status in zip(
@@ -119,7 +119,7 @@ def rerank(split: Split, ranked: Ranked, judgement: Judgement) -> Reranking:
     return Reranking(result, frozenset(kept))
 
 
-def reranking_metrics(split: Split, before: Ranked, after: Mapping[Judge, Reranking]) -> Iterator[Metric]:
+def reranking_metrics(split: Split, before: Ranked, after: Mapping[RaterCondition, Reranking]) -> Iterator[Metric]:
     """Yield the MRR cut at 100 of the encoder's ranking and of each judge's, by decade, and their paired changes.
 
     Changes are those from the encoder to each judge, and between the conditions of one judge. The coverage of a judge's

@@ -4,7 +4,7 @@ A rank is 1 for the first answer of a list; 0 means that the right answer is not
 such as unreadable pictures, have no rank: `asked` - n counts them, and they lower the coverage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ _MRR_CHANGE = (
     "draws queries with both their ranks; n counts queries."
 )
 _ACCURACY = "Share of ranked queries with a right answer among the first k (CAIRE, table 3); n counts queries."
+_RIGHT = "Distinct right answers of the queries (CAIRE, table 4); n counts queries."
 _RECALL = "Mean share of a query's right answers that are among the first k; n counts ranked queries."
 
 
@@ -99,6 +100,19 @@ def recall_at(ranks: Sequence[Sequence[int]], right: Sequence[int], k: int, *, a
         raise ValueError("every query needs at least one right answer and at most one rank per right answer")
     shares = [sum(0 < rank <= k for rank in listed) / n for listed, n in zip(ranks, right, strict=True)]
     return _mean(f"recall@{k}", _RECALL, np.array(shares, np.float64), asked=asked)
+
+
+def right_answers(right: Sequence[Collection[str]]) -> Metric:
+    """Return the number of distinct right answers of all queries.
+
+    Use it to say how many categories a test set has (CAIRE, table 4).
+
+    Args:
+        right: the right answers of each query.
+    """
+    value = len({answer for answers in right for answer in answers})
+    reason = "no interval: an exact count"
+    return Metric(name="right_answers", definition=_RIGHT, value=value, n=len(right), coverage=1.0, reason=reason)
 
 
 def random_mrr(answers: int, *, cut: int | None = None) -> float:

@@ -15,13 +15,18 @@ class MetricIndex:
 
     Args:
         condition: if the ratings have several conditions, those of this one are used.
+
+    Attributes:
+        all: all metrics, whatever their condition.
+        conditions: the conditions of the ratings, if they have several.
     """
 
     def __init__(self, metrics: Iterable[Metric], *, condition: str | None = None) -> None:
+        self.all = list(metrics)
         self._by_name: dict[str, list[Metric]] = defaultdict(list)
         self._exact: dict[tuple[str, frozenset[tuple[str, str]]], Metric] = {}
         self.conditions: set[str] = set()
-        for metric in metrics:
+        for metric in self.all:
             dims = dict(metric.dims)
             if CONDITION in dims and "question" in dims:
                 of_ratings = dims.pop(CONDITION)
@@ -32,6 +37,10 @@ class MetricIndex:
             self._by_name[metric.name].append(metric)
             self._exact[metric.name, frozenset(dims.items())] = metric
         self._condition = condition
+
+    def under(self, condition: str) -> "MetricIndex":
+        """Return the metrics of another condition; the same if the ratings have only one."""
+        return MetricIndex(self.all, condition=condition)
 
     def get(self, name: str, dims: Mapping[str, str], *, reason: str = "") -> Metric:
         """Return the metric with exactly these dims, besides condition and inverted; an undefined one if there is none.

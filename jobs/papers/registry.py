@@ -10,9 +10,11 @@ from jobs.papers.study import Study
 
 # name -> module with `arrange`, imported when it is used
 ARRANGEMENTS = {
+    "caire": "jobs.papers.caire.arrangement",
     "century": "jobs.papers.century.arrangement",
     "docent": "jobs.papers.docent.arrangement",
     "rome": "jobs.papers.rome.arrangement",
+    "tric": "jobs.papers.tric.arrangement",
 }
 
 

@@ -37,5 +37,8 @@ class PaperSettings:
     disaggregate: list[str] = field(default_factory=list)
     compare: list[str] = field(default_factory=list)
     contrast: list[str] = field(default_factory=list)
+    # of metrics, if those are not set and the ratings have these conditions
+    baseline_condition: str | None = None
+    reference_condition: str | None = None
     options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
     printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers

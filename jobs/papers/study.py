@@ -1,7 +1,7 @@
 """What an arrangement reads: the report's metrics, tables and raters, its settings, and the printed numbers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jobs.analysis.conditions import condition_groups
 from jobs.analysis.item_attributes import Items
@@ -27,6 +27,7 @@ class Study:
         tables: the opened tables; `summary`: distributions and attributes of raters; `items`: attributes of items.
         reduction: the ratings of each question as codes, for plots of single items.
         rubrics: of the ratings; exclusion_filter: the exclusions.
+        computed: metrics of other jobs (`report computed=`), with the dim `table`.
     """
 
     settings: PaperSettings
@@ -38,6 +39,7 @@ class Study:
     reduction: Reduction
     rubrics: Rubrics
     exclusion_filter: ExclusionFilter
+    computed: MetricIndex = field(default_factory=lambda: MetricIndex([]))
 
     def rubric(self, role: str) -> str:
         """Return the rubric that has a role in the paper; the role itself if the settings do not name one."""

@@ -42,6 +42,7 @@ def test_accuracy_recall_and_mrr_by_group(ranked: str, tmp_path: Path, capsys: p
     assert rows["accuracy@2", "{}"]["value"] == 0.5
     assert rows["mrr", "{}"]["value"] == pytest.approx((1 / 2 + 1 / 3) / 2)
     assert rows["mrr", "{}"]["coverage"] == pytest.approx(2 / 3)
+    assert rows["right_answers", "{}"]["n"] == 3
     assert rows["recall@2", "{}"]["value"] == 0.5
     assert (rows["mrr", '{"kind":"food"}']["n"], rows["mrr", '{"kind":"food"}']["coverage"]) == (2, 1.0)
     assert rows["mrr", '{"kind":"none"}']["value"] is None

@@ -181,7 +181,9 @@ def read_anew(workdir: Path, size: Size) -> Result:
     from jobs.store.lookup import RowLookup
     from jobs.store.reading import open_table
 
-    began, ids = _characters_read(), pa.array([lemma[0] for node in range(0, 2000, 3) for lemma in _lemmas(node)])
+    nodes = np.random.default_rng(3).integers(0, SIZES[size][0], UNIT * NEAREST).tolist()  # of a unit's pictures
+    ids = pa.array([text_id for node in nodes for text_id, _, _ in _lemmas(node)])
+    began = _characters_read()
     tables = {
         "vectors": ("item_id", ["embedding", "status"]), "kb/lemmas": ("text_id", ["source", "text"]),
     }  # fmt: skip

@@ -20,7 +20,8 @@ COUNTRIES = ("Brazil", "India", "Kenya", "Peru")
 PEOPLE = {f"p{n}": COUNTRIES[n % 4] for n in range(12)}
 # Made by jobs of their own from rankings, which tests/jobs/test_link.py and test_tric.py run.
 OF_RANKINGS = {"mrr", "random_mrr"}
-OF_COLUMNS = {"histogram_count"}  # by jobs.tric_statistics, tests/jobs/test_tric_statistics.py
+# By jobs.tric_statistics and jobs.evaluate, which tests/jobs/test_tric_statistics.py and test_evaluate.py run.
+OF_COLUMNS = {"histogram_count", "right_answers"}
 
 
 @pytest.fixture(scope="module")

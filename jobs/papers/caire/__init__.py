@@ -1,0 +1,1 @@
+"""CAIRE (Yayavaram et al., 2025): its tables."""

@@ -1,0 +1,87 @@
+"""The rows of CAIRE's tables: raters and what they were shown."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from jobs.analysis.conditions import CONDITION, LIKELIHOOD
+from jobs.papers.model import PaperCell, PaperRow
+from jobs.papers.study import Study
+
+ROLE, QUESTION = "relevance", "relevance"
+SHOWN = {
+    "none": "no context",
+    "article": "linked article",
+    "titles": "titles of linked articles",
+    "gold": "right article",
+    "encoder": "encoder",
+    "likelihood": "linked article, likelihood of labels",
+    "gold likelihood": "right article, likelihood of labels",
+}  # role of a condition in the paper -> label
+ORDER = list(SHOWN)
+
+
+@dataclass(frozen=True)
+class ShownRater:
+    """A rater under one condition.
+
+    Attributes:
+        role: what the paper calls the condition (a key of `SHOWN`); another condition's own name.
+    """
+
+    rater: str
+    condition: str
+    role: str
+
+    @property
+    def label(self) -> str:
+        """What the rater was shown."""
+        return SHOWN.get(self.role, self.role or "no condition")
+
+    def in_paper(self, study: Study) -> str:
+        """Return the name of the printed row."""
+        return f"{study.name_in_paper(self.rater) or self.rater} / {self.role}"
+
+
+def asked(study: Study) -> list[ShownRater]:
+    """Return the models and encoders that rated relevance, with their conditions, in the order of table 1."""
+    rubric = study.rubric(ROLE)
+    role_of = {condition: role for role, condition in study.settings.options.items() if role in SHOWN}
+    judges = []
+    for key in study.reduction.keys:
+        if key[:2] != (rubric, QUESTION):
+            continue
+        condition = dict(zip(study.reduction.by, key[2:], strict=True))[CONDITION]
+        for rater, methods in study.reduction.methods_of(key).items():
+            kind = study.summary.raters.kinds.get(rater, "model")
+            role = role_of.get(condition, condition)
+            if kind == "encoder":
+                role = "encoder"
+            elif LIKELIHOOD in methods:
+                role = "gold likelihood" if role == "gold" else "likelihood"
+            if kind in ("model", "encoder"):
+                judges.append(ShownRater(rater, condition, role))
+    places = {role: place for place, role in enumerate(("encoder", *ORDER))}
+    return sorted(set(judges), key=lambda j: (places.get(j.role, len(places)), j.rater, j.condition))
+
+
+def dims(study: Study, **more: str) -> dict[str, str]:
+    """Return the dims of a metric of relevance."""
+    return {"rubric": study.rubric(ROLE), "question": QUESTION, **more}
+
+
+def with_printed(study: Study, table: str, rows: Mapping[str, PaperRow], columns: list[str]) -> tuple[PaperRow, ...]:
+    """Return the report's rows, then those that only the paper has.
+
+    Args:
+        rows: name of the printed row -> row. columns: of the printed table, in the order of the cells.
+    """
+    return (*rows.values(), *_only_printed(study, table, rows, columns))
+
+
+def _only_printed(study: Study, table: str, rows: Mapping[str, PaperRow], columns: list[str]) -> Iterator[PaperRow]:
+    printed = study.printed(table)
+    for name in printed.rows:
+        cells = tuple(PaperCell(printed=printed.at(name, column)) for column in columns)
+        if name not in rows and any(cell.printed for cell in cells):
+            rater, _, role = name.partition(" / ")
+            yield PaperRow((rater, SHOWN.get(role, role)) if role else (rater,), cells)

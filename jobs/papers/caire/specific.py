@@ -1,0 +1,94 @@
+"""Tables of the specific set, whose right labels are known: F1 (tables 1, 8, 10 and 11)."""
+
+from collections.abc import Iterator, Sequence
+
+from jobs.papers.caire.raters import ShownRater, dims, with_printed
+from jobs.papers.model import PaperCell, PaperRow, PaperTable
+from jobs.papers.study import Study
+
+MODEL, SHOWN = "Model", "Shown"
+TABLES = {  # name -> roles of its rows, title
+    "table_1": (("encoder", "none", "article", "titles"), "F1 against the right labels"),
+    "table_8": (("likelihood",), "F1 by the likelihood of labels"),
+    "table_10": (("gold", "gold likelihood"), "F1 with the right article"),
+}
+
+
+def tables(study: Study, judges: Sequence[ShownRater]) -> Iterator[PaperTable]:
+    """Yield the tables if the items of the ratings have right labels."""
+    if not study.metrics.find("f1") and not any(study.metrics.under(j.condition).find("f1") for j in judges):
+        return
+    known = {role for roles, _ in TABLES.values() for role in roles}
+    for name, (roles, title) in TABLES.items():
+        rows = [j for j in judges if j.role in roles or (name == "table_1" and j.role not in known)]
+        yield _f1_table(study, name, title, rows)
+    yield _ratios(study, [j for j in judges if j.role not in ("gold", "gold likelihood", "encoder", "none")])
+
+
+def _f1_table(study: Study, name: str, title: str, judges: Sequence[ShownRater]) -> PaperTable:
+    printed, baseline = study.printed(name), study.metric_settings.baseline_condition
+    changes = name != "table_10"
+    rows = {}
+    for judge in judges:
+        of_row, metrics = judge.in_paper(study), study.metrics.under(judge.condition)
+        f1 = metrics.get("f1", dims(study, group=judge.rater, **_reading(study)))
+        cells = [PaperCell(f1, printed.at(of_row, "f1"))]
+        if changes:
+            cells.append(_change(study, judge, baseline))
+        rows[of_row] = PaperRow((judge.rater, judge.label), tuple(cells))
+    label = f"Change from {baseline!r}" if baseline is not None else "Change"
+    options = study.settings.options
+    return PaperTable(
+        name=name,
+        title=title,
+        citation=f"CAIRE, table {name.removeprefix('table_')}",
+        row_headers=(MODEL, SHOWN),
+        columns=(("F1",), (label,)) if changes else (("F1",),),
+        rows=with_printed(study, name, rows, ["f1", "change"] if changes else ["f1"]),
+        notes=(
+            f"F1 is the {options.get('average', 'micro')} average; a label is predicted where the score is "
+            f"{options.get('reading', '>=4')}.",
+            "Changes are paired by item and label, of the same rater; the paper's text model is compared with its best "
+            "vision-language model.",
+        ),
+    )
+
+
+def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
+    printed = study.printed("table_8" if "likelihood" in judge.role else "table_1").at(judge.in_paper(study), "change")
+    if baseline is None or judge.condition == baseline:
+        return PaperCell(printed=printed)
+    both = {"first": baseline, "second": judge.condition}
+    reason = f"{judge.rater} has no ratings under {baseline!r}"
+    return study.cell(
+        "f1_change", dims(study, group=judge.rater, **both, **_reading(study)), printed=printed, reason=reason
+    )
+
+
+def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
+    """Return table 11: F1 with found context, divided by F1 with the right article."""
+    printed, reference = study.printed("table_11"), study.metric_settings.reference_condition
+    rows = {}
+    for judge in judges:
+        of_row = judge.in_paper(study)
+        both = {"first": reference or "", "second": judge.condition}
+        reason = f"{judge.rater} has no ratings under metrics.reference_condition={reference}"
+        cell = study.cell(
+            "f1_ratio", dims(study, group=judge.rater, **both, **_reading(study)),
+            printed=printed.at(of_row, "ratio"), reason=reason,
+        )  # fmt: skip
+        rows[of_row] = PaperRow((judge.rater, judge.label), (cell,))
+    return PaperTable(
+        name="table_11",
+        title="F1 with found context / F1 with the right article",
+        citation="CAIRE, table 11",
+        row_headers=(MODEL, SHOWN),
+        columns=(("Ratio",),),
+        rows=with_printed(study, "table_11", rows, ["ratio"]),
+        notes=("Paired by item and label, of the same rater.",),
+    )
+
+
+def _reading(study: Study) -> dict[str, str]:
+    options = study.settings.options
+    return {"average": options.get("average", "micro"), "positive": options.get("reading", ">=4")}

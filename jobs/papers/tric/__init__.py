@@ -1,0 +1,1 @@
+"""TRIC (Pokrywka et al., 2023): its tables and figures."""
