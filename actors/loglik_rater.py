@@ -48,12 +48,12 @@ class LoglikRater:
     """Scores every label after each prepared prompt, with every pair of lambda and threshold.
 
     A label's base rate is its likelihood after the same instruction without picture and context. It is computed once
-    per actor, at the first prompt.
+    per actor, at the first item with the label.
 
     Args:
         settings: the prompt (labels follow its `start` after a space), lambdas and thresholds.
         model: which model to load.
-        targets: the labels to score.
+        targets: the labels of items without their own.
         threads: of torch on a CPU; torch's choice if None.
 
     Raises:
@@ -87,14 +87,16 @@ class LoglikRater:
         self._items = 0
         self.targets = tuple(targets)
         self._start = self.instruction.begin()
-        self._completions = [self.chat.continuation(self._start, f" {target}") for target in self.targets]
-        self._base_rates: np.ndarray | None = None
+        self._completions: dict[str, list[int]] = {}  # label -> its tokens
+        self._base_rates: dict[str, float] = {}  # label -> its log-likelihood without picture and context
+        self._complete(self.targets)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Rate a batch.
 
         Args:
-            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it.
+            batch: `actors.schemas.PREPARED_PROMPTS`, as `actors.prompt_preparer.PromptPreparer` returns it. An item's
+                own `targets` take precedence over those of all items.
 
         Returns:
             Table `ratings`: items in the batch's order; within an item sorted by target, then pair (`condition`).
@@ -107,11 +109,12 @@ class LoglikRater:
         for item in batch.to_pylist():
             status = {name: item[name] for name in ("status", "error_kind", "error_message", "truncated")}
             scores: list[float] | ScoringError | None = None
+            targets = tuple(item["targets"] or self.targets)
             if item["status"] == Status.OK:
-                scores = self.scorer.score(from_bytes(item["inputs"]), self._completions)
+                scores = self.scorer.score(from_bytes(item["inputs"]), self._complete(targets))
             if isinstance(scores, ScoringError):
                 status, scores = failed(Status.ERROR, scores), None
-            rows += self._rows(item["item_id"], scores, status)
+            rows += self._rows(item["item_id"], targets, scores, status)
         self._items += batch.num_rows
         return rating_table(rows)
 
@@ -120,28 +123,37 @@ class LoglikRater:
         items, self._items = self._items, 0
         return {self.facts.tally: items}
 
-    def base_rates(self) -> np.ndarray:
+    def base_rates(self, targets: Sequence[str]) -> np.ndarray:
         """Return the log-likelihood of each label without picture and context, shape [targets], float64.
 
         Raises:
             ValueError: the model cannot score the labels.
         """
-        if self._base_rates is None:
+        if new := [target for target in dict.fromkeys(targets) if target not in self._base_rates]:
             texts = [piece for piece in self.instruction.render({}) if isinstance(piece, str)]
             inputs = self.chat.encode(
                 ["\n\n".join(texts)], [], start=self._start, system=self.instruction.render_system({})
             )
-            scores = self.scorer.score(inputs, self._completions)
+            scores = self.scorer.score(inputs, self._complete(new))
             if isinstance(scores, ScoringError):
                 raise ValueError(f"cannot compute the labels' base rates: {scores.message}")
-            self._base_rates = np.array(scores)
-        return self._base_rates
+            self._base_rates.update(zip(new, scores, strict=True))
+        return np.array([self._base_rates[target] for target in targets])
 
-    def _rows(self, item_id: str, scores: list[float] | None, status: dict[str, Any]) -> list[dict[str, Any]]:
-        rows = [self._key(item_id, target, pair) | status for target in self.targets for pair in self.pairs]
+    def _complete(self, targets: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each label after the start of the model's turn."""
+        for target in targets:
+            if target not in self._completions:
+                self._completions[target] = self.chat.continuation(self._start, f" {target}")
+        return [self._completions[target] for target in targets]
+
+    def _rows(
+        self, item_id: str, targets: Sequence[str], scores: list[float] | None, status: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        rows = [self._key(item_id, target, pair) | status for target in targets for pair in self.pairs]
         if scores is None:
             return rows
-        base_rates = self.base_rates()
+        base_rates = self.base_rates(targets)
         debiased = np.stack([debias(np.array(scores), base_rates, pair) for pair in self.pairs], axis=1)
         for row, score in zip(rows, debiased.ravel().tolist(), strict=True):
             row["score"], row["value"] = score, f"{score:.6g}"

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from actors import schemas
 from actors.errors import first_line
-from actors.items import count_pictures, count_prompt, skip_reason
+from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
 from actors.local_models import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
@@ -73,7 +73,8 @@ class PromptPreparer:
 
         Args:
             batch: `item_id`; `pictures: list<large_binary>`, encoded; `status` of the pictures, ok if there are none;
-                the instruction's context fields as strings, null for empty.
+                the instruction's context fields as strings, null for empty; `targets: list<string>`, the item's labels,
+                which are passed on.
 
         Returns:
             One row per item; `inputs` is null unless the status is ok.
@@ -81,7 +82,7 @@ class PromptPreparer:
         rows = []
         for number in range(batch.num_rows):  # one by one: only one item's pictures are in memory at a time
             (item,) = batch.slice(number, 1).to_pylist()
-            rows.append({"item_id": item["item_id"], **self._row(item)})
+            rows.append({"item_id": item["item_id"], TARGETS: item.get(TARGETS), **self._row(item)})
         return pa.Table.from_pylist(rows, schema=self.OUTPUTS)
 
     def take_tally(self) -> dict[str, int]:

@@ -107,7 +107,13 @@ PREPARED_QUESTIONS = pa.schema({
     "truncated": STRS,
     **_END,
 })  # fmt: skip
-PREPARED_PROMPTS = pa.schema({"item_id": STR, "inputs": pa.large_binary(), "truncated": STRS, **_END})
+PREPARED_PROMPTS = pa.schema({
+    "item_id": STR,
+    "targets": STRS,
+    "inputs": pa.large_binary(),
+    "truncated": STRS,
+    **_END,
+})  # fmt: skip
 WRITTEN_ANSWERS = pa.schema({
     "item_id": STR,
     "model": STR,

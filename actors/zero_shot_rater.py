@@ -11,6 +11,7 @@ from actors import schemas
 from actors.embedder import Embedder
 from actors.encoders.facts import encoder_facts
 from actors.encoders.settings import EncoderSettings
+from actors.items import TARGETS
 from actors.status import Status
 from actors.vlm.ratings import rating_key, rating_table
 from actors.vlm.templates import TARGET_WORD, environment, words
@@ -104,7 +105,7 @@ class ZeroShotRater:
         Args:
             settings, batch_size, threads: as for `Embedder`.
             template: the content of a template's YAML file (see `ZeroShotTemplate`).
-            targets: labels.
+            targets: labels of items without their own.
             condition: experimental condition of the ratings.
 
         Raises:
@@ -114,8 +115,8 @@ class ZeroShotRater:
         self.targets, self.condition = tuple(targets), condition
         self._embedder = Embedder(settings, batch_size=batch_size, threads=threads)
         self.rater = encoder_facts(settings.checkpoint, pretrained=settings.pretrained).encoder
-        texts = self._embedder.embed_texts(self.template.sentences(self.targets))
-        self._texts = texts.reshape(len(self.targets), len(self.template.levels), -1)  # [targets, levels, dim]
+        self._texts: dict[str, np.ndarray] = {}  # label -> vectors of its sentences, [levels, dim]
+        self._embed(self.targets)
         self._scale = self._embedder.logit_scale
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -123,7 +124,7 @@ class ZeroShotRater:
 
         Args:
             batch: rows of table `embeddings` (column `embedding`), or a table that `PictureDecoder` returned (column
-                `pixels`).
+                `pixels`). An item's own labels (column `targets`) take precedence over those of all items.
 
         Returns:
             Table `ratings`: the items in the batch's order, one row per target. The value is the level whose sentence
@@ -131,12 +132,15 @@ class ZeroShotRater:
             without one. Rows that are not ok keep their status and have no score; ok without a vector becomes
             `missing_input`.
         """
+        labels = batch[TARGETS].to_pylist() if TARGETS in batch.column_names else [None] * batch.num_rows
         if "pixels" in batch.column_names:
             batch = self._embedder(batch)
+        self._embed([target for own in labels for target in own or ()])
         rows: list[dict[str, Any]] = []
         outcomes = (batch[name].to_pylist() for name in ("item_id", "status", "error_kind", "error_message"))
         for number, (item, status, kind, message) in enumerate(zip(*outcomes, strict=True)):
-            keys = [self._key(item, target) for target in self.targets]
+            targets = labels[number] or self.targets
+            keys = [self._key(item, target) for target in targets]
             if status != Status.OK:
                 failure = {"status": status, "error_kind": kind, "error_message": message}
                 rows += [key | failure for key in keys]
@@ -146,8 +150,15 @@ class ZeroShotRater:
                 rows += [key | failure for key in keys]
             else:
                 vector = np.asarray(batch["embedding"][number].values.to_numpy(zero_copy_only=False), np.float32)
-                rows += [key | self._rated(cosines) for key, cosines in zip(keys, self._texts @ vector, strict=True)]
+                cosines = (self._texts[target] @ vector for target in targets)
+                rows += [key | self._rated(levels) for key, levels in zip(keys, cosines, strict=True)]
         return rating_table(rows)
+
+    def _embed(self, targets: Sequence[str]) -> None:
+        """Embed the sentences of labels that are not embedded yet."""
+        if new := [target for target in dict.fromkeys(targets) if target not in self._texts]:
+            texts = self._embedder.embed_texts(self.template.sentences(new))
+            self._texts.update(zip(new, texts.reshape(len(new), len(self.template.levels), -1), strict=True))
 
     def _rated(self, cosines: np.ndarray) -> dict[str, Any]:
         """The columns of a rating, from the cosines [levels] of a picture with the sentences of one target."""
@@ -177,17 +188,3 @@ class ZeroShotRater:
             condition=self.condition,
             method=METHOD,
         )
-
-
-def check_targets(targets: Sequence[str]) -> None:
-    """Check that there are targets, none of them empty or a duplicate.
-
-    Raises:
-        ValueError: they are not so; it names the target.
-    """
-    if not targets:
-        raise ValueError("targets=[]: at least one is needed; give labels as targets=[Japan,Brazil]")
-    if any(not target.strip() for target in targets):
-        raise ValueError("targets: a target is empty")
-    if duplicates := [target for target in targets if list(targets).count(target) > 1]:
-        raise ValueError(f"targets: duplicate target {duplicates[0]!r}; each may be given once")

@@ -4,12 +4,14 @@
         'targets=[Japan,Peru]' out=R/ratings/loglik
 
 CAIRE, appendix B.1: score = log P(label | picture, text) - lambda x max(log P(label | nothing), T); higher is more
-relevant. Every pair of `lambdas` and `thresholds` is stored as a `condition`, after `condition=` if that is set. With
+relevant. An item's own targets take precedence over `targets=`. Every pair of `lambdas` and `thresholds` is stored as a
+`condition`, after `condition=` if that is set; jobs.calibrate chooses among them on half of the items. With
 `reference=` (for example, people's ratings) the job prints the Pearson correlation of each pair with the reference and
 stores it in `_run/sweep.json`.
 """
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +30,7 @@ from jobs.judging.judging_summary import show_prompts
 from jobs.judging.reference import read_reference, show_sweep
 from jobs.judging.settings import check_model
 from jobs.judging.several_models import ModelsConfig, run_each
-from jobs.judging.targets import read_targets
+from jobs.judging.targets import RatingCounts, count_labels, own_labels, read_targets
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
 from jobs.runtime import cli, exclusions, lifecycle
@@ -42,7 +44,9 @@ from jobs.store.run import TablePlan
 class LoglikConfig(LoglikSettings, ModelsConfig):
     """Keys of `loglik`."""
 
-    targets: Any = None  # labels: a file with one per line, [a,b], or a list of conf/target_lists
+    targets: Any = (
+        None  # labels of items without their own: a file with one per line, [a,b], or a list of conf/target_lists
+    )
     reference: str | None = None  # ratings to compare with: a table or a glob
 
 
@@ -58,13 +62,15 @@ def execute(cfg: LoglikConfig) -> dict[str, Any] | None:
 
 def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
     instruction, targets = _checked(cfg)
+    per_label = len(cfg.pairs)
     fields, pictures = instruction.context_fields, instruction.shows_picture
     sources = sources_of(cfg, fields=fields, pictures=pictures)
     cfg = with_condition(cfg, sources.items)
     reference = read_reference(cfg.reference)
     excluded = exclusions.read_exclusions(cfg.exclusions)
+    ratings = count_labels(sources.items, targets, per_label=per_label, asker="loglik scores labels")
     plan = _plan(cfg, instruction, targets, sources, excluded)
-    note = f"scores {sources.items.rows * len(targets):,} labels under {len(cfg.pairs)} settings"
+    note = f"scores {(ratings.total or 0) // per_label:,} labels under {per_label} settings"
     if cfg.plan and pictures:
         note += picture_tokens.expected(cfg.model, sources.pictures)
     pools, lines = ["decode", "judge"], plan_lines(cfg, cfg.model)
@@ -78,7 +84,7 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
         run,
         name="loglik",
         read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=_stages(cfg, targets),
+        stages=_stages(cfg, targets, ratings, longest=_longest([*targets, *own_labels(sources.items)])),
         resources=cfg.resources,
     )
     manifest = lifecycle.end("loglik", run, excluded)
@@ -117,13 +123,13 @@ def _plan(
     )
 
 
-def _stages(cfg: LoglikConfig, targets: list[str]) -> list[Stage]:
+def _stages(cfg: LoglikConfig, targets: list[str], ratings: RatingCounts, *, longest: int) -> list[Stage]:
     model = ModelSettings.part_of(cfg.model)
     prepare = {
         "settings": ContextSettings.part_of(cfg),
         "model": model,
         "instruction": cfg.prompt,
-        "answer_tokens": max(len(target.encode()) + 1 for target in targets),  # a token has at least one byte
+        "answer_tokens": longest,
     }
     rate = {
         "settings": LoglikSettings.part_of(cfg),
@@ -131,8 +137,12 @@ def _stages(cfg: LoglikConfig, targets: list[str]) -> list[Stage]:
         "targets": targets,
         "threads": cfg.resources.judge.threads,
     }
-    rows_out = len(targets) * len(cfg.pairs)
-    return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=rows_out)]
+    return [Stage("decode", PromptPreparer, prepare), Stage("judge", LoglikRater, rate, rows_out=ratings.rows_out)]
+
+
+def _longest(labels: Iterable[str]) -> int:
+    """Return the largest number of tokens of a label with the space before it; a token has at least one byte."""
+    return max((len(label.encode()) + 1 for label in labels), default=1)
 
 
 def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
@@ -141,14 +151,11 @@ def _checked(cfg: LoglikConfig) -> tuple[Instruction, list[str]]:
     Raises:
         InputError: the value of a key is not allowed.
     """
-    from actors.zero_shot_rater import check_targets
-
     targets = list(read_targets(cfg.targets) or ())
     try:
         instruction = Instruction.from_dict(cfg.prompt)
         if words := {TARGET_WORD, QUESTIONS_WORD} & instruction.words:
             raise ValueError(f"prompt={instruction.name}: must not use {min(words)!r}; the label follows its start")
-        check_targets(targets)
         check_model(cfg, shown_by=f"prompt {instruction.name!r}" if instruction.shows_picture else "")
     except ValueError as error:
         raise InputError(f"loglik: {error}") from error

@@ -218,7 +218,7 @@ _ALL = [
         "question": "name of the question",
         "rater": "the rater: raters.rater",
         "condition": "experimental condition, empty if none",
-        "method": "closed, closed_sequence, loglik, json, encoder, generate_then_score, or human",
+        "method": "closed, closed_sequence, loglik, loglik_threshold, json, encoder, generate_then_score, or human",
         "order": "layout of the prompt or order of presentation, empty if none",
         "sample": "number of the sample, from 0",
         "value": "the answer's code (rubric's value), null unless ok",

@@ -397,6 +397,7 @@ KEYS = {
     "zero_shot": """
         common
         input: str
+        embeddings: str | None
         condition: str
         embedder.name: str
         embedder.checkpoint: str
@@ -405,6 +406,20 @@ KEYS = {
         embedder.dtype: str
         template: str
         targets: Any
+    """,
+    "calibrate": """
+        writing
+        input: str
+        items: list[str]
+        criterion: str
+        reference: str | None
+        threshold: float | None
+        choose_on: str
+        cross: bool
+        split_by: str | None
+        seed: int
+        rubric: dict[str, typing.Any]
+        condition: str
     """,
     "generate_images": """
         common

@@ -2,7 +2,7 @@
 
 A rubric's YAML file reads
 
-    name: culture_relevance
+    name: cultural_relevance
     version: 1
     source: where labels, scales and decision rules come from
     context: {fields: [page_title, article], cut: [article]}

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,18 +36,25 @@ TEXT_FIELD = "text"  # all texts of an item, in their order
 
 @dataclass(frozen=True)
 class ItemTables:
-    """The tables from which items are read; `images` and `texts` are set only for a table of items."""
+    """The tables from which items are read; `images`, `texts` and `vectors` are set only for a table of items."""
 
     items: TableSource
     images: TableSource | None = None
     texts: TableSource | None = None
     records: TableSource | None = None
     questions: TableSource | None = None  # the items' own questions (`jobs.judging.own_questions`)
+    vectors: TableSource | None = None
 
     @property
     def joined_tables(self) -> dict[str, TableSource]:
         """Return the tables joined to the items, by name."""
-        named = {"images": self.images, "texts": self.texts, "records": self.records, "questions": self.questions}
+        named = {
+            "images": self.images,
+            "texts": self.texts,
+            "records": self.records,
+            "questions": self.questions,
+            "embeddings": self.vectors,
+        }
         return {name: table for name, table in named.items() if table is not None}
 
     @property
@@ -239,6 +247,46 @@ def sources_of(cfg: AskingConfig, *, fields: Sequence[str], pictures: bool) -> I
 def reading(sources: ItemTables, *, fields: Sequence[str], pictures: bool) -> Reader:
     """Return the reader that the workers use for the items of `sources`."""
     return Reader(sources.items.name, tuple(sources.joined_tables), tuple(fields), pictures)
+
+
+def read_item_vectors(task: UnitTask) -> pa.Table:
+    """Return the items of a unit with the vector of their picture.
+
+    The unit's inputs are an object of the table `items`, and an object of the table `embeddings` or the whole table.
+
+    Returns:
+        `item_id`, `embedding: list<float>`, `status`, `error_kind`, `error_message`, `targets: list<string>`, and
+        `jobs.runtime.exclusions.SHOWN`. An item without a picture, or whose picture has no vector, is `missing_input`;
+        one with several pictures is `skipped`.
+    """
+    main, vectors = task.unit.inputs
+    items = read_unit(main.uri, columns=["item_id", "image_ids", TARGETS]).to_pylist()
+    ids = {i for item in items for i in item["image_ids"] or ()}
+    columns = ["kind", "embedding", "status", "error_kind", "error_message"]
+    rows = lookup(vectors, "item_id", ids, columns)
+    outcomes = [_item_vector(item["image_ids"] or (), rows) for item in items]
+    return pa.table({
+        "item_id": pa.array([item["item_id"] for item in items], pa.string()),
+        "embedding": pa.array([outcome["embedding"] for outcome in outcomes], pa.list_(pa.float32())),
+        **{name: pa.array([o[name] for o in outcomes], pa.string()) for name in columns[2:]},
+        TARGETS: pa.array([item[TARGETS] for item in items], pa.list_(pa.string())),
+        exclusions.SHOWN: pa.array([item["image_ids"] for item in items], pa.list_(pa.string())),
+    })  # fmt: skip
+
+
+def _item_vector(image_ids: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return vector and outcome of an item with the pictures `image_ids`."""
+    failure = {"embedding": None, "status": Status.MISSING_INPUT.value, "error_kind": "no_picture"}
+    if len(image_ids) > 1:
+        message = f"the item has {len(image_ids)} pictures; an encoder rates one"
+        skipped = {"status": Status.SKIPPED.value, "error_kind": "picture_count", "error_message": message}
+        return {**failure, **skipped}
+    row = rows.get(image_ids[0]) if image_ids else None
+    if row is None or row["kind"] != "image":
+        message = "the item has no picture" if not image_ids else "the table of embeddings does not have the picture"
+        return {**failure, "error_message": message}
+    vector = None if row["embedding"] is None else np.asarray(row["embedding"], np.float32)
+    return {**row, "embedding": vector}
 
 
 def lookup(

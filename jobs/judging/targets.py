@@ -1,11 +1,12 @@
 """Read the labels that items are rated against, and count the ratings that result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from actors.items import QUESTIONS, TARGETS
 from actors.vlm.rubric import Rubric
@@ -81,14 +82,29 @@ def count_ratings(
     Raises:
         InputError: the rubric asks about labels, `targets` and the rubric have none, and not every item has its own.
     """
-    labels, per_label = targets or rubric.targets, len(rubric.questions) * samples
     if rubric.asks_own_questions:
         return RatingCounts(partial(questions_per_item, samples=samples), None)
+    per_label = len(rubric.questions) * samples
     if not rubric.asks_targets:
         return RatingCounts(per_label, source.rows * per_label)
+    labels = targets or rubric.targets
+    return count_labels(source, labels, per_label=per_label, asker=f"rubric {rubric.name!r} asks about targets")
+
+
+def count_labels(source: TableSource, labels: Sequence[str], *, per_label: int, asker: str) -> RatingCounts:
+    """Count the ratings of pictures or items against labels: `per_label` for each of an item's own, or of `labels`.
+
+    Args:
+        source: table `images`, `embeddings` or `items`.
+        labels: for items without their own.
+        asker: what needs labels, for the message.
+
+    Raises:
+        InputError: there are no `labels`, and not every item has its own.
+    """
     if source.name != "items":
         if not labels:
-            raise InputError(f"targets=null: rubric {rubric.name!r} asks about targets; set targets=")
+            raise InputError(f"targets=null: {asker}; set targets=")
         return RatingCounts(per_label * len(labels), source.rows * per_label * len(labels))
     total = without_targets = 0
     for batch in source.batches([TARGETS]):
@@ -102,6 +118,13 @@ def count_ratings(
 def questions_per_item(rows: pa.Table, *, samples: int) -> list[int]:
     """Return the number of ratings of each item with questions of its own; as for one question if it has none."""
     return [samples * max(1, len(questions or ())) for questions in rows[QUESTIONS].to_pylist()]
+
+
+def own_labels(source: TableSource) -> Iterator[str]:
+    """Yield the labels of the items of `source`, with repetitions; none of another table."""
+    if source.name == "items":
+        for batch in source.batches([TARGETS]):
+            yield from pc.list_flatten(batch[TARGETS]).to_pylist()
 
 
 def ratings_per_item(rows: pa.Table, *, per_label: int, labels: int) -> list[int]:

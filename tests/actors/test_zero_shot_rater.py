@@ -1,5 +1,6 @@
 """The nearest of a few sentences, with the encoder's own temperature."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import yaml
 
 from actors.embedder import Embedder, PictureDecoder
 from actors.encoders.settings import EncoderSettings
-from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate, check_targets
+from actors.vlm.rubric import Rubric
+from actors.zero_shot_rater import ZeroShotRater, ZeroShotTemplate
 from jobs.tables import conform, table
 from tests.actors.vlm.helpers import CONF, png
 
@@ -19,7 +21,7 @@ TARGETS = ["Japan", "Brazil", "Northern Africa"]
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return yaml.safe_load((CONF / "zero_shot_template" / "culture_relevance.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load((CONF / "zero_shot_template" / "cultural_relevance.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_the_nearest_sentence_wins(rater: ZeroShotRater, template: dict[str, Any
         shares = torch.tensor(scale * cosines, dtype=torch.float64).softmax(-1).numpy()
         assert row["probabilities"] == pytest.approx(shares.tolist(), abs=1e-6)
         assert row["expected"] == pytest.approx(float(shares @ np.arange(1, 6)), abs=1e-5)
-        assert (row["method"], row["rubric"], row["question"]) == ("encoder", "culture_relevance", "relevance")
+        assert (row["method"], row["rubric"], row["question"]) == ("encoder", "cultural_relevance", "relevance")
         assert row["rater"].startswith("local:siglip-tiny@")
     for row in ratings.to_pylist()[6:]:
         assert (row["status"], row["error_kind"]) == ("missing", "gone")
@@ -118,10 +120,24 @@ def test_wrong_templates_are_refused(template: dict[str, Any], change: dict[str,
         ZeroShotTemplate.from_dict(template | change)
 
 
-def test_wrong_targets_are_refused() -> None:
-    for targets, message in (([], "at least one"), (["a", " "], "is empty"), (["a", "b", "a"], "duplicate target 'a'")):
-        with pytest.raises(ValueError, match=message):
-            check_targets(targets)
+def test_an_items_own_labels_take_precedence(rater: ZeroShotRater, decoded: pa.Table) -> None:
+    vectors = Embedder(MODEL, threads=1)(decoded)
+    own = pa.array([["Peru", "Brazil"], None, None], pa.list_(pa.string()))
+    rows = rater(vectors.append_column("targets", own)).to_pylist()
+    assert [row["target"] for row in rows] == ["Peru", "Brazil", *TARGETS, *TARGETS]
+    before = {(row["item_id"], row["target"]): row["probabilities"] for row in rater(vectors).to_pylist()}
+    assert rows[1]["probabilities"] == pytest.approx(before["a", "Brazil"], abs=1e-6)
+    assert rater(decoded.append_column("targets", own)).to_pylist() == rows
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "zero_shot_template").glob("*.yaml")), ids=lambda path: path.stem)
+def test_templates_have_the_scale_of_the_judges_rubric(path: Path) -> None:
+    """One name and one scale: metrics compare the encoder with judges and people."""
+    rubric = Rubric.from_dict(yaml.safe_load((CONF / "rubric" / "cultural_relevance.yaml").read_text("utf-8")))
+    read = ZeroShotTemplate.from_dict(yaml.safe_load(path.read_text("utf-8")))
+    (question,) = rubric.questions
+    assert (read.name, read.question) == (rubric.name, question.name)
+    assert [(level.value, level.score) for level in read.levels] == [(a.value, a.score) for a in question.answers]
 
 
 def test_embeddings_of_another_encoder_are_refused(tmp_path: Any) -> None:

@@ -358,7 +358,7 @@ def test_the_other_ways_to_rate(tables: Path, in_process: None, capsys: pytest.C
     assert zero_shot["counts"]["status"] == {"ok": 4, "missing": 2}
     encoder = ("local:siglip-tiny", "auto", None)
     assert rubric_and_rater(str(tables / "zero_shot"), "relevance") == (
-        "culture_relevance",
+        "cultural_relevance",
         (1.0, 5.0),
         "relevance",
         *encoder,

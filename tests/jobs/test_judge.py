@@ -97,10 +97,31 @@ def test_targets_of_a_file_a_list_and_a_name(tmp_path: Path) -> None:
     for wrong, message in (
         (str(tmp_path / "empty.txt"), "has no labels"),
         (["a", "b", "a"], "duplicate label 'a'"),
-        ("no_such", "no such list in conf/target_lists .caire_countries, century_subregions, un_subregions."),
+        ("no_such", r"no such list in conf/target_lists \(bronze_age_civilizations, caire_countries, .*un_subregions"),
     ):
         with pytest.raises(InputError, match=message):
             read_targets(wrong)
+
+
+LABEL_SETS = {  # of CAIRE, table 13: numbers of states and countries are facts, the others those of our selections
+    "countries_of_the_world": 195, "countries_of_africa": 54, "states_of_mexico": 32, "states_of_the_us": 50,
+    "states_of_india": 28, "major_cities_of_india": 30, "cities_of_indonesia": 30, "cities_of_nepal": 20,
+    "ethnicities_of_africa": 40, "ethnicities_of_india": 30, "ethnicities_of_australia": 30,
+    "ethnicities_of_the_us": 39, "ethnicities_of_indonesia": 30, "festivals_of_india": 30,
+    "japanese_philosophy": 24, "world_religions": 24,
+    "bronze_age_civilizations": 28,
+}  # fmt: skip
+
+
+def test_label_sets_of_caire() -> None:
+    assert {name: len(read_targets(name) or ()) for name in LABEL_SETS} == LABEL_SETS
+    countries = set(read_targets("countries_of_the_world") or ())
+    assert set(read_targets("countries_of_africa") or ()) < countries
+    assert set(read_targets("caire_countries") or ()) < countries
+    headers = {
+        name: (CONF / "target_lists" / f"{name}.txt").read_text("utf-8").partition("\n\n")[0] for name in LABEL_SETS
+    }
+    assert [name for name, text in headers.items() if "table 13" not in text or "Source: " not in text] == []
 
 
 def test_items_with_pictures_texts_and_attributes(inputs: dict[str, str], culture: Rubric) -> None:

@@ -252,8 +252,9 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     plain, same, full, capped = (np.array([rows[at + i]["score"] for at in (0, 4)]) for i in range(4))
     assert (plain == same).all()
     assert (plain < 0).all()
-    assert full == pytest.approx(plain - rater.base_rates())
-    assert capped == pytest.approx(plain - np.maximum(rater.base_rates(), -30))
+    base_rates = rater.base_rates(LABELS[:2])
+    assert full == pytest.approx(plain - base_rates)
+    assert capped == pytest.approx(plain - np.maximum(base_rates, -30))
     assert [row["value"] for row in rows[:8]] == [f"{row['score']:.6g}" for row in rows[:8]]
     assert {row["status"] for row in rows[8:16]} == {"missing_input"}
     assert all(row["score"] is row["value"] is None for row in rows[8:16])
@@ -263,6 +264,13 @@ def test_ratings_by_likelihood(one_thread: None, prompt: dict[str, Any]) -> None
     assert [condition_of(pair, "article") for pair in settings.pairs[:1]] == ["article; lambda=0,T=-inf"]
     rater(preparer(batch.slice(0, 1)))
     assert len(calls) == 4  # the base rates are there
+    own = [[LABELS[1], LABELS[2]], None]
+    both = batch.take(pa.array([0, 2])).append_column("targets", pa.array(own, pa.list_(pa.string())))
+    labelled = rater(preparer(both)).to_pylist()
+    assert [row["target"] for row in labelled[::4]] == [LABELS[1], LABELS[2], LABELS[0], LABELS[1]]
+    assert labelled[0]["score"] == pytest.approx(rows[4]["score"], abs=1e-4)  # the same label among others
+    assert labelled[6]["score"] == pytest.approx(labelled[4]["score"] - rater.base_rates([LABELS[2]])[0])
+    assert len(calls) == 7  # two items, and the base rate of the label that is new
 
 
 def test_a_start_is_needed(one_thread: None, prompt: dict[str, Any], tmp_path: Path) -> None:

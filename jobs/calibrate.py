@@ -1,0 +1,183 @@
+"""Choose lambda, T and threshold of likelihoods on one half of the items and apply them to the other -> `ratings`.
+
+    python -m jobs.calibrate input=R/loglik 'items=[R/items]' out=R/ratings/loglik
+    python -m jobs.calibrate input=R/loglik criterion=pearson reference=R/people out=R/ratings/loglik
+
+`input` is what jobs.loglik wrote with several lambdas and thresholds. CAIRE (appendix B.1) publishes neither them nor
+the log-likelihood from which a label counts as relevant. criterion=f1 chooses all three by the gold labels of `items=`,
+and each label becomes the highest or the lowest answer of `rubric=`; criterion=pearson chooses lambda and T by people's
+ratings, and the scores stay log-likelihoods. What was chosen, and its value on both halves, is printed, kept in
+`_run/choice.json`, and shown with the model on the report's page.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from omegaconf import MISSING
+
+from actors.conditions import ConditionSettings
+from actors.vlm.rubric import Question, Rubric
+from jobs.errors import InputError
+from jobs.judging import calibration, kept_raters, kept_rubric
+from jobs.judging.calibration import CRITERIA, Choice
+from jobs.judging.halves import HALVES, attribute_values, halves, other
+from jobs.judging.reference import read_reference
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import Writing, plain
+from jobs.runtime.console import say
+from jobs.store.reading import TableSource, open_table, open_tables, read_unit
+from jobs.store.run import TablePlan, check_place, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
+
+CONDITION = "log-likelihood"
+
+
+@dataclass
+class CalibrateConfig(ConditionSettings, Writing):
+    """Keys of `calibrate`."""
+
+    input: str = MISSING  # a table of ratings by jobs.loglik, of one model and one condition
+    items: list[str] = field(default_factory=list)  # tables of items with gold, or globs; also for split_by=
+    criterion: str = "f1"  # f1 with the gold of items=, or pearson with reference=
+    reference: str | None = None  # people's ratings, for criterion=pearson: a table or a glob
+    threshold: float | None = None  # log-likelihood from which a label holds; null: chosen with lambda and T
+    choose_on: str = "a"  # the half on which is chosen; the other one is rated
+    cross: bool = False  # choose on the other half too, so that all items are rated
+    split_by: str | None = None  # attribute of items=, such as prompt_id, whose values stay in one half; null: none
+    seed: int = 0  # of the halves
+    rubric: dict[str, Any] = field(default_factory=dict)  # with criterion=f1: whose highest and lowest answers are used
+
+
+def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+
+    Raises:
+        InputError: the value of a key is not allowed, the tables do not fit, or nothing can be chosen; nothing was
+            written.
+    """
+    question = _checked(cfg)
+    source, items = open_table(cfg.input, "ratings"), open_tables(cfg.items, "items")
+    base, raters = calibration.facts(source)
+    cfg = replace(cfg, condition=cfg.condition or (f"{base}; {CONDITION}" if base else CONDITION))
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    inputs = (source, *items, *open_tables([cfg.reference] if cfg.reference else [], "ratings"))
+    plan = _plan(cfg, inputs, question, rater=", ".join(raters), excluded=exclusions.identity(excluded))
+    if cfg.plan:
+        summary.show_plan("calibrate", plan)
+        return None
+    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    parts = _halves(cfg, source, items)
+    choices = _choices(cfg, source, items, parts)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    barred = exclusions.Barred(excluded.marks)
+    for task in run.todo:
+        rows = read_unit(task.unit.inputs[0].uri)
+        kept = calibration.calibrated(rows, parts, choices, question and (cfg.rubric["name"], question), cfg.condition)
+        is_barred = pa.array(barred.mask(kept["item_id"]))
+        with UnitWriter(run.target, task) as writer:
+            writer.counts.rows_in = rows.num_rows
+            writer.counts.filtered["other settings and half"] = rows.num_rows - kept.num_rows
+            if excluded:
+                writer.counts.filtered["excluded"] = pc.sum(is_barred).as_py() or 0
+            writer.write(kept.filter(pc.invert(is_barred)))
+    run.keep("choice.json", json.dumps([choice.to_json() for choice in choices.values()], indent=1).encode())
+    kept_raters.keep(run, calibration.with_choices(kept_raters.read([source]), choices.values()))
+    manifest = run.finish()
+    summary.show_result("calibrate", manifest, run)
+    for choice in choices.values():
+        there = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
+        say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {there} on the other half")
+    summary.show_exclusions(excluded, barred.matched)
+    return manifest
+
+
+def _checked(cfg: CalibrateConfig) -> Question | None:
+    """Return the question whose answers are used; None with criterion=pearson.
+
+    Raises:
+        InputError: the value of a key is not allowed.
+    """
+    if cfg.criterion not in CRITERIA:
+        raise InputError(f"criterion={cfg.criterion}: must be one of {', '.join(CRITERIA)}")
+    if cfg.choose_on not in HALVES:
+        raise InputError(f"choose_on={cfg.choose_on}: must be one of {', '.join(HALVES)}")
+    if cfg.split_by and not cfg.items:
+        raise InputError(f"split_by={cfg.split_by}: set items= to the tables with this attribute")
+    if cfg.criterion == "pearson":
+        if not cfg.reference or cfg.threshold is not None:
+            raise InputError("criterion=pearson: reference= is required, and threshold= is not allowed")
+        return None
+    if not cfg.items or cfg.reference:
+        raise InputError("criterion=f1: items= with gold is required, and reference= is not allowed")
+    try:
+        questions = Rubric.from_dict(cfg.rubric).questions
+    except ValueError as error:
+        raise InputError(f"calibrate: {error}") from error
+    if len(questions) != 1 or questions[0].scale != "ordinal":
+        raise InputError(f"rubric={cfg.rubric['name']}: must have one question, whose answers have scores")
+    return questions[0]
+
+
+def _halves(cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSource]) -> dict[str, str]:
+    ids = {item for batch in source.batches(["item_id"]) for item in pc.unique(batch["item_id"]).to_pylist()}
+    return halves(ids, cfg.seed, attribute_values(items, cfg.split_by) if cfg.split_by else None)
+
+
+def _choices(
+    cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSource], parts: Mapping[str, str]
+) -> dict[str, Choice]:
+    """Return half -> the choice that rates it."""
+    expected: Any = read_reference(cfg.reference) if cfg.criterion == "pearson" else calibration.gold_labels(items)
+    scores = calibration.read_scores(source, parts, expected)
+    chosen_on = [cfg.choose_on, *([other(cfg.choose_on)] if cfg.cross else [])]
+    return {
+        other(half): calibration.choose(
+            scores, half=half, other=other(half), criterion=cfg.criterion, threshold=cfg.threshold
+        )
+        for half in chosen_on
+    }
+
+
+def _plan(
+    cfg: CalibrateConfig,
+    inputs: Sequence[TableSource],
+    question: Question | None,
+    *,
+    rater: str,
+    excluded: Mapping[str, str],
+) -> TablePlan:
+    """Return the plan of the ratings; `inputs` are those of loglik and the tables with which they are compared."""
+    source = inputs[0]
+    if question is None:
+        kept = kept_rubric.read_kept(source)
+    else:
+        kept = kept_rubric.of_rubric(Rubric.from_dict(cfg.rubric), cfg.rubric)
+    keys = ("criterion", "threshold", "choose_on", "cross", "split_by", "seed", "condition")
+    wholes = [table.whole() for table in inputs]
+    return TablePlan(
+        out=cfg.out,
+        table="ratings",
+        identity={
+            **{key: getattr(cfg, key) for key in keys},
+            "rubric": kept.sha256 if kept else None,
+            "inputs": [table.identity for table in inputs],
+            **excluded,
+        },
+        units=[Unit(unit.name, (*unit.inputs, *wholes), rows=unit.rows) for unit in source.units()],
+        config=plain(cfg),
+        metadata={**(kept.metadata if kept else {}), "rater": rater},
+        derived=True,
+        files=kept.files if kept else {},
+    )
+
+
+JOB = cli.Job("calibrate", CalibrateConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("calibrate"))

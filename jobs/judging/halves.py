@@ -1,0 +1,47 @@
+"""Two halves of a set of items: settings are chosen on one and applied to the other."""
+
+from collections.abc import Iterable, Mapping
+
+from actors.ids import content_id
+from jobs.errors import InputError
+from jobs.store.reading import TableSource
+
+HALVES = ("a", "b")
+
+
+def half_of(key: str, seed: int) -> str:
+    """Return the half of the item, or of the items with the attribute value, `key`."""
+    return HALVES[int(content_id("half", str(seed), key)[:8], 16) % 2]
+
+
+def other(half: str) -> str:
+    """Return the other half."""
+    return HALVES[1 - HALVES.index(half)]
+
+
+def halves(items: Iterable[str], seed: int, keys: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return item -> its half.
+
+    Args:
+        keys: item -> the value by which items stay together; None: each item alone.
+
+    Raises:
+        InputError: an item has no value.
+    """
+    parts = {}
+    for item in items:
+        if keys is not None and item not in keys:
+            raise InputError(f"split_by=: item {item} does not have the attribute; leave the key out, or name another")
+        parts[item] = half_of(keys[item] if keys is not None else item, seed)
+    return parts
+
+
+def attribute_values(sources: Iterable[TableSource], name: str) -> dict[str, str]:
+    """Return item -> the value of an attribute, of the items that have it."""
+    return {
+        row["item_id"]: value
+        for source in sources
+        for batch in source.batches(["item_id", "attributes"])
+        for row in batch.to_pylist()
+        if (value := dict(row["attributes"] or ()).get(name))
+    }

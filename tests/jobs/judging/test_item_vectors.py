@@ -1,0 +1,90 @@
+"""Items with their own labels, rated by an encoder (`zero_shot`) from the vectors of their pictures."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from tests.actors.vlm.helpers import png
+from tests.factories import rows_of, write_table, write_units
+
+pytestmark = pytest.mark.usefixtures("in_process")
+SHARED = ["embedder=local-tiny"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("vectors")
+    images = [
+        {"image_id": name, "rendition": "original", "bytes": png(number), "source_url": name, "status": "ok"}
+        for number, name in enumerate(("red", "green"), 1)
+    ]
+    write_table(root / "images", "images", images)
+    cli.execute("embed", [*SHARED, f"input={root}/images", f"out={root}/embeddings"])
+    items = [
+        {"item_id": "one", "image_ids": ["green"], "targets": ["Peru", "Chile"]},
+        {"item_id": "both", "image_ids": ["red", "green"]},
+        {"item_id": "none", "image_ids": []},
+        {"item_id": "lost", "image_ids": ["blue"]},
+        {"item_id": "all", "image_ids": ["red"]},
+    ]
+    write_units(root / "items", "items", [items], condition="photo")
+    (root / "out.txt").write_text("red\n")
+    return root
+
+
+def rate(tables: Path, out: Path, *keys: str) -> list[dict[str, Any]]:
+    cli.execute("zero_shot", [*SHARED, "targets=[India]", f"out={out}", *keys])
+    return rows_of(str(out))
+
+
+def test_items_are_rated_as_their_pictures(tables: Path, tmp_path: Path) -> None:
+    keys = [f"input={tables}/items", f"embeddings={tables}/embeddings"]
+    rows = rate(tables, tmp_path / "items", *keys)
+    assert [(row["item_id"], row["target"], row["status"], row["error_kind"]) for row in rows] == [
+        ("one", "Peru", "ok", None),
+        ("one", "Chile", "ok", None),
+        ("both", "India", "skipped", "picture_count"),
+        ("none", "India", "missing_input", "no_picture"),
+        ("lost", "India", "missing_input", "no_picture"),
+        ("all", "India", "ok", None),
+    ]
+    assert {row["condition"] for row in rows} == {"photo"}
+    of_picture = {row["item_id"]: row for row in rate(tables, tmp_path / "images", f"input={tables}/embeddings")}
+    assert rows[-1]["probabilities"] == pytest.approx(of_picture["red"]["probabilities"], abs=1e-6)
+
+
+def test_excluded_pictures_are_not_rated(tables: Path, tmp_path: Path) -> None:
+    keys = [f"input={tables}/items", f"embeddings={tables}/embeddings", f"exclusions={tables}/out.txt"]
+    assert {row["item_id"]: row["status"] for row in rate(tables, tmp_path / "out", *keys)} == {
+        "one": "ok", "both": "reported", "none": "missing_input", "lost": "missing_input", "all": "reported"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["input={}/items"], "a table of items; set embeddings="),
+        (["input={0}/embeddings", "embeddings={0}/embeddings"], "allowed only for a table of items"),
+        (["input={0}/items", "embeddings={0}/embeddings", "targets=null"], "targets=null: 4 items have no targets"),
+        (["input={0}/items", "embeddings={0}/images"], "is a table 'images', expected embeddings"),
+    ],
+)
+def test_wrong_tables_are_refused(tables: Path, tmp_path: Path, keys: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        rate(tables, tmp_path / "out", *(key.format(tables) for key in keys))
+    assert not (tmp_path / "out").exists()
+
+
+def test_likelihoods_of_an_items_own_labels(tables: Path, tmp_path: Path) -> None:
+    keys = [f"input={tables}/items", f"images={tables}/images", "model=local-tiny", "lambdas=[0,1]", "targets=[India]"]
+    cli.execute("loglik", [*keys, f"out={tmp_path}/out"])
+    rows = rows_of(f"{tmp_path}/out")
+    assert [(row["item_id"], row["target"]) for row in rows[:4:2]] == [("one", "Peru"), ("one", "Chile")]
+    assert {row["target"] for row in rows[4:]} == {"India"}
+    assert {row["condition"] for row in rows} == {"photo; lambda=0,T=-inf", "photo; lambda=1,T=-inf"}
+    with pytest.raises(InputError, match="4 items have no targets of their own"):
+        cli.execute("loglik", [*keys[:3], f"out={tmp_path}/other"])
+    assert not (tmp_path / "other").exists()
