@@ -75,11 +75,11 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     parts = _halves(cfg, source, items)
     choices = _choices(cfg, source, items, parts)
     run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-    barred = exclusions.Barred(excluded.marks)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
         rows = read_unit(task.unit.inputs[0].uri)
         kept = calibration.calibrated(rows, parts, choices, question and (cfg.rubric["name"], question), cfg.condition)
-        is_barred = pa.array(barred.mask(kept["item_id"]))
+        is_barred = pa.array(exclusion_filter.mask(kept["item_id"]))
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = rows.num_rows
             writer.counts.filtered["other settings and half"] = rows.num_rows - kept.num_rows
@@ -93,7 +93,7 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     for choice in choices.values():
         there = "undefined" if choice.value_of_other is None else f"{choice.value_of_other:.3f}"
         say(f"  {choice.text}: {cfg.criterion} {choice.value:.3f} there, {there} on the other half")
-    summary.show_exclusions(excluded, barred.matched)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
     return manifest
 
 

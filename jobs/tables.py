@@ -179,7 +179,7 @@ _ALL = [
     }),
     Table("links", ("image_id", "method", "rank"), {
         "image_id": (STR, "the picture"),
-        "method": (STR, "lemma, gloss, article, lemma_vision, gloss_vision or frequency_vision"),
+        "method": (STR, "lemma, gloss, article, lemma_vision, gloss_vision, frequency_vision or named"),
         "rank": (I32, "1 is the best"),
         "node_id": (STR, "the entity"),
         "lemma": (STR, "the lemma that matched"),

@@ -421,6 +421,22 @@ KEYS = {
         rubric: dict[str, typing.Any]
         condition: str
     """,
+    "concepts": """
+        out: str
+        lists: list[str]
+        responses: str | None
+        input_items: str | None
+        kb.path: str | None
+        kb.language: str
+    """,
+    "link_names": """
+        writing
+        responses: str
+        kb.path: str
+        k: int
+        names: int
+        longest: int
+    """,
     "generate_images": """
         common
         input: str

@@ -1,0 +1,185 @@
+"""Have a language model propose rare concepts of sets of labels, and match them to articles -> `items`; then a CSV.
+
+    python -m jobs.concepts 'lists=[states_of_india,world_religions]' out=R/proxies
+    python -m jobs.generate input=R/proxies/items texts=R/proxies/texts model=qwen2.5-7b-text \\
+        prompt=rare_concepts out=R/proposed
+    python -m jobs.concepts responses=R/proposed input_items=R/proxies/items kb.path=R/kb out=R/concepts
+
+The specific set of CAIRE (section 4.1). The first command writes an item per set of labels, which the second asks the
+model about. The third writes OUT/concepts.csv: one row per concept whose name is a lemma or title of an entity with an
+article, with the labels of its set, those that the model assigns to it (`gold`), the entity (`gold_node`), and an empty
+column `picture`. A person checks the labels and adds the file name of a picture to each row that is to be used;
+jobs.items input=concepts.csv then makes the items to be judged.
+"""
+
+import csv
+import io
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.ids import content_id
+from actors.status import Status
+from jobs.corpora import delimited
+from jobs.errors import InputError
+from jobs.items_from import concepts
+from jobs.judging.targets import read_targets
+from jobs.retrieval.lemma_index import LemmaIndex, words_of
+from jobs.runtime import cli
+from jobs.runtime.config import plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.hashing import hash_texts
+from jobs.store.reading import TableSource, open_table
+from jobs.store.single_unit import write_small
+from jobs.tables import TABLES
+
+SHEET = "concepts.csv"
+READ = (Status.OK, Status.TRUNCATED)  # statuses of responses with concepts
+
+
+@dataclass
+class ConceptsKb:
+    """The knowledge base whose entities are concepts."""
+
+    path: str | None = None  # the folder that jobs.kb wrote
+    language: str = "en"  # of the titles, if the entity has one in it
+
+
+@dataclass
+class ConceptsConfig:
+    """Keys of `concepts`."""
+
+    out: str = MISSING  # a folder: for the tables items and texts, or for concepts.csv
+    lists: list[str] = field(default_factory=list)  # sets of labels: names of conf/target_lists, or files
+    responses: str | None = None  # the model's proposals (jobs.generate prompt=rare_concepts)
+    input_items: str | None = None  # the items that it was asked about
+    kb: ConceptsKb = field(default_factory=ConceptsKb)
+
+
+def execute(cfg: ConceptsConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifests by table, None for the CSV.
+
+    Raises:
+        InputError: a key is missing or a value is not allowed; nothing was written.
+    """
+    if cfg.lists:
+        if cfg.responses or cfg.input_items:
+            raise InputError("lists= writes what a model is asked about; leave out responses= and input_items=")
+        return write_proxies(cfg)
+    if cfg.responses is None or cfg.input_items is None or cfg.kb.path is None:
+        raise InputError("lists= is required; or responses=, input_items= and kb.path= to read a model's proposals")
+    responses, items = open_table(cfg.responses, "responses"), open_table(cfg.input_items, "items")
+    write_sheet(cfg, responses, items, nodes=open_table(locations.join(cfg.kb.path, "nodes"), "nodes"))
+    return None
+
+
+def write_proxies(cfg: ConceptsConfig) -> dict[str, Any]:
+    """Write an item with its texts for each set of labels; return the manifests."""
+    labels = {name.rsplit("/", 1)[-1].removesuffix(".txt"): list(read_targets(name) or ()) for name in cfg.lists}
+    if len(labels) < len(cfg.lists):
+        raise InputError(f"lists={','.join(cfg.lists)}: two have the same name; name each once")
+    rows = [concepts.proxy_item(name, entries) for name, entries in labels.items()]
+    tables = {"texts": [text for _, texts in rows for text in texts], "items": [item for item, _ in rows]}
+    identity = {"lists": content_id(*(f"{name}:{','.join(entries)}" for name, entries in labels.items()))}
+    manifests = {}
+    for name, table_rows in tables.items():
+        table = pa.Table.from_pylist(table_rows, schema=TABLES[name].schema())
+        place = locations.join(locations.absolute(cfg.out), name)
+        manifests[name] = write_small(place, table, table=name, identity=identity, config=plain(cfg))
+    say(f"concepts: {locations.absolute(cfg.out)}\n  {len(rows):,} sets of {sum(map(len, labels.values())):,} labels")
+    return manifests
+
+
+def write_sheet(cfg: ConceptsConfig, responses: TableSource, items: TableSource, *, nodes: TableSource) -> None:
+    """Write the CSV of concepts.
+
+    Raises:
+        InputError: a person has edited the CSV, or no proposal has an article.
+    """
+    sheet = locations.join(locations.absolute(cfg.out), SHEET)
+    check_not_completed(sheet)
+    texts = _texts_by_item(responses)
+    names = {
+        " ".join(words_of(proposal.concept))
+        for of_item in texts.values()
+        for text in of_item
+        for proposal in concepts.proposals(text)
+        if proposal
+    }
+    index = LemmaIndex(nodes, hash_texts(sorted(names)))
+    entities = {name: index.nodes(name) for name in names}
+    titles = _titles(nodes, {entry.node_id for of_name in entities.values() for entry in of_name}, cfg.kb.language)
+    rows, left_out = [], Counter[str]()
+    for item in (row for batch in items.batches(["item_id", "targets", "attributes"]) for row in batch.to_pylist()):
+        labels = item["targets"] or ()
+        proxy = dict(item["attributes"] or ()).get(concepts.PROXY, "")
+        kept, others = concepts.concepts_of(texts.get(item["item_id"], ()), labels, entities, titles)
+        rows += [concepts.sheet_row(concept, proxy, labels) for concept in kept]
+        left_out += others
+    reasons = [f"{n:,} {reason}" for reason, n in sorted(left_out.items())]
+    if not rows:
+        raise InputError(f"responses={cfg.responses}: no concept can be used ({', '.join(reasons) or 'no responses'})")
+    locations.replace(sheet, as_csv(rows))
+    say(f"concepts: {sheet}\n  {len(rows):,} concepts with an article; left out: {', '.join(reasons) or 'none'}")
+
+
+def check_not_completed(sheet: str) -> None:
+    """Check that writing the CSV loses no person's entries.
+
+    Raises:
+        InputError: it names pictures, or has another form.
+    """
+    if not locations.exists(sheet):
+        return
+    try:
+        dialect = delimited.read_dialect(sheet)
+        unchanged = dialect.header == concepts.COLUMNS and not any(
+            row["picture"].strip() for _, row in delimited.records(sheet, dialect, concepts.COLUMNS)
+        )
+    except InputError:  # another program saved it in a form that cannot be read
+        unchanged = False
+    if not unchanged:
+        raise InputError(f"{sheet}: has been edited, and a new sheet would overwrite it; use another out=")
+
+
+def as_csv(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Return the rows as CSV in UTF-8 with a byte-order mark, without which Excel shows accents wrongly."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, concepts.COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8-sig")
+
+
+def _texts_by_item(responses: TableSource) -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = defaultdict(list)
+    for batch in responses.batches(["item_id", "sample", "text", "status"]):
+        for row in sorted(batch.to_pylist(), key=lambda row: (row["item_id"], row["sample"])):
+            if row["status"] in READ and row["text"]:
+                texts[row["item_id"]].append(row["text"])
+    return texts
+
+
+def _titles(nodes: TableSource, wanted: set[str], language: str) -> dict[str, str]:
+    """Return node -> the title of its article, of the nodes that have an article."""
+    titles = {}
+    for batch in nodes.batches(["node_id", "titles", "lemmas", "article_text_ids"]):
+        for row in batch.to_pylist():
+            if row["node_id"] in wanted and (row["titles"] or row["article_text_ids"]):
+                by_language = dict(row["titles"] or ())
+                lemmas = [name for _, names in row["lemmas"] or () for name in names or ()]
+                title = by_language.get(language) or next(iter(by_language.values()), None)
+                titles[row["node_id"]] = title or (lemmas[0] if lemmas else row["node_id"])
+    return titles
+
+
+JOB = cli.Job("concepts", ConceptsConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("concepts"))

@@ -1,0 +1,126 @@
+"""Concepts that a language model proposes for sets of labels, matched to articles of a knowledge base."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from actors.ids import content_id
+from jobs.retrieval.lemma_index import NamedNode, words_of
+
+COLUMNS = ("concept", "proxy", "labels", "gold", "gold_node", "title", "proposals", "picture")
+SEPARATOR = "; "  # between labels of a cell
+PROXY, LABELS = "proxy", "labels"  # roles of texts
+NOT_JSON, NO_LABEL, NO_ARTICLE = "not a JSON object with concept and labels", "no label of the set", "no article"
+_FENCE = re.compile(r"^\s*```\w*\s*$")
+
+
+class Proposal(NamedTuple):
+    """A concept with its labels, as a response has them."""
+
+    concept: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Concept:
+    """A concept with an article.
+
+    Attributes:
+        name: as it was proposed first.
+        gold: its labels, in the order of the set.
+        node: the entity.
+        title: of its article.
+        proposals: number of responses that propose it.
+    """
+
+    name: str
+    gold: tuple[str, ...]
+    node: str
+    title: str
+    proposals: int = 1
+
+
+def proxy_item(name: str, labels: Sequence[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the rows of `items` and `texts` of a set of labels, whose name is that of its list."""
+    words = name.replace("_", " ")
+    texts = [
+        {"text_id": content_id(role, name, text), "role": role, "language": "en", "source": name, "text": text}
+        for role, text in ((PROXY, words), (LABELS, ", ".join(labels)))
+    ]
+    item = {"item_id": content_id("proxy", name, *labels), "kind": "description", "targets": list(labels)}
+    return {**item, "text_ids": [text["text_id"] for text in texts], "attributes": [(PROXY, words)]}, texts
+
+
+def proposals(text: str) -> Iterator[Proposal | None]:
+    """Yield the concepts of a response: JSON objects, one per line or in a list; None for any other line."""
+    lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
+    try:
+        whole = json.loads("\n".join(lines))
+    except ValueError:
+        for line in lines:
+            try:
+                yield _proposal(json.loads(line.strip().rstrip(",")))
+            except ValueError:
+                yield None
+        return
+    yield from map(_proposal, whole if isinstance(whole, list) else [whole])
+
+
+def concepts_of(
+    responses: Iterable[str], labels: Sequence[str], nodes: Mapping[str, Sequence[NamedNode]], titles: Mapping[str, str]
+) -> tuple[list[Concept], Counter[str]]:
+    """Return the concepts with a label of the set and an article, each once, and the numbers of all others.
+
+    Args:
+        responses: texts about one set.
+        labels: of the set.
+        nodes: words of a name, joined by spaces -> the entities with this name.
+        titles: entity -> the title of its article; entities without one are absent.
+    """
+    names = {" ".join(words_of(label)): label for label in labels}
+    best: dict[str, Concept] = {}
+    left_out: Counter[str] = Counter()
+    for text in responses:
+        for proposal in proposals(text):
+            if proposal is None:
+                left_out[NOT_JSON] += 1
+                continue
+            given = {names.get(" ".join(words_of(label))) for label in proposal.labels}
+            gold = tuple(label for label in labels if label in given)
+            entities = nodes.get(" ".join(words_of(proposal.concept)), ())
+            entity = next((entry.node_id for entry in entities if entry.node_id in titles), None)
+            if not gold or entity is None:
+                left_out[NO_ARTICLE if gold else NO_LABEL] += 1
+                continue
+            first = best.get(entity)
+            if first is None:
+                best[entity] = Concept(proposal.concept, gold, entity, titles[entity])
+            else:
+                best[entity] = Concept(first.name, first.gold, entity, first.title, first.proposals + 1)
+    return list(best.values()), left_out
+
+
+def sheet_row(concept: Concept, proxy: str, labels: Sequence[str]) -> dict[str, str]:
+    """Return the row of the CSV (`COLUMNS`) of a concept; `picture` is empty."""
+    return {
+        "concept": concept.name,
+        "proxy": proxy,
+        "labels": SEPARATOR.join(labels),
+        "gold": SEPARATOR.join(concept.gold),
+        "gold_node": concept.node,
+        "title": concept.title,
+        "proposals": str(concept.proposals),
+        "picture": "",
+    }
+
+
+def _proposal(value: Any) -> Proposal | None:
+    if not isinstance(value, dict):
+        return None
+    concept, labels = value.get("concept"), value.get("labels")
+    if not isinstance(concept, str) or not concept.strip() or not isinstance(labels, list):
+        return None
+    return Proposal(concept.strip(), tuple(str(label) for label in labels))

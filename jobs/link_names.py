@@ -1,0 +1,156 @@
+"""Match the names that a vision-language model gives to a picture to a knowledge base -> table `links`, method `named`.
+
+    python -m jobs.generate input=R/images model=qwen2.5-vl-7b prompt=name_entity temperature=0 samples=1 out=R/names
+    python -m jobs.link_names responses=R/names kb.path=R/kb out=R/links/named
+    python -m jobs.evaluate ranked=R/links/named gold=gold.csv out=R/metrics/named
+
+The baseline of CAIRE's entity linking (appendix A.1). A name is matched to lemmas and titles of all languages by its
+words, without case, accents and punctuation; of a name that the knowledge base lacks, the longest parts that it has.
+"""
+
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from omegaconf import MISSING
+
+from actors.status import Status
+from jobs.errors import InputError
+from jobs.retrieval.lemma_index import LemmaIndex, phrase_hashes
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.config import Writing, plain
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import TableSource, open_table, read_unit
+from jobs.store.run import TablePlan, check_place, open_run
+from jobs.store.units import Unit
+from jobs.store.writer import UnitWriter
+from jobs.tables import TABLES
+
+METHOD = "named"
+READ = (Status.OK, Status.TRUNCATED)  # statuses of responses with names
+NOT_NAMED, NO_RESPONSE = "no name is in the knowledge base", "no response"  # filtered
+
+
+@dataclass
+class NamedKb:
+    """The knowledge base."""
+
+    path: str = MISSING  # the folder that jobs.kb wrote
+
+
+@dataclass
+class LinkNamesConfig(Writing):
+    """Keys of `link_names`."""
+
+    responses: str = MISSING  # a table of responses about pictures (jobs.generate prompt=name_entity)
+    kb: NamedKb = field(default_factory=NamedKb)
+    k: int = 20  # nodes per picture
+    names: int = 5  # lines of a response that count
+    longest: int = 6  # words of the longest name
+
+
+def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
+    """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
+
+    Raises:
+        InputError: a value is not allowed, a table does not fit, or no name is in the knowledge base; nothing was
+            written.
+    """
+    for name in ("k", "names", "longest"):
+        if getattr(cfg, name) < 1:
+            raise InputError(f"{name}={getattr(cfg, name)}: must be at least 1")
+    responses = open_table(cfg.responses, "responses")
+    nodes = open_table(locations.join(cfg.kb.path, "nodes"), "nodes")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    plan = TablePlan(
+        out=cfg.out,
+        table="links",
+        identity={
+            **{name: getattr(cfg, name) for name in ("k", "names", "longest")},
+            "responses": responses.identity,
+            "nodes": nodes.identity,
+            **exclusions.identity(excluded),
+        },
+        units=[Unit(unit.name, (*unit.inputs, nodes.whole()), rows=unit.rows) for unit in responses.units()],
+        config=plain(cfg),
+        metadata={"method": METHOD, "model": responses.metadata.get("remine.model", "")},
+        derived=True,
+    )
+    if cfg.plan:
+        summary.show_plan("link_names", plan)
+        return None
+    check_place(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    index = _index(cfg, responses, nodes)
+    run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    for task in run.todo:
+        texts, answers = _answers(task.unit, exclusion_filter)
+        links = {image: _links(image, parts, index, cfg) for image, parts in texts.items()}
+        rows = [row for image in links for row in links[image]]
+        with UnitWriter(run.target, task) as writer:
+            # Answers become links: rows in and out are counted by picture, as in `link`.
+            writer.counts.filtered = Counter(answers) + Counter({NOT_NAMED: sum(not rows for rows in links.values())})
+            writer.counts.rows_in = len(rows) + writer.counts.filtered.total()
+            writer.write(pa.Table.from_pylist(rows, schema=TABLES["links"].schema()))
+    manifest = run.finish()
+    summary.show_result("link_names", manifest, run)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
+    return manifest
+
+
+def _index(cfg: LinkNamesConfig, responses: TableSource, nodes: TableSource) -> LemmaIndex:
+    """Return the nodes that the responses name.
+
+    Raises:
+        InputError: there is none.
+    """
+    texts = (text for batch in responses.batches(["text"]) for text in batch["text"].to_pylist() if text)
+    index = LemmaIndex(nodes, phrase_hashes(texts, lines=cfg.names, longest=cfg.longest))
+    if responses.rows and not index:
+        raise InputError(
+            f"responses={cfg.responses}: none of its names is a lemma or title of kb.path={cfg.kb.path}; "
+            "have a model name the pictures with prompt=name_entity"
+        )
+    say(f"link_names: {len(index):,} names of the responses are in the knowledge base")
+    return index
+
+
+def _answers(unit: Unit, exclusion_filter: exclusions.ExclusionFilter) -> tuple[dict[str, list[str]], Counter[str]]:
+    """Return image_id -> the texts of its samples, and the numbers of pictures that are left out."""
+    rows = read_unit(unit.inputs[0].uri, columns=["item_id", "sample", "text", "status"]).to_pylist()
+    texts: dict[str, list[str]] = {row["item_id"]: [] for row in rows}
+    for row in sorted(rows, key=lambda row: row["sample"]):
+        if row["status"] in READ and row["text"]:
+            texts[row["item_id"]].append(row["text"])
+    excluded = {image for image in texts if exclusion_filter.hit(image)}
+    named = {image: parts for image, parts in texts.items() if parts and image not in excluded}
+    left_out = {"excluded": len(excluded), NO_RESPONSE: len(texts) - len(named) - len(excluded)}
+    return named, Counter({reason: n for reason, n in left_out.items() if n})
+
+
+def _links(image: str, texts: list[str], index: LemmaIndex, cfg: LinkNamesConfig) -> list[dict[str, Any]]:
+    """Return the rows of a picture: the nodes of its first sample, then those that only later samples name."""
+    best = {}
+    for text in texts:
+        for match in index.matches(text, lines=cfg.names, longest=cfg.longest):
+            best.setdefault(match.node_id, match)
+    return [
+        {
+            "image_id": image,
+            "method": METHOD,
+            "rank": rank,
+            "node_id": match.node_id,
+            "lemma": match.lemma,
+            "score": match.share,
+        }
+        for rank, match in enumerate(list(best.values())[: cfg.k], 1)
+    ]
+
+
+JOB = cli.Job("link_names", LinkNamesConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("link_names"))

@@ -1,0 +1,93 @@
+"""`link_names`: links by the names that a model gives."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import cli
+from tests.factories import rows_of, write_table, write_units
+
+NODES = [
+    {"node_id": "n1", "lemmas": [("en", ["pysanka"])]},
+    {"node_id": "n2", "lemmas": [("en", ["egg"])]},
+    {"node_id": "n3", "lemmas": [("en", ["drum"])]},
+]
+
+
+def response(image: str, text: str | None, *, sample: int = 0, status: str = "ok") -> dict[str, Any]:
+    return {
+        "response_id": f"{image}{sample}",
+        "item_id": image,
+        "model": "m",
+        "prompt": "name_entity",
+        "condition": "",
+        "sample": sample,
+        "text": text,
+        "status": status,
+    }
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("names")
+    write_table(root / "kb" / "nodes", "nodes", NODES)
+    first = [
+        response("a", "A decorated egg\nPysanka"),
+        response("a", "a drum", sample=1),
+        response("b", "Pysanka", status="truncated"),
+        response("c", "a cat"),
+    ]
+    second = [response("d", None, status="missing_input"), response("e", "drum", status="refused")]
+    write_units(root / "responses", "responses", [first, second])
+    write_table(root / "cats", "responses", [response("c", "a cat")])
+    (root / "out.txt").write_text("b\n")
+    return root
+
+
+def run(tables: Path, out: Path, *keys: str) -> Any:
+    given = {"responses": f"{tables}/responses", "kb.path": f"{tables}/kb", "out": str(out)}
+    given |= dict(key.split("=", 1) for key in keys)
+    return cli.execute("link_names", [f"{name}={value}" for name, value in given.items()])
+
+
+def test_links_in_the_models_order(tables: Path, tmp_path: Path) -> None:
+    manifest = run(tables, tmp_path / "out")
+    rows = [(r["image_id"], r["rank"], r["node_id"], r["method"], r["score"]) for r in rows_of(str(tmp_path / "out"))]
+    assert rows == [
+        ("a", 1, "n2", "named", pytest.approx(1 / 3)),
+        ("a", 2, "n1", "named", 1.0),
+        ("a", 3, "n3", "named", pytest.approx(1 / 2)),
+        ("b", 1, "n1", "named", 1.0),
+    ]
+    assert manifest["counts"]["filtered"] == {"no name is in the knowledge base": 1, "no response": 2}
+
+
+def test_fewer_nodes_and_exclusions(tables: Path, tmp_path: Path) -> None:
+    manifest = run(tables, tmp_path / "out", "k=1", f"exclusions={tables}/out.txt")
+    assert [(row["image_id"], row["node_id"]) for row in rows_of(str(tmp_path / "out"))] == [("a", "n2")]
+    assert manifest["counts"]["filtered"]["excluded"] == 1
+
+
+def test_accuracy_is_computed_as_of_other_links(tables: Path, tmp_path: Path) -> None:
+    run(tables, tmp_path / "out")
+    (tmp_path / "gold.csv").write_text("image_id,node_id\na,n1\nb,n1\nc,n3\n")
+    cli.execute("evaluate", [f"ranked={tmp_path}/out", f"gold={tmp_path}/gold.csv", f"out={tmp_path}/metrics"])
+    values = {row["metric"]: row["value"] for row in rows_of(f"{tmp_path}/metrics")}
+    assert values["accuracy@1"] == pytest.approx(1 / 2)  # of the two pictures with links
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (["k=0"], "k=0: must be at least 1"),
+        (["longest=0"], "longest=0: must be at least 1"),
+        (["responses={}/cats"], "none of its names is a lemma or title"),
+        (["responses={}/kb/nodes"], "is a table 'nodes', expected responses"),
+    ],
+)
+def test_wrong_values_are_refused(tables: Path, tmp_path: Path, keys: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run(tables, tmp_path / "out", *(key.format(tables) for key in keys))
+    assert not (tmp_path / "out").exists()
