@@ -24,7 +24,7 @@ from actors.conditions import ConditionSettings
 from actors.vlm.rubric import Question, Rubric
 from jobs.errors import InputError
 from jobs.judging import calibration, kept_raters, kept_rubric
-from jobs.judging.calibration import CRITERIA, Choice
+from jobs.judging.calibration import CRITERIA, SettingChoice
 from jobs.judging.halves import HALVES, attribute_values, halves, other
 from jobs.judging.reference import read_reference
 from jobs.runtime import cli, exclusions, summary
@@ -131,7 +131,7 @@ def _halves(cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSour
 
 def _choices(
     cfg: CalibrateConfig, source: TableSource, items: Sequence[TableSource], parts: Mapping[str, str]
-) -> dict[str, Choice]:
+) -> dict[str, SettingChoice]:
     """Return half -> the choice that rates it."""
     expected: Any = read_reference(cfg.reference) if cfg.criterion == "pearson" else calibration.gold_labels(items)
     scores = calibration.read_scores(source, parts, expected)

@@ -25,7 +25,7 @@ class Proposal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Concept:
+class MatchedConcept:
     """A concept with an article.
 
     Attributes:
@@ -71,7 +71,7 @@ def proposals(text: str) -> Iterator[Proposal | None]:
 
 def concepts_of(
     responses: Iterable[str], labels: Sequence[str], nodes: Mapping[str, Sequence[NamedNode]], titles: Mapping[str, str]
-) -> tuple[list[Concept], Counter[str]]:
+) -> tuple[list[MatchedConcept], Counter[str]]:
     """Return the concepts with a label of the set and an article, each once, and the numbers of all others.
 
     Args:
@@ -81,7 +81,7 @@ def concepts_of(
         titles: entity -> the title of its article; entities without one are absent.
     """
     names = {" ".join(words_of(label)): label for label in labels}
-    best: dict[str, Concept] = {}
+    best: dict[str, MatchedConcept] = {}
     left_out: Counter[str] = Counter()
     for text in responses:
         for proposal in proposals(text):
@@ -97,13 +97,13 @@ def concepts_of(
                 continue
             first = best.get(entity)
             if first is None:
-                best[entity] = Concept(proposal.concept, gold, entity, titles[entity])
+                best[entity] = MatchedConcept(proposal.concept, gold, entity, titles[entity])
             else:
-                best[entity] = Concept(first.name, first.gold, entity, first.title, first.proposals + 1)
+                best[entity] = MatchedConcept(first.name, first.gold, entity, first.title, first.proposals + 1)
     return list(best.values()), left_out
 
 
-def sheet_row(concept: Concept, proxy: str, labels: Sequence[str]) -> dict[str, str]:
+def sheet_row(concept: MatchedConcept, proxy: str, labels: Sequence[str]) -> dict[str, str]:
     """Return the row of the CSV (`COLUMNS`) of a concept; `picture` is empty."""
     return {
         "concept": concept.name,

@@ -24,7 +24,7 @@ CALIBRATED = "loglik_threshold"  # column `method` of answers by a threshold
 
 
 @dataclass(frozen=True)
-class Choice:
+class SettingChoice:
     """The setting that was chosen on one half.
 
     Attributes:
@@ -105,7 +105,7 @@ def read_scores(
 
 def choose(
     scores: Mapping[str, Mapping[str, Scores]], *, half: str, other: str, criterion: str, threshold: float | None
-) -> Choice:
+) -> SettingChoice:
     """Return the setting with the best value of the criterion on `half`; of equals the first by name.
 
     Args:
@@ -130,13 +130,13 @@ def choose(
     values, right = scores.get(other, {}).get(setting, ([], []))
     value_of_other, _ = _value(values, right, criterion=criterion, threshold=at)
     pairs = len(scores[half][setting][0])
-    return Choice(half, setting, at, value, value_of_other, pairs, len(values))
+    return SettingChoice(half, setting, at, value, value_of_other, pairs, len(values))
 
 
 def calibrated(
     rows: pa.Table,
     parts: Mapping[str, str],
-    choices: Mapping[str, Choice],
+    choices: Mapping[str, SettingChoice],
     answered: tuple[str, Question] | None,
     condition: str,
 ) -> pa.Table:
@@ -166,7 +166,7 @@ def calibrated(
     return pa.Table.from_pylist(kept, schema=rows.schema)
 
 
-def with_choices(raters: Iterable[Mapping[str, Any]], choices: Iterable[Choice]) -> list[dict[str, Any]]:
+def with_choices(raters: Iterable[Mapping[str, Any]], choices: Iterable[SettingChoice]) -> list[dict[str, Any]]:
     """Return rows of table `raters` whose engine names what was chosen."""
     text = "; ".join(choice.text for choice in choices)
     return [{**row, "engine": f"{row['engine'] or ''}; labels by likelihood: {text}".lstrip("; ")} for row in raters]

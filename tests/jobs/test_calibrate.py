@@ -128,9 +128,9 @@ def test_the_report_can_name_what_was_chosen(tables: Path, tmp_path: Path) -> No
 
 
 def test_the_facts_of_the_model_are_kept_with_the_choice() -> None:
-    from jobs.judging.calibration import Choice, with_choices
+    from jobs.judging.calibration import SettingChoice, with_choices
 
-    choice = Choice("a", DEBIASED, -3.0, 1.0, None, 2, 2)
+    choice = SettingChoice("a", DEBIASED, -3.0, 1.0, None, 2, 2)
     (row,) = with_choices([{"rater": "m@1", "engine": "torch"}], [choice])
     assert row == {"rater": "m@1", "engine": f"torch; labels by likelihood: {choice.text}"}
 
