@@ -14,12 +14,13 @@ again. A list may therefore grow between runs: purge with the longer list, then 
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
-from jobs.purging import files, matching, rewriting, tables
+from jobs.purging import files, journal, matching, rewriting, tables
 from jobs.runtime import cli, exclusions
 from jobs.runtime.console import say
 from jobs.store import locations
@@ -45,24 +46,31 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     """
     excluded = exclusions.read_exclusions(cfg.exclusions)
     root = locations.absolute(cfg.input)
-    sources = tables.open_tables_below(root)
+    digest = exclusions.identity(excluded)[EXCLUSIONS]
+    earlier = journal.read(root, digest)
+    sources = tables.open_tables_below(root, interrupted=earlier is not None)
     tables.check_list(sources, excluded)
     uris = [table.uri for table in sources]
     gone = matching.gather(sources, excluded.marks)
-    others = [uri for uri in files.other_files(root, uris) if uri != locations.absolute(cfg.exclusions)]
+    own = (locations.absolute(cfg.exclusions), journal.uri_of(root))
+    others = [uri for uri in files.other_files(root, uris) if uri not in own]
+    if not cfg.plan:
+        begun = journal.begin(root, digest, gone, earlier)
+        gone = begun.gone
     found = exclusions.ExclusionFilter(frozenset(gone.marks))
     needles = files.Needles(gone)
     if cfg.plan:
         rows = matching.counts_by_table(sources, found)
         _show("would remove", rows, files.purge_files(others, uris, needles, act=False))
         return {"rows": rows}
-    kept = (exclusions.identity(excluded)[EXCLUSIONS], "\n".join(sorted(excluded.marks)).encode())
+    kept = (digest, "\n".join(sorted(excluded.marks)).encode())
     changed = files.purge_files(others, uris, needles, act=True)
-    result = rewriting.rewrite_tables(sources, found, kept)
-    if result.rows:
+    result = rewriting.rewrite_tables(sources, found, kept, purge=begun.purge)
+    if result.rows or earlier:
         pages = [uri for uri in files.pages_with_pictures(others, uris) if uri not in changed.removed]
         locations.remove(pages)
         changed.removed += pages
+    locations.remove([journal.uri_of(root)])
     _show("removed", result.rows, changed)
     for table, units in sorted(result.units.items()):
         say(f"  {table}: {units:,} units rewritten")
@@ -71,7 +79,7 @@ def execute(cfg: PurgeConfig) -> dict[str, Any]:
     return {"rows": result.rows, "files": changed.found}
 
 
-def _show(verb: str, rows: dict[str, int], changed: files.ChangedFiles) -> None:
+def _show(verb: str, rows: Mapping[str, int], changed: files.ChangedFiles) -> None:
     say(f"purge: {verb} {sum(rows.values()):,} rows of {len(rows):,} tables")
     for table, n in sorted(rows.items()):
         say(f"  {table}: {n:,} rows")

@@ -21,9 +21,9 @@ from jobs.store import locations, lock, run_files
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer
 from jobs.store.identity import EXCLUSIONS
-from jobs.store.json_types import FooterJson, GenerationJson
+from jobs.store.json_types import FooterJson, GenerationJson, ReplacedJson
 from jobs.store.objects import Object
-from jobs.store.reading import TableSource, open_rows, open_table, reading_rows
+from jobs.store.reading import TableSource, open_rows, open_table, reading_rows, whole_of
 from jobs.store.run import written_unit
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
 from jobs.store.units import WHOLE, Unit
@@ -49,11 +49,12 @@ class Rewritten:
 
 
 def rewrite_tables(
-    tables: Sequence[TableSource], exclusion_filter: ExclusionFilter, kept: tuple[str, bytes]
+    tables: Sequence[TableSource], exclusion_filter: ExclusionFilter, kept: tuple[str, bytes], *, purge: str
 ) -> Rewritten:
     """Remove matching rows from all tables, parents before the tables that are made from them.
 
     Args:
+        purge: name of this purge, the same when it is continued after an interruption.
         kept: the hash of the list of exclusions in identities, and its marks, which tables of jobs with the key
             `exclusions` keep, so that the next run must be given the list.
 
@@ -67,7 +68,7 @@ def rewrite_tables(
             if lock.acquire(table.uri):
                 locks.callback(lock.release, table.uri)
         for table in in_order(tables):
-            _rewrite_table(table, exclusion_filter, moved, result)
+            _rewrite_table(table, exclusion_filter, moved, result, purge=purge)
             _keep_list(table.uri, *kept)
     return result
 
@@ -96,12 +97,22 @@ def _is_within(uri: str, folder: str) -> bool:
 
 
 def _rewrite_table(
-    table: TableSource, exclusion_filter: ExclusionFilter, moved: dict[Object, Object], result: Rewritten
+    table: TableSource,
+    exclusion_filter: ExclusionFilter,
+    moved: dict[Object, Object],
+    result: Rewritten,
+    *,
+    purge: str,
 ) -> None:
-    before = table.whole()
     purged, rewritten, again = 0, 0, 0
     units = {unit.name: unit for unit in _frozen(table)}
+    originals = []
     for footer in table.footers:
+        original = _original(footer, purge)
+        originals.append(original)
+        if original != footer.object:  # rewritten before an interruption
+            moved[original] = footer.object
+            rewritten += 1
         unit = _with_new_inputs(footer.unit, moved)
         again += unit is None
         task_unit = unit or footer.unit
@@ -110,16 +121,32 @@ def _rewrite_table(
         kept_rejects = [reject for reject in rejects if not _names(reject, exclusion_filter)]
         purged += rows + len(rejects) - len(kept_rejects)
         if rows or len(rejects) != len(kept_rejects) or task_unit != footer.unit:
-            _rewrite_unit(table, footer, task_unit, exclusion_filter, kept_rejects)
-            moved[footer.object] = _object(footer.object.uri)
+            replaced = ReplacedJson(purge=purge, size=original.size, etag=original.etag)
+            _rewrite_unit(
+                table,
+                footer,
+                task_unit,
+                exclusion_filter=exclusion_filter,
+                rejects=kept_rejects,
+                replaced=replaced,
+            )
+            moved[original] = moved[footer.object] = _object(footer.object.uri)
             rewritten += 1
         units[task_unit.name] = replace(task_unit, extra=units.get(task_unit.name, task_unit).extra)
     if rewritten:
         _write_run_files(table.uri, list(units.values()))
-        moved[before] = open_table(table.uri).whole()
+        moved[whole_of(table.uri, originals)] = open_table(table.uri).whole()
     result.rows |= {table.uri: purged} if purged else {}
     result.units |= {table.uri: rewritten} if rewritten else {}
     result.again |= {table.uri: again} if again else {}
+
+
+def _original(footer: Footer, purge: str) -> Object:
+    """The object before this purge."""
+    replaced = footer.replaced
+    if replaced is None or replaced["purge"] != purge:
+        return footer.object
+    return Object(footer.object.uri, replaced["size"], replaced["etag"])
 
 
 def _frozen(table: TableSource) -> Iterator[Unit]:
@@ -168,7 +195,13 @@ def _names(reject: Reject, exclusion_filter: ExclusionFilter) -> bool:
 
 
 def _rewrite_unit(
-    table: TableSource, footer: Footer, unit: Unit, exclusion_filter: ExclusionFilter, rejects: Sequence[Reject]
+    table: TableSource,
+    footer: Footer,
+    unit: Unit,
+    *,
+    exclusion_filter: ExclusionFilter,
+    rejects: Sequence[Reject],
+    replaced: ReplacedJson,
 ) -> None:
     record = footer.record
     assert record is not None
@@ -178,7 +211,7 @@ def _rewrite_unit(
     dim = next((field.type.list_size for field in footer.schema if pa.types.is_fixed_size_list(field.type)), None)
     target = Target(table.uri, table.name, own, record["identity"], record["versions"], dim)
     retired = (*map(_anonymous, record["retired"]), _anonymous(record))
-    with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired)) as writer:
+    with UnitWriter(target, UnitTask(unit, record["generation"] + 1, retired), replaced=replaced) as writer:
         for rows in _row_groups(footer.object.uri):
             stays = rows.filter(pa.array(~matches(rows, exclusion_filter)))
             writer.write(stays.replace_schema_metadata(None))

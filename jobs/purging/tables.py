@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 from jobs.errors import InputError
 from jobs.runtime.exclusions import KEPT, Exclusions
-from jobs.store import locations
+from jobs.store import locations, table_faults
 from jobs.store.reading import TableSource, open_table
 from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 
 
-def open_tables_below(root: str) -> list[TableSource]:
+def open_tables_below(root: str, *, interrupted: bool = False) -> list[TableSource]:
     """The tables at or below the folder `root`, by uri; also those in folders of other tables (`_partial`).
+
+    Args:
+        interrupted: a purge was interrupted, so that run files may not fit the units.
 
     Raises:
         InputError: there is none, or one cannot be opened: it is damaged or incomplete.
@@ -19,6 +22,8 @@ def open_tables_below(root: str) -> list[TableSource]:
     uris = [file.uri.removesuffix(end) for file in locations.listing(root) if file.uri.endswith(end)]
     if not uris:
         raise InputError(f"input={root}: no table here or below; name a table, or the folder of a run")
+    if interrupted:
+        return [table for uri in sorted(uris) if (table := table_faults.sound_part(uri)) is not None]
     return [open_table(uri) for uri in sorted(uris)]
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from jobs.store import faults, locations
 from jobs.store.compact_list import CompactList
 from jobs.store.counts import Counts
-from jobs.store.json_types import FOOTER_KEY, FooterJson, fits
+from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, ReplacedJson, fits
 from jobs.store.objects import Object
 from jobs.store.threads import in_threads
 from jobs.store.units import Unit, unit_of_file
@@ -42,6 +42,11 @@ class Footer:
             return None
         record: FooterJson = json.loads(self.written)
         return record
+
+    @property
+    def replaced(self) -> ReplacedJson | None:
+        """The object that a purge replaced by this one; None if no purge wrote it."""
+        return json.loads(self.written).get(REPLACED) if self.written else None
 
     @property
     def counts(self) -> Counts:

@@ -3,6 +3,7 @@
 import types
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+REPLACED = "replaced"  # further key of a `FooterJson`: a `ReplacedJson`
 FOOTER_KEY = b"remine.unit"  # the key of a `FooterJson` in the metadata of a data object
 
 
@@ -61,6 +62,14 @@ class FooterJson(GenerationJson):
     retired: list[GenerationJson]
     identity: str
     versions: dict[str, str]
+
+
+class ReplacedJson(TypedDict):
+    """The object that a purge replaced by this one, under the key `REPLACED` of a `FooterJson`."""
+
+    purge: str
+    size: int
+    etag: str
 
 
 class WrittenUnitJson(TypedDict):

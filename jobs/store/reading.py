@@ -63,8 +63,7 @@ class TableSource:
 
     def whole(self) -> Object:
         """The table as one input; its etag changes when any of its objects changes."""
-        objects = [footer.object for footer in self.footers]
-        return Object(self.uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
+        return whole_of(self.uri, [footer.object for footer in self.footers])
 
     def counts(self) -> Counts:
         """The sum of the counts of its units."""
@@ -106,6 +105,11 @@ class TableSource:
                     with reading_rows(uri):
                         rows = file.read_row_group(group, columns=list(columns) if columns else None)
                     yield rows
+
+
+def whole_of(uri: str, objects: Sequence[Object]) -> Object:
+    """The table at `uri` with these data objects as one input."""
+    return Object(uri, sum(o.size for o in objects), content_id(*(f"{o.uri}:{o.etag}" for o in objects)))
 
 
 def open_rows(stream: Any, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:

@@ -15,7 +15,7 @@ from jobs import tables
 from jobs.errors import RunError
 from jobs.store import failures, locations
 from jobs.store.counts import Counts
-from jobs.store.json_types import FOOTER_KEY, FooterJson, GenerationJson
+from jobs.store.json_types import FOOTER_KEY, REPLACED, FooterJson, GenerationJson, ReplacedJson
 from jobs.store.spool import Spool
 from jobs.store.units import Unit
 
@@ -116,9 +116,14 @@ class UnitWriter:
     memory does not grow with the unit.
     """
 
-    def __init__(self, target: Target, task: UnitTask) -> None:
+    def __init__(self, target: Target, task: UnitTask, *, replaced: ReplacedJson | None = None) -> None:
+        """Keep what to write.
+
+        Args:
+            replaced: for the footer, the object of the unit that a purge replaces.
+        """
         self.counts = Counts()
-        self._target, self._task = target, task
+        self._target, self._task, self._replaced = target, task, replaced
         self._definition = target.definition()
         self._schema = self._definition.schema(**target.metadata)
         self._rejects: list[Reject] = []
@@ -197,7 +202,8 @@ class UnitWriter:
             "begun": self._begun,
             "seconds": round(time.time() - self._begun, 3),
         }
-        self._writer.add_key_value_metadata({FOOTER_KEY.decode(): json.dumps(footer)})
+        record = {**footer, REPLACED: self._replaced} if self._replaced else footer
+        self._writer.add_key_value_metadata({FOOTER_KEY.decode(): json.dumps(record)})
         self._writer.close()
         name = self._task.unit.name
         if self._rejects:

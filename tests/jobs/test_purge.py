@@ -1,6 +1,7 @@
 """Pictures that must go leave every table of a run, and the rest stays as it was."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
+from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -86,7 +88,7 @@ def run(tmp_path: Path) -> Path:
     write(
         root / "set" / "texts", "texts", halves([{"text_id": name, "role": "prompt", "text": name} for name in names])
     )
-    responses = [
+    responses: list[dict[str, Any]] = [
         {"response_id": f"r{n}", "item_id": f"i{n}", "model": "m", "prompt": "p", "text": "t", "status": "ok"}
         for n in range(6)
     ]
@@ -169,6 +171,36 @@ def test_commands_go_on_with_the_longer_list_and_make_nothing_again(run: Path, t
     with pytest.raises(Exception, match="exclusions="):  # without the list a retry would bring the picture back
         write(run / "images", "images", halves(PICTURES), f"{run}/records")
     assert cli.main("purge", keys) == 0  # again: nothing to do
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_an_interrupted_purge_is_completed_by_the_same_command(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"input={run}", listed(tmp_path, IDS[GONE])]
+    calls, publish = Counter[str](), locations.publish
+
+    def counted(source: Path, uri: str) -> None:
+        calls["published"] += 1
+        if calls["published"] == calls["stop"]:
+            raise KeyboardInterrupt
+        publish(source, uri)
+
+    monkeypatch.setattr(locations, "publish", counted)
+    calls["stop"] = 3
+    while cli.main("purge", keys) == 130:  # each time it gets further before it is interrupted
+        calls["stop"] += 7
+        calls["published"] = 0
+    assert calls["stop"] > 20
+    assert cli.main("verify", keys) == 0
+    for name, ids in ids_by_table(run).items():
+        assert cli.main("verify", [f"input={run}/{name}"]) == 0
+        assert not ids & {IDS[GONE], f"i{GONE}", f"r{GONE}", f"text{GONE}"}
+    assert len(rows_of(f"{run}/images")) == 5
+    digest = json.loads((run / "embeddings" / "_run" / "identity.json").read_text())["exclusions"]
+    written = {path: path.stat().st_mtime_ns for path in run.glob("*/*.parquet")}
+    vectors = embedding_rows(IDS, "image", VECTORS)
+    write(run / "embeddings", "embeddings", halves(vectors), f"{run}/images", listed=digest)
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
