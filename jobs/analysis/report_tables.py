@@ -194,7 +194,13 @@ def report_metrics(
         yield from remark_metrics(tables.remarks, tables.ratings, items, settings, exclusion_filter)
     yield from _entity_metrics(tables.terms)
     if tables.spans:
-        marked = read_span_tables(tables.spans, tables.texts, tables.items, kinds=_span_kinds(tables, settings.gold))
+        marked = read_span_tables(
+            tables.spans,
+            tables.texts,
+            tables.items,
+            kinds=_span_kinds(tables, settings.gold),
+            exclusion_filter=exclusion_filter,
+        )
         yield from span_metrics(marked, settings)
     if tables.questions:
         yield from compute.dsg_metrics(

@@ -1,7 +1,7 @@
 """Read tables `spans` as the readings of raters: which texts each of them read, and what was marked there."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,6 +97,18 @@ def _add_unmarked(marks: Mapping[str, Readings]) -> None:
         for rater, items in read_items.items():
             for text in {text for item in items for text in texts_of.get(item, ())}:
                 by_rater[rater].setdefault(text, MarkedText())
+
+
+def without_items(marks: Mapping[str, Readings], items: Collection[str]) -> dict[str, Readings]:
+    """Return the readings without the texts of some items, and without raters who then have none."""
+    kept = {
+        kind: {
+            rater: {text: marked for text, marked in texts.items() if text.item_id not in items}
+            for rater, texts in by_rater.items()
+        }
+        for kind, by_rater in marks.items()
+    }
+    return {kind: {rater: texts for rater, texts in by_rater.items() if texts} for kind, by_rater in kept.items()}
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,13 @@ from jobs.analysis.span_marks import (
     read_marked_items,
     read_marks,
     read_texts,
+    without_items,
 )
 from jobs.metrics import descriptions, spans, text_overlap
 from jobs.metrics.descriptions import Descriptions
 from jobs.metrics.metric import Metric
 from jobs.metrics.question import PEOPLE, MetricSettings
+from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 Floats = NDArray[np.float64]
@@ -61,11 +63,13 @@ def read_span_tables(
     items: Sequence[TableSource],
     *,
     kinds: Mapping[str, str],
+    exclusion_filter: ExclusionFilter,
 ) -> SpanTables:
-    """Read the spans, and the texts and items that they refer to.
+    """Read the spans, and the texts and items that they refer to, without those of excluded pictures.
 
     Args:
         kinds: rater -> human, model, encoder or gold.
+        exclusion_filter: the exclusions.
 
     Raises:
         InputError: `texts` lack a text with spans, or two tables contradict each other.
@@ -73,7 +77,14 @@ def read_span_tables(
     marks = read_marks(sources)
     keys = {text for by_rater in marks.values() for read in by_rater.values() for text in read}
     text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
-    return SpanTables(marks, text_of, kinds, read_marked_items(items, {text.item_id for text in keys}))
+    marked_items = read_marked_items(items, {text.item_id for text in keys})
+    if exclusion_filter:
+        pictures = {name: item.picture.split() for name, item in marked_items.items()}
+        excluded = {
+            name for name in {text.item_id for text in keys} if exclusion_filter.hit(name, *pictures.get(name, ()))
+        }
+        marks = without_items(marks, excluded)
+    return SpanTables(marks, text_of, kinds, marked_items)
 
 
 def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metric]:

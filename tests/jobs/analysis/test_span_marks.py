@@ -1,0 +1,56 @@
+"""Readings of marked spans: what counts as read, per item; and what is left out."""
+
+from typing import Any
+
+from jobs.analysis.span_marks import SpanRater, TextOfItem, read_marks
+from jobs.analysis.span_metrics import read_span_tables, span_metrics
+from jobs.metrics.question import MetricSettings
+from jobs.runtime.exclusions import ExclusionFilter
+from tests.factories import TableInMemory
+
+ANNA, MODEL = SpanRater("anna", "human", ""), SpanRater("m@1", "claims", "")
+CORRECT = "A dog on a beach."
+
+
+def span(item: str, start: int, end: int, *, rater: SpanRater = ANNA, **columns: Any) -> dict[str, Any]:
+    row = {"item_id": item, "text_id": "t", "kind": "omission", "start": start, "end": end, "status": "ok"}
+    return row | rater._asdict() | columns
+
+
+def marks(*rows: dict[str, Any]) -> Any:
+    sources: Any = [TableInMemory("spans", rows)]
+    return read_marks(sources)
+
+
+def test_a_correct_text_of_two_items_is_read_twice() -> None:
+    """The omissions of one generated description are not those of another."""
+    read = marks(span("i1", 2, 5), span("i2", 0, 0, marked=False))["omission"][ANNA]
+    assert read[TextOfItem("i1", "t")].spans == [(2, 5)]
+    assert read[TextOfItem("i2", "t")].spans == []
+
+
+def test_claims_below_the_threshold_are_no_spans() -> None:
+    low = span("i1", 0, 1, rater=MODEL, probability=0.2, marked=False)
+    high = span("i1", 2, 5, rater=MODEL, probability=0.9, marked=True, category="missing")
+    text = marks(low, high)["omission"][MODEL][TextOfItem("i1", "t")]
+    assert (text.spans, text.categories) == ([(2, 5)], ["missing"])
+    assert text.claims == [(0, 1, 0.2), (2, 5, 0.9)]
+
+
+def test_a_text_with_a_row_that_is_not_ok_does_not_count() -> None:
+    rows = [span("i1", 2, 5), span("i1", 0, 0, status="unparsed"), span("i2", 2, 5)]
+    assert list(marks(*rows)["omission"][ANNA]) == [TextOfItem("i2", "t")]
+
+
+def test_excluded_pictures_have_no_metrics() -> None:
+    rows = [span(f"i{n}", 2, 5) for n in range(3)]
+    items: list[dict[str, Any]] = [{"item_id": f"i{n}", "image_ids": [f"p{n}"]} for n in range(3)]
+    tables: Any = [[TableInMemory(name, of)] for name, of in
+                   (("spans", rows), ("texts", [{"text_id": "t", "text": CORRECT}]), ("items", items))]  # fmt: skip
+    numbers = []
+    for excluded in (frozenset(), frozenset({"p1"})):
+        filtered = ExclusionFilter(excluded)
+        read = read_span_tables(*tables, kinds={"anna": "human"}, exclusion_filter=filtered)
+        metrics = {m.name: m.n for m in span_metrics(read, MetricSettings()) if m.dims.get("group") == "people"}
+        numbers.append(metrics["description_omissions"])
+    assert numbers == [3, 2]
