@@ -32,6 +32,8 @@ class AnswerReader:
     def __init__(self, *, rubric: Mapping[str, Any], condition: str = "") -> None:
         self.condition = condition
         self.rubric = Rubric.from_dict(rubric)
+        if self.rubric.asks_own_questions:
+            raise ValueError(f"rubric={self.rubric.name}: asks each item questions of its own; use another rubric")
         if self.rubric.asks_targets:
             raise ValueError(
                 f"rubric={self.rubric.name}: asks about targets; must not, a JSON answer holds one value per question"

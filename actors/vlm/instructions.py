@@ -155,7 +155,13 @@ class QuestionWords(TypedDict):
 
 
 def asked_questions(rubric: Rubric) -> list[QuestionWords]:
-    """Return a rubric's questions for the word `questions` of instructions."""
+    """Return a rubric's questions for the word `questions` of instructions.
+
+    Raises:
+        ValueError: the rubric asks each item questions of its own.
+    """
+    if rubric.asks_own_questions:
+        raise ValueError(f"rubric={rubric.name}: asks each item questions of its own; use it with python -m jobs.judge")
     return [
         {
             "name": question.name,

@@ -109,7 +109,12 @@ def fold(text: str) -> str:
 
 
 def of_rubric(rubric: Rubric) -> Questionnaire:
-    """Return the questionnaire of a rubric: the questions of its part `people`, or all without such a part."""
+    """Return the questionnaire of a rubric: the questions of its part `people`, or all without such a part.
+
+    A rubric that asks each item its own questions has the same answers to any question.
+    """
+    if rubric.asks_own_questions:
+        return Questionnaire(rubric.name, {}, {}, (), answer_set(rubric.questions[0], None))
     people = rubric.people.questions if rubric.people else {}
     sets = {question.name: answer_set(question, people.get(question.name)) for question in rubric.questions}
     names: dict[str, str] = {}

@@ -19,6 +19,11 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
         span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
+    if rubric and rubric.asks_own_questions:
+        raise InputError(
+            f"rubric={rubric.name}: asks each item questions of its own, which the form of a study cannot show; ask "
+            "people in a spreadsheet, and read it with import_ratings columns.question="
+        )
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
     if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":

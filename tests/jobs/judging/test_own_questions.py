@@ -110,3 +110,30 @@ def test_refused(
     assert cli.main("judge", [f"{name}={value}" for name, value in given.items()]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "R").exists()
+
+
+def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    tables = [key for key in keys if key.split("=")[0] in ("input", "images", "texts")]
+    (tmp_path / "raters.csv").write_text("rater\np1\n")
+    responses = write_table(tmp_path / "responses", "responses", [])
+    commands = {
+        "annotate": [*tables, f"raters={tmp_path}/raters.csv", "per_item=1"],
+        "generate": [*tables, "prompt=rubric_json", "model=local-tiny"],
+        "parse": [f"input={responses}"],
+    }
+    for job, given in commands.items():
+        assert cli.main(job, [*given, "rubric=dsg", f"out={tmp_path}/R"]) == 2, job
+        assert "questions of its own" in capsys.readouterr().err
+        assert not (tmp_path / "R").exists()
+
+
+def test_answers_of_people(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(
+        "item_id,set,rater,question,value\na,s,p1,1,Yes\na,s,p1,2,no\na,s,p1,3,maybe\n"
+    )
+    keys = [f"input={tmp_path}/people.csv", "columns.target=set", "rubric=dsg", f"out={tmp_path}/R"]
+    assert cli.main("import_ratings", keys) == 0
+    rows = {row["question"]: row for row in rows_of(f"{tmp_path}/R")}
+    assert [(rows[q]["target"], rows[q]["value"], rows[q]["status"]) for q in "123"] == [
+        ("s", "yes", "ok"), ("s", "no", "ok"), ("s", None, "out_of_range"),
+    ]  # fmt: skip
