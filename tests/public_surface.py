@@ -309,6 +309,18 @@ KEYS = {
         answer: str
         exclusions: str | None
     """,
+    "show_links": """
+        out: str
+        pictures: list[str]
+        neighbors: list[str]
+        links: list[str]
+        kb.path: str
+        kb.images: str | None
+        images: str | None
+        nearest: int
+        k: int
+        exclusions: str | None
+    """,
     "tric_items": """
         split: str
         neighbors: str

@@ -1,0 +1,77 @@
+"""The page and the CSV of `show_links`: neighbours and rankings of a few pictures."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs.corpora import spreadsheet_cells
+from jobs.errors import InputError
+from jobs.retrieval.shown_links import Links, Neighbors, ShownLink, ShownNeighbor
+from jobs.store import locations
+
+SHEET, PAGE = "rankings.csv", "index.html"
+COLUMNS = ("picture", "kind", "name", "rank", "id", "lemma", "score")
+TEMPLATES = Path(__file__).parent
+Nodes = Mapping[str, Sequence[tuple[str, str]]]  # image_id -> its nodes with a lemma of each
+
+
+@dataclass(frozen=True)
+class LinkExample:
+    """A picture, its neighbours by search and its links by method; `nodes` are those of the neighbours."""
+
+    picture: str
+    neighbors: Mapping[str, Sequence[ShownNeighbor]]
+    links: Mapping[str, Sequence[ShownLink]]
+    nodes: Nodes
+
+
+def examples(pictures: Sequence[str], neighbors: Neighbors, links: Links, nodes: Nodes) -> list[LinkExample]:
+    """Return an example for each picture, in this order."""
+    return [
+        LinkExample(
+            picture,
+            {name: hits for (of, name), hits in neighbors.items() if of == picture},
+            {method: ranked for (of, method), ranked in sorted(links.items()) if of == picture},
+            nodes,
+        )
+        for picture in pictures
+    ]
+
+
+def check_place(out: str) -> None:
+    """Check that the page overwrites no other program's.
+
+    Raises:
+        InputError: `out` has an index.html without the CSV that this job writes with it.
+    """
+    if locations.exists(locations.join(out, PAGE)) and not locations.exists(locations.join(out, SHEET)):
+        raise InputError(f"out={out}: this job did not write its {PAGE}; choose another folder")
+
+
+def as_csv(shown: Sequence[LinkExample]) -> bytes:
+    """Return one row per neighbour and per ranked node, in UTF-8 with a byte-order mark."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for example in shown:
+        rows: list[tuple[Any, ...]] = []
+        for name, hits in example.neighbors.items():
+            lemmas = {hit.item_id: ", ".join(lemma for _, lemma in example.nodes.get(hit.item_id, ())) for hit in hits}
+            rows += [("neighbor", name, hit.rank, hit.item_id, lemmas[hit.item_id], hit.score) for hit in hits]
+        for method, links in example.links.items():
+            rows += [("link", method, link.rank, link.node_id, link.lemma, link.score) for link in links]
+        for row in rows:
+            writer.writerow([example.picture, *(spreadsheet_cells.escaped(cell) for cell in row)])
+    return text.getvalue().encode("utf-8-sig")
+
+
+def as_page(shown: Sequence[LinkExample], pictures: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return the page as HTML, with the pictures that `choice_sheet.read_pictures` returned."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    data = {name: picture["data"] for name, picture in pictures.items()}
+    return environment.get_template("link_examples.html.j2").render(examples=shown, data=data).encode()

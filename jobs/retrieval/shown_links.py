@@ -1,0 +1,99 @@
+"""The neighbours, links and nodes of a few pictures, for a page that shows how they were linked."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import InputError
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.reading import TableSource
+
+
+class ShownNeighbor(NamedTuple):
+    """A picture of the knowledge base among the nearest ones."""
+
+    rank: int
+    item_id: str
+    score: float
+
+
+class ShownLink(NamedTuple):
+    """A node in the ranking of a method."""
+
+    rank: int
+    node_id: str
+    lemma: str
+    score: float
+
+
+Places = tuple[str, str]  # picture, and name of the search or method
+Neighbors = Mapping[Places, Sequence[ShownNeighbor]]
+Links = Mapping[Places, Sequence[ShownLink]]
+
+
+def read_neighbors(
+    sources: Sequence[TableSource], pictures: Collection[str], *, nearest: int, exclusion_filter: ExclusionFilter
+) -> Neighbors:
+    """Return the nearest pictures of each of `pictures`, by the names of the tables.
+
+    Raises:
+        InputError: two tables have the same name.
+    """
+    names = [source.uri.rstrip("/").rsplit("/", 1)[-1] for source in sources]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"neighbors=: two tables have the name {twice}, by which the page distinguishes them")
+    found: dict[Places, list[ShownNeighbor]] = defaultdict(list)
+    for name, source in zip(names, sources, strict=True):
+        for row in _rows(source, "query_id", pictures, ["rank", "item_id", "score"]):
+            if row["rank"] <= nearest and not exclusion_filter.hit(row["item_id"]):
+                found[row["query_id"], name].append(ShownNeighbor(row["rank"], row["item_id"], row["score"]))
+    return {place: sorted(hits) for place, hits in found.items()}
+
+
+def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: int) -> Links:
+    """Return the first `k` nodes of each of `pictures`, by the method of the links."""
+    found: dict[Places, list[ShownLink]] = defaultdict(list)
+    for source in sources:
+        for row in _rows(source, "image_id", pictures, ["method", "rank", "node_id", "lemma", "score"]):
+            if row["rank"] <= k:
+                link = ShownLink(row["rank"], row["node_id"], row["lemma"] or "", row["score"])
+                found[row["image_id"], row["method"]].append(link)
+    return {place: sorted(links) for place, links in found.items()}
+
+
+def read_nodes(
+    nodes: TableSource, node_images: TableSource, images: Collection[str], *, language: str = "en"
+) -> dict[str, list[tuple[str, str]]]:
+    """Return image_id -> its nodes with a lemma of each, in the order of ids."""
+    nodes_of: dict[str, list[str]] = defaultdict(list)
+    for row in _rows(node_images, "image_id", images, ["node_id"]):
+        nodes_of[row["image_id"]].append(row["node_id"])
+    lemma_of = {}
+    for row in _rows(nodes, "node_id", {node for some in nodes_of.values() for node in some}, ["lemmas"]):
+        lemmas = dict(row["lemmas"] or ())
+        in_language = lemmas.get(language) or lemmas.get(language.upper()) or next(iter(lemmas.values()), [])
+        lemma_of[row["node_id"]] = in_language[0] if in_language else ""
+    return {image: [(node, lemma_of.get(node, "")) for node in sorted(some)] for image, some in nodes_of.items()}
+
+
+def check_pictures(pictures: Sequence[str], neighbors: Neighbors, links: Links) -> None:
+    """Refuse pictures that no table has.
+
+    Raises:
+        InputError: a picture has neither neighbours nor links; the message has an id that the tables have.
+    """
+    present = {picture for picture, _ in (*neighbors, *links)}
+    if missing := next((picture for picture in pictures if picture not in present), None):
+        raise InputError(
+            f"pictures=: {missing} is in no table of neighbors= or links=; image_ids look like "
+            "3f2a9c…, as in the table of images"
+        )
+
+
+def _rows(source: TableSource, key: str, wanted: Collection[str], columns: list[str]) -> Iterator[dict[str, Any]]:
+    ids = pa.array(sorted(wanted), pa.string())
+    for batch in source.batches([key, *columns]):
+        yield from batch.filter(pc.is_in(batch[key], ids)).to_pylist()
