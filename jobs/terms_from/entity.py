@@ -69,9 +69,15 @@ def kind_of(entity: Mapping[str, Any]) -> str:
     raise NotAnEntityError("without type and id")
 
 
-def targets(entity: Mapping[str, Any], property_id: str) -> Iterator[int]:
+def claims_of(entity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the statements of an entity by property."""
+    claims = _object(entity.get("claims"))
+    return {} if claims is None else claims  # type: ignore[no-any-return]
+
+
+def targets(claims: Mapping[str, Any], property_id: str) -> Iterator[int]:
     """Yield the items that the statements of a property name, except deprecated ones, novalue and somevalue."""
-    for _, value in _values(entity, property_id):
+    for _, value in _values(claims, property_id):
         if (value := _object(value)) is not None:
             entity_id = value.get("id")
             # Dumps before 2016 have the number only.
@@ -80,10 +86,10 @@ def targets(entity: Mapping[str, Any], property_id: str) -> Iterator[int]:
                 yield number
 
 
-def times(entity: Mapping[str, Any], property_id: str) -> list[GraphTime]:
+def times(claims: Mapping[str, Any], property_id: str) -> list[GraphTime]:
     """Return the times of a property's best statements: the preferred ones, else the normal ones."""
     by_rank: dict[bool, list[GraphTime]] = {True: [], False: []}
-    for rank, value in _values(entity, property_id):
+    for rank, value in _values(claims, property_id):
         if (value := _object(value)) is not None:
             time, precision = value.get("time"), value.get("precision")
             if isinstance(time, str) and isinstance(precision, int) and (read := read_time(time, precision)):
@@ -102,16 +108,18 @@ class EntityReader:
 
     def __init__(self, graph: Graph, lookup: ClassLookup) -> None:
         self._graph, self._lookup, self._types = graph, lookup, list(graph.types)
+        self._linking = {linking.id for linking in graph.properties}
 
     def row(self, entity: Mapping[str, Any]) -> dict[str, Any] | str:
         """Return the row of an item, or the rule that it fails: no_concept, no_type or no_name.
 
         Only such entities are kept as may get a concept from another one that have a type and a name.
         """
-        links, neighbors = self._links(entity)
+        claims = claims_of(entity)
+        links, neighbors = self._links(claims)
         if not links and not neighbors:
             return "no_concept"
-        if (kind := self._type(entity)) is None:
+        if (kind := self._type(claims)) is None:
             return "no_type"
         names = self._names(entity)
         if not any(names.values()):
@@ -120,31 +128,33 @@ class EntityReader:
             "entity_id": str(entity["id"]),
             **names,
             "entity_type": kind,
-            **self._dates(entity),
+            **self._dates(claims),
             "links": links,
             "neighbors": neighbors,
             "sites": len(_object(entity.get("sitelinks")) or ()),
         }
 
-    def _links(self, entity: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def _links(self, claims: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """Return `property=concept` for each link to a class, `property=entity` for those that may be instances."""
         links: dict[str, None] = {}
         neighbors: dict[str, None] = {}
-        for linking in self._graph.properties:
-            for number in targets(entity, linking.id):
+        # Most entities have one or two of the properties: to look each up would take longer than to list all.
+        present = self._linking.intersection(claims)
+        for linking in (one for one in self._graph.properties if one.id in present) if present else ():
+            for number in targets(claims, linking.id):
                 concepts = self._lookup.concepts(number)
                 links.update(dict.fromkeys(f"{linking.id}{EQUALS}{concept}" for concept in concepts))
                 if linking.to_instances and not concepts:
                     neighbors[f"{linking.id}{EQUALS}Q{number}"] = None
         return list(links), list(neighbors)
 
-    def _type(self, entity: Mapping[str, Any]) -> str | None:
+    def _type(self, claims: Mapping[str, Any]) -> str | None:
         """Return the first type that a class of the entity, or a class above it, has."""
         graph = self._graph
         kinds = {
             kind
             for property_id in (graph.instance_property, graph.subclass_property)
-            for number in targets(entity, property_id)
+            for number in targets(claims, property_id)
             if (kind := self._lookup.type(number)) >= 0
         }
         return self._types[min(kinds)] if kinds else None
@@ -161,8 +171,8 @@ class EntityReader:
             "title": site_link(entity, self._graph.site),
         }
 
-    def _dates(self, entity: Mapping[str, Any]) -> dict[str, Any]:
-        by_property = [times(entity, property_id) for property_id in self._graph.dates.values()]
+    def _dates(self, claims: Mapping[str, Any]) -> dict[str, Any]:
+        by_property = [times(claims, property_id) for property_id in self._graph.dates.values()]
         every = [time for one in by_property for time in one]
         first = next((min(one, key=lambda time: (time.first, time.text)) for one in by_property if one), None)
         return {
@@ -172,10 +182,9 @@ class EntityReader:
         }
 
 
-def _values(entity: Mapping[str, Any], property_id: str) -> Iterator[tuple[str, Any]]:
+def _values(claims: Mapping[str, Any], property_id: str) -> Iterator[tuple[str, Any]]:
     """Yield the rank and the value of each statement that is not deprecated and has a value."""
-    claims = _object(entity.get("claims"))
-    for statement in _array(claims.get(property_id)) if claims is not None else ():
+    for statement in _array(claims.get(property_id)):
         if (statement := _object(statement)) is None:
             continue
         rank, snak = statement.get("rank"), _object(statement.get("mainsnak"))

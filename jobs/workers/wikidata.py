@@ -1,5 +1,7 @@
 """Workers of `terms`: read one unit of a dump, and write its classes or its entities."""
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +26,7 @@ Entity = Mapping[str, Any]
 class ClassUnit:
     """Writes the subclass statements, redirects and titles of the entities in a unit of a dump -> `class_edges`.
 
-    Lines in which neither the property nor the site occurs are only counted.
+    Only lines in which the property or a wanted title occurs are parsed; the others are only counted.
 
     Args:
         graph: the content of its file in `conf/graph/`.
@@ -34,15 +36,17 @@ class ClassUnit:
 
     def __init__(self, *, graph: Mapping[str, Any], titles: frozenset[str], step: int) -> None:
         self._graph, self._titles, self._step = Graph.from_dict(graph), titles, step
-        words = [self._graph.subclass_property, *([self._graph.site] if titles else []), "redirect"]
-        self._marks = [f'"{word}"'.encode() for word in words]
+        self._marks = [f'"{word}"'.encode() for word in (self._graph.subclass_property, "redirect")]
+        site = re.escape(self._graph.site.encode())
+        self._site = b'"' + self._graph.site.encode() + b'"'
+        self._link = re.compile(rb'"%s"\s*:\s*\{[^{}]*?"title"\s*:\s*("(?:[^"\\]|\\.)*")' % site)
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
         """Write the rows; `rows_in` counts them, and the tally `lines` the lines of the dump."""
         rows, parser = _BatchedRows(writer, "class_edges", report), EntityParser()
 
         def keep(text: bytes) -> None:
-            if any(mark in text for mark in self._marks):
+            if any(mark in text for mark in self._marks) or self._has_title(text):
                 for subject, relation, value in self._edges(parser.parse(text)):
                     rows.add({"entity_id": subject, "relation": relation, "value": value})
 
@@ -50,6 +54,13 @@ class ClassUnit:
         rows.flush()
         counts = writer.counts
         counts.rows_in = counts.rows_out + counts.rejected.total() + counts.filtered.total()
+
+    def _has_title(self, text: bytes) -> bool:
+        """Return whether the entity may have a title that is wanted, by its text: one in twenty has an article."""
+        if not self._titles or (at := text.find(self._site)) < 0:
+            return False
+        link = self._link.match(text, at)
+        return link is None or json.loads(link[1]) in self._titles
 
     def _edges(self, one: Entity) -> Iterator[tuple[str, str, str]]:
         kind = entity.kind_of(one)
@@ -59,7 +70,7 @@ class ClassUnit:
             return
         if kind != "item":
             return
-        for number in entity.targets(one, self._graph.subclass_property):
+        for number in entity.targets(entity.claims_of(one), self._graph.subclass_property):
             yield one["id"], SUBCLASS, f"Q{number}"
         if (title := entity.site_link(one, self._graph.site)) in self._titles:
             yield one["id"], TITLE, str(title)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CLASSES = 3000  # the first items; item n > 1 is a subclass of n // 2
-CONCEPT_CLASS = 40  # concepts begin at this class, of which one class in forty or so is a subclass
+CLASSES = 150  # the first items; item n > 1 is a subclass of n // 2
+CONCEPT_CLASS = 40  # the concept begins at this class and has three classes below it
 EVENT = 1
 LANGUAGES = "en de fr es ru it pl ja zh nl sv pt uk ar fa cs tr ca fi he ko el hu ro mul en-gb".split()
 PROPERTIES = [f"P{n}" for n in (17, 18, 21, 106, 131, 136, 214, 227, 276, 373, 495, 569, 646, 734, 856, 910, 1705)]
