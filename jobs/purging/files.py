@@ -20,7 +20,8 @@ from jobs.store.place import is_written_by_run
 LARGEST = 1 << 30  # bytes; larger files are not read
 TEXTS = (".json", ".jsonl", ".csv", ".tsv", ".txt", ".html", ".xml", ".md")
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".avif", ".jp2", ".ppm")
-PAGE, SHEET = "index.html", "choose.csv"  # of `report` and `choose`
+PAGE, SHEETS = "index.html", ("choose.csv", "rankings.csv")  # of `choose` and `show_links`
+GENERATOR, HEAD = b'<meta name="generator" content="remine">', 4096  # what all pages have, in their first bytes
 INDEX, INDEX_IDS = "corpus.faiss", "ids.parquet"  # of `retrieve faiss.out=`
 
 
@@ -119,29 +120,31 @@ def purge_files(files: Sequence[str], tables: Iterable[str], needles: Needles, *
 
 
 def pages_with_pictures(files: Sequence[str], tables: Iterable[str]) -> list[str]:
-    """The pages of `report` and `choose`. They embed pictures without naming them."""
+    """The pages of `report`, `choose` and `show_links`. They embed pictures without naming them."""
     ours = _Ours(frozenset(tables), frozenset(files))
     return [uri for uri in files if ours.is_page(uri)]
 
 
 @dataclass(frozen=True)
 class _Ours:
-    """Knows by their neighbours which files jobs of remine wrote."""
+    """Knows which files jobs of remine wrote: pages by their heads, other files by their neighbours."""
 
     tables: frozenset[str]
     files: frozenset[str]
 
     def is_page(self, uri: str) -> bool:
-        folder = _folder(uri)
-        written = f"{folder}/metrics" in self.tables or f"{folder}/{SHEET}" in self.files
-        return written and _name(uri) == PAGE
+        if not uri.endswith(".html"):
+            return False
+        fs, path = locations.filesystem(uri)
+        with fs.open_input_stream(path, compression=None) as stream:
+            return GENERATOR in stream.read(HEAD)
 
     def is_task_file(self, uri: str) -> bool:
         folder, _, inside = _folder(uri).rpartition("/")
         return inside in ("label_studio", "prodigy", "pictures") and f"{folder}/assignments" in self.tables
 
     def is_sheet(self, uri: str) -> bool:
-        return _name(uri) == SHEET and f"{_folder(uri)}/{PAGE}" in self.files
+        return _name(uri) in SHEETS and f"{_folder(uri)}/{PAGE}" in self.files
 
 
 def _name(uri: str) -> str:

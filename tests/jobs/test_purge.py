@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from actors.ids import content_id
+from jobs.page.choice_sheet import TEMPLATES
+from jobs.purging import files
 from jobs.runtime import cli
 from jobs.store import locations
 from jobs.store.reading import open_table
@@ -109,7 +111,10 @@ def run(tmp_path: Path) -> Path:
     for i in IDS:
         (tasks / "pictures" / f"{i}.jpg").write_bytes(b"picture")
     (root / "choose").mkdir()
-    (root / "choose" / "index.html").write_text("<img src='data:image/webp;base64,xx'>")
+    (root / "choose" / "index.html").write_text(
+        '<meta name="generator" content="remine"><img src=\'data:image/webp;base64,xx\'>'
+    )
+    (root / "choose" / "mine.html").write_text("<img src='data:image/webp;base64,xx'>")
     lines = [f"{i},{url}\r\n" for i, url in zip(IDS, urls, strict=True)]
     (root / "choose" / "choose.csv").write_text("".join(["item_id,url\r\n", *lines]))
     return root
@@ -151,6 +156,7 @@ def test_a_picture_leaves_every_table_task_and_page(run: Path, tmp_path: Path, e
     assert {path.stem for path in (run / "tasks" / "pictures").iterdir()} == set(IDS) - {IDS[GONE]}
     assert IDS[GONE] not in (run / "choose" / "choose.csv").read_text()
     assert not (run / "choose" / "index.html").exists()  # shows pictures without naming them
+    assert (run / "choose" / "mine.html").exists()
     assert cli.main("verify", keys) == 0
     for name in before:
         assert cli.main("verify", [f"input={run}/{name}"]) == 0
@@ -229,6 +235,12 @@ def test_what_cannot_be_purged_is_refused(tmp_path: Path, capsys: Any) -> None:
     assert cli.main("purge", [f"input={tmp_path}/R", listed(tmp_path, content_id("x"))]) == 2
     assert "no table here or below" in capsys.readouterr().err
     assert cli.main("purge", [f"input={tmp_path}/R", f"exclusions={tmp_path}/nowhere.txt"]) == 2
+
+
+def test_pages_say_who_wrote_them() -> None:
+    templates = [path for path in TEMPLATES.glob("*.html.j2") if "<head>" in path.read_text("utf-8")]
+    assert len(templates) > 2
+    assert all(files.GENERATOR in path.read_bytes()[: files.HEAD] for path in templates)
 
 
 def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
