@@ -18,7 +18,7 @@ START = b"\x1f\x8b\x08"  # of a member that is compressed by deflate
 RESERVED_FLAGS = 0xE0  # of the header's fourth byte
 HEADER_BYTES = 10
 TRIAL = 64 << 10  # text that must be decompressed before bytes count as a member's start
-ERRORS: tuple[type[Exception], ...] = (igzip_lib.IsalError, isal_zlib.error, OSError, ValueError)
+ERRORS: tuple[Any, ...] = (igzip_lib.IsalError, isal_zlib.error, OSError, ValueError)
 
 
 def pieces(source: Any, first: int, last: int) -> Iterator[Piece | Damage]:
