@@ -70,6 +70,19 @@ def read_marks(sources: Sequence[TableSource]) -> dict[str, Readings]:
     return {kind: {rater: texts for rater, texts in by_rater.items() if texts} for kind, by_rater in marks.items()}
 
 
+def read_statuses(sources: Sequence[TableSource]) -> dict[str, dict[SpanRater, dict[TextOfItem, str]]]:
+    """Return kind -> rater -> text -> status: that of the row that is not ok, else ok."""
+    statuses: dict[str, dict[SpanRater, dict[TextOfItem, str]]] = defaultdict(lambda: defaultdict(dict))
+    for source in sources:
+        for batch in source.batches(["item_id", "rater", "condition", "method", "text_id", "kind", "status"]):
+            for row in batch.to_pylist():
+                of_rater = statuses[row["kind"]][SpanRater(row["rater"], row["method"], row["condition"])]
+                text = TextOfItem(row["item_id"], row["text_id"])
+                if row["status"] != Status.OK or text not in of_rater:
+                    of_rater[text] = row["status"]
+    return statuses
+
+
 def _add(marked: MarkedText, row: Mapping[str, Any], uri: str) -> None:
     start, end = row["start"], row["end"]
     if start < 0 or end < start:

@@ -1,5 +1,6 @@
 """Metrics of tables `spans`: raters against gold and people, agreement, and the scores of the described pictures."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from jobs.analysis.span_marks import (
     TextOfItem,
     read_marked_items,
     read_marks,
+    read_statuses,
     read_texts,
     without_items,
 )
@@ -40,12 +42,14 @@ class SpanTables:
         texts: text_id -> text; None without tables of texts.
         items: item_id -> picture and writer; empty without tables of items.
         kinds: rater -> human, model, encoder or gold.
+        statuses: kind -> rater -> status -> number of texts.
     """
 
     marks: Mapping[str, Readings]
     texts: Mapping[str, str] | None
     kinds: Mapping[str, str]
     items: Mapping[str, MarkedItem] = field(default_factory=dict)
+    statuses: Mapping[str, Mapping[SpanRater, Counter[str]]] = field(default_factory=dict)
 
     def raters(self, *kinds: str) -> list[SpanRater]:
         """Return the raters of these kinds, sorted."""
@@ -78,17 +82,29 @@ def read_span_tables(
     keys = {text for by_rater in marks.values() for read in by_rater.values() for text in read}
     text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
     marked_items = read_marked_items(items, {text.item_id for text in keys})
+    read = read_statuses(sources)
+    excluded: set[str] = set()
     if exclusion_filter:
         pictures = {name: item.picture.split() for name, item in marked_items.items()}
-        excluded = {
-            name for name in {text.item_id for text in keys} if exclusion_filter.hit(name, *pictures.get(name, ()))
-        }
+        names = {text.item_id for by_rater in read.values() for texts_of in by_rater.values() for text in texts_of}
+        excluded = {name for name in names if exclusion_filter.hit(name, *pictures.get(name, ()))}
         marks = without_items(marks, excluded)
-    return SpanTables(marks, text_of, kinds, marked_items)
+    statuses = {
+        kind: {
+            rater: Counter(status for text, status in texts_of.items() if text.item_id not in excluded)
+            for rater, texts_of in by_rater.items()
+        }
+        for kind, by_rater in read.items()
+    }
+    return SpanTables(marks, text_of, kinds, marked_items, statuses)
 
 
 def span_metrics(tables: SpanTables, settings: MetricSettings) -> Iterator[Metric]:
-    """Yield the metrics of spans by kind, then the scores of descriptions and their correlation with people's."""
+    """Yield the status of texts, the metrics of spans by kind, and the scores of descriptions, also with people's."""
+    for kind, by_rater in sorted(tables.statuses.items()):
+        for rater, statuses in sorted(by_rater.items()):
+            for metric in spans.status_shares(statuses):
+                yield metric.at(**dims_of(rater), kind=kind)
     for kind in sorted(tables.marks):
         yield from _of_kind(tables, kind, settings.overlap)
     yield from _of_descriptions(tables, settings.text_overlap)

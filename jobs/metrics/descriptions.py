@@ -25,8 +25,8 @@ MEANS = {  # score -> what its mean over descriptions is
     "mistake_share": "share of the tokens of a generated description that a mistake touches",
     "omissions": "number of spans of the correct description marked as missing from a generated one",
     "omission_share": "share of the tokens of the correct description that an omission touches",
-    "precision": "1 - share of the tokens of a generated description that a mistake touches",
-    "coverage": "1 - share of the tokens of the correct description that an omission touches",
+    "precision": "share of the tokens of a generated description that no mistake touches",
+    "coverage": "share of the tokens of the correct description that no omission touches",
 }
 COMPARED = ("mistakes", "omissions", "precision", "coverage", "quality")  # scores that are correlated with people's
 _MEAN = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jobs.metrics.agreement import krippendorff_alpha
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums
+from jobs.metrics.intervals import OVER_PICTURES, block_sums, bootstrap, cluster_sums, proportion
 from jobs.metrics.metric import Metric, estimated, undefined
 
 Floats = NDArray[np.float64]
@@ -37,6 +37,7 @@ _OF = {
     "recall": "marked by both / marked in gold",
     "f1": "harmonic mean of precision and recall",
 }
+_STATUS = "Texts with this status / texts that the rater was asked about; interval of Wilson (1927); n counts texts."
 _AUC = (
     "Area under the ROC curve of the probabilities of tokens against the tokens marked in gold: the probability that a "
     "marked token has a higher one than an unmarked token; n counts texts, with several people a text for each of them."
@@ -321,3 +322,24 @@ def ranking_of_tokens(
         coverage=coverage,
         reason="no interval: tokens of a text are not independent",
     )
+
+
+def status_shares(statuses: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the share of texts with each status, ok included; the dim `status` names it.
+
+    Use it to see how many texts the other metrics leave out: those whose marks are unknown or incomplete.
+
+    Args:
+        statuses: status -> number of texts.
+    """
+    texts = sum(statuses.values())
+    for status, count in sorted(statuses.items()):
+        yield estimated(
+            "span_status_share",
+            _STATUS,
+            count / texts,
+            texts,
+            coverage=1.0,
+            interval=proportion(count, texts),
+            dims={"status": status},
+        )

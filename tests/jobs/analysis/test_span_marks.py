@@ -54,3 +54,12 @@ def test_excluded_pictures_have_no_metrics() -> None:
         metrics = {m.name: m.n for m in span_metrics(read, MetricSettings()) if m.dims.get("group") == "people"}
         numbers.append(metrics["description_omissions"])
     assert numbers == [3, 2]
+
+
+def test_texts_that_metrics_leave_out_are_counted() -> None:
+    rows = [span("i1", 2, 5), span("i1", 0, 0, status="unparsed"), span("i2", 2, 5), span("i2", 6, 8), span("i3", 0, 0)]
+    tables: Any = [[TableInMemory("spans", rows)], [], []]
+    read = read_span_tables(*tables, kinds={"anna": "human"}, exclusion_filter=ExclusionFilter(frozenset()))
+    shares = {m.dims["status"]: m for m in span_metrics(read, MetricSettings()) if m.name == "span_status_share"}
+    assert {status: metric.value for status, metric in shares.items()} == {"ok": 2 / 3, "unparsed": 1 / 3}
+    assert shares["ok"].dims == {"rater": "anna", "kind": "omission", "status": "ok"}

@@ -67,9 +67,16 @@ def done(answer: requests.Response) -> dict[str, Any]:
     return answer.json()
 
 
-def submit(page: Page) -> None:
-    page.get_by_role("button", name="Submit current annotation").click()
+def press(page: Page, button: str) -> None:
+    """Press a button that ends the task, and wait until the next task is loaded, however busy the machine is."""
+    with page.expect_response(lambda answer: "next_task" in answer.url, timeout=120_000):
+        page.get_by_role("button", name=button).click()
+    page.wait_for_load_state("networkidle")
     page.wait_for_timeout(STEP)
+
+
+def submit(page: Page) -> None:
+    press(page, "Submit current annotation")
 
 
 def mark(page: Page, key: str, word: str) -> None:
@@ -112,11 +119,11 @@ def answer_questions(page: Page) -> None:
         "a reported picture needs no answers"
     )
     submit(page)
-    page.get_by_role("button", name="skip-task").click()
-    page.wait_for_timeout(STEP)
+    press(page, "skip-task")
     for key in "2wu7dc":  # one key per question; regions and the last scale have none
         page.keyboard.press(key)
-    submit(page)
+    page.get_by_role("button", name="Submit current annotation").click()
+    page.wait_for_timeout(STEP)
     assert page.get_by_text("Not answered yet: Which of these regions").count() == 1
     page.keyboard.press("Escape")
     for label in ("Polynesia", "(2) Not commemorative"):
