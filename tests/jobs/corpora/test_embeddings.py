@@ -135,7 +135,7 @@ def test_plain_arrays_are_cut_and_named_after_their_content(tmp_path: Path) -> N
 
 def test_the_rest_of_a_cut_file_shares_a_unit_with_the_next(tmp_path: Path) -> None:
     """A unit whose first part does not begin at the file's first row, in front of another part."""
-    truth = {}
+    truth: dict[str, np.ndarray] = {}
     (tmp_path / "img_emb").mkdir()
     for number, rows in enumerate((9_000, 300)):  # units of 1 MB hold 8,192 rows
         stored = vectors(rows, number)
