@@ -712,6 +712,30 @@ KEYS = {
         overwrite: bool
         exclusions: str | None
     """,
+    "release": """
+        out: str
+        records: str
+        starter: str | None
+        images: str | None
+        terms: list[str]
+        ratings: list[str]
+        items: list[str]
+        responses: list[str]
+        include: list[str]
+        card.title: str
+        card.description: str
+        card.licence: str | None
+        card.languages: list[str]
+        card.creators: list[str]
+        card.citation: str
+        card.url: str | None
+        card.version: str
+        card.date: str | None
+        card.tags: list[str]
+        key_file: str | None
+        overwrite: bool
+        exclusions: str | None
+    """,
     "report": """
         out: str
         ratings: list[str]

@@ -1,0 +1,157 @@
+"""Write a data set for publication: links to pictures, terms and annotations, with a data card -> CSV, README.md.
+
+    python -m jobs.release records=R/records ratings=[R/ratings/*,R/people] terms=[R/graph/terms] \\
+        card.title='My pictures' card.licence=cc-by-4.0 key_file=key.txt out=R/release
+    python -m jobs.release records=R/records ratings=[R/ratings/*] responses=[R/responses/*] items=[R/items] \\
+        include=[responses,response_ratings] card.licence=cc-by-4.0 out=R/release
+
+By default the files hold what Century released: search terms, pictures as links with metadata, and annotations of
+pictures. Responses, ratings of responses and people's comments are written only if `include` names them. People have
+pseudonyms, excluded pictures are left out, and there are no bytes of pictures. OUT/README.md has the metadata of the
+Hugging Face Hub, OUT/croissant.json that of Croissant.
+"""
+
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omegaconf import MISSING
+
+from jobs.annotation.pseudonyms import Pseudonyms, read_key
+from jobs.errors import InputError
+from jobs.judging.rating_tables import open_ratings
+from jobs.releasing import card
+from jobs.releasing.card import CardSettings
+from jobs.releasing.contents import INCLUDED, Contents, ReleaseTables, write_contents
+from jobs.releasing.croissant import croissant
+from jobs.releasing.files import ReleasedFile
+from jobs.runtime import cli, exclusions, summary
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.reading import open_table, open_tables
+
+FILES = ("pictures", "search_terms", "annotations", "responses", "response_ratings")
+
+
+@dataclass
+class ReleaseConfig:
+    """Keys of `release`."""
+
+    out: str = MISSING  # a folder or s3://bucket/prefix of its own
+    records: str = MISSING  # table of the pictures
+    starter: str | None = None  # records of the starter set (jobs.curate select=starter)
+    images: str | None = None  # images table: authors and licences
+    terms: list[str] = field(default_factory=list)  # tables, or globs: search terms
+    ratings: list[str] = field(default_factory=list)  # tables, or globs: annotations of pictures, and of responses
+    items: list[str] = field(default_factory=list)  # tables, or globs: which response and picture an item is
+    responses: list[str] = field(default_factory=list)  # tables, or globs; written only with include=[responses]
+    include: list[str] = field(default_factory=list)  # of responses, response_ratings, comments
+    card: CardSettings = field(default_factory=CardSettings)
+    key_file: str | None = None  # file with the key of people's pseudonyms; null: $REMINE_RATER_KEY
+    overwrite: bool = False  # replace the files of an earlier release
+    exclusions: str | None = None  # file of pictures that must not be released (jobs.runtime.exclusions)
+
+
+def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
+    """Run the job; see the module's docstring. Returns the files that were written.
+
+    Raises:
+        InputError: a key has a value that is not allowed, a table cannot be read, people rated and there is no key, no
+            picture is left, or the folder has files.
+    """
+    check(cfg)
+    tables = ReleaseTables(
+        records=open_table(cfg.records, "records"),
+        starter=open_table(cfg.starter, "records") if cfg.starter else None,
+        images=open_table(cfg.images, "images") if cfg.images else None,
+        terms=open_tables(cfg.terms, "terms"),
+        ratings=open_ratings(cfg.ratings),
+        items=open_tables(cfg.items, "items"),
+        responses=open_tables(cfg.responses, "responses"),
+    )
+    excluded = exclusions.read_exclusions(cfg.exclusions)
+    exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
+    with tempfile.TemporaryDirectory(prefix="remine-") as name:
+        folder = Path(name)
+        contents = write_contents(
+            tables,
+            folder,
+            include=cfg.include,
+            pseudonym=PseudonymsOnDemand(cfg.key_file),
+            exclusion_filter=exclusion_filter,
+        )
+        facts = contents.facts(tables, cfg.include)
+        (folder / "README.md").write_text(card.data_card(cfg.card, contents.files, facts), encoding="utf-8")
+        (folder / "croissant.json").write_text(croissant(cfg.card, contents.files), encoding="utf-8")
+        written = sorted(path for path in folder.rglob("*") if path.is_file())
+        for path in written:
+            locations.publish(path, _target(cfg.out, path.relative_to(folder).as_posix()))
+    stale = [f"data/{file}.csv" for file in FILES if folder / "data" / f"{file}.csv" not in written]
+    locations.remove([_target(cfg.out, file) for file in stale])
+    _show(cfg, contents)
+    summary.show_exclusions(excluded, exclusion_filter.matched)
+    return contents.files
+
+
+def check(cfg: ReleaseConfig) -> None:
+    """Validate the keys without reading tables.
+
+    Raises:
+        InputError: a key has a value that is not allowed, or the folder has files and `overwrite` is false.
+    """
+    card.check(cfg.card)
+    if wrong := [name for name in cfg.include if name not in INCLUDED]:
+        raise InputError(f"include={wrong[0]}: must be of {', '.join(INCLUDED)}")
+    for name, keys in (("responses", ("responses",)), ("response_ratings", ("ratings", "items"))):
+        if name in cfg.include and (missing := [key for key in keys if not getattr(cfg, key)]):
+            raise InputError(f"include={name}: needs {' and '.join(f'{key}=' for key in missing)}")
+    present = [name for name in ("README.md", *(f"data/{file}.csv" for file in FILES))
+               if locations.exists(_target(cfg.out, name))]  # fmt: skip
+    if present and not cfg.overwrite:
+        raise InputError(f"out={cfg.out}: has {present[0]}; use another folder or overwrite=true")
+    if present and not locations.exists(_target(cfg.out, "croissant.json")):
+        raise InputError(f"out={cfg.out}: this job did not write its {present[0]}; use another folder")
+
+
+class PseudonymsOnDemand:
+    """Replaces names of people; asks for the key only when there is one to replace."""
+
+    def __init__(self, key_file: str | None) -> None:
+        self._key_file = key_file
+        self._pseudonyms: Pseudonyms | None = None
+
+    def __call__(self, name: str) -> str:
+        """Return the pseudonym of a person.
+
+        Raises:
+            InputError: there is no key.
+        """
+        self._pseudonyms = self._pseudonyms or read_key(self._key_file)
+        return self._pseudonyms(name)
+
+
+def _target(out: str, name: str) -> str:
+    return locations.join(locations.absolute(out), *name.split("/"))
+
+
+def _show(cfg: ReleaseConfig, contents: Contents) -> None:
+    """Print the numbers of rows, and of what was left out."""
+    say(f"release: {locations.absolute(cfg.out)}")
+    for file in contents.files:
+        say(f"  {file.path}: {file.rows:,} rows")
+    for label, left_out in (
+        ("pictures", contents.pictures.left_out),
+        ("ratings", contents.annotations.left_out),
+        ("responses", contents.responses),
+    ):
+        if counts := [f"{n:,} {reason}" for reason, n in left_out.items() if n]:
+            say(f"  {label} left out: {', '.join(counts)}")
+    if not cfg.images:
+        say("  authors and licences are unknown: give images= to release them")
+
+
+JOB = cli.Job("release", ReleaseConfig, execute)
+
+if __name__ == "__main__":
+    sys.exit(cli.main("release"))

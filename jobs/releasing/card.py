@@ -1,0 +1,133 @@
+"""The data card: README.md with the Hub's metadata as YAML, and a text for people."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import yaml
+
+from jobs.errors import InputError
+from jobs.releasing.files import ReleasedFile
+
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+MOST_LICENCES = 20  # of pictures, that the card lists
+
+
+@dataclass
+class CardSettings:
+    """Keys of `card`: what the data card and the Croissant metadata say."""
+
+    title: str = "Pictures with annotations"  # name of the data set
+    description: str = ""  # a paragraph about the data set
+    licence: str | None = None  # of links and annotations: an identifier of the Hub, such as cc-by-4.0; required
+    languages: list[str] = field(default_factory=lambda: ["en"])  # of the texts: ISO 639-1
+    creators: list[str] = field(default_factory=list)  # people or organisations
+    citation: str = ""  # BibTeX or text
+    url: str | None = None  # where the data set is published
+    version: str = "1.0.0"
+    date: str | None = None  # of publication, as 2025-11-23; null: today
+    tags: list[str] = field(default_factory=list)  # for the Hub
+
+
+def check(settings: CardSettings) -> str:
+    """Return the licence.
+
+    Raises:
+        InputError: no licence, or one that is not an identifier.
+    """
+    if settings.licence is None:
+        raise InputError("card.licence: required: the licence of links and annotations, such as card.licence=cc-by-4.0")
+    if not _LICENCE.fullmatch(settings.licence):
+        raise InputError(
+            f"card.licence={settings.licence}: must be a licence of the Hugging Face Hub, such as cc-by-4.0 or other"
+        )
+    return settings.licence
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the card says about the contents.
+
+    Attributes:
+        pictures: number of pictures; licences: licence -> number of pictures, empty if unknown.
+        people, models: numbers of raters of the annotations.
+        left_out: sentences about what is not included.
+        sources: (name, identity) of the tables that the files come from.
+    """
+
+    pictures: int
+    licences: Mapping[str, int]
+    people: int
+    models: Sequence[str]
+    left_out: Sequence[str]
+    sources: Sequence[tuple[str, str]]
+
+
+def data_card(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFacts) -> str:
+    """Return README.md."""
+    return f"---\n{_metadata(settings, files, facts)}---\n\n{_text(settings, files, facts)}"
+
+
+def _metadata(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFacts) -> str:
+    size = next((name for limit, name in _SIZES if facts.pictures < limit), "10M<n<100M")
+    metadata = {
+        "pretty_name": settings.title,
+        "license": settings.licence,
+        "language": list(settings.languages),
+        "tags": ["croissant", *settings.tags],
+        "size_categories": [size],
+        "configs": [
+            {"config_name": file.name, "data_files": file.path, **({"default": True} if file is files[0] else {})}
+            for file in files
+        ],
+    }
+    return yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)
+
+
+def _text(settings: CardSettings, files: Sequence[ReleasedFile], facts: CardFacts) -> str:
+    parts = [f"# {settings.title}", settings.description]
+    parts.append("| file | rows | one row is |\n|---|---|---|\n" + "\n".join(
+        f"| `{file.path}` | {file.rows:,} | {file.description} |" for file in files))  # fmt: skip
+    example = (
+        "from datasets import load_dataset\n\n"
+        f'pictures = load_dataset("PATH_OR_NAME", "{files[0].name}", split="train")'
+    )
+    parts.append(f"```python\n{example}\n```\n\n`croissant.json` describes the same files as Croissant metadata.")
+    parts.append("## Pictures\n\n" + _pictures(settings, facts))
+    parts.append("## Annotations\n\n" + _annotations(facts))
+    parts.append("## What is not included\n\n" + "\n".join(f"- {line}" for line in facts.left_out))
+    for file in files:
+        columns = "\n".join(f"| `{name}` | {column.description} |" for name, column in file.columns.items())
+        parts.append(f"## Columns of {file.path}\n\n| column | contents |\n|---|---|\n{columns}")
+    if settings.citation:
+        parts.append(f"## Citation\n\n```\n{settings.citation.strip()}\n```")
+    sources = "\n".join(f"- {name}: identity {identity}" for name, identity in facts.sources)
+    parts.append(f"## Provenance\n\nWritten by remine from these tables:\n\n{sources}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _pictures(settings: CardSettings, facts: CardFacts) -> str:
+    ranked = sorted(facts.licences.items(), key=lambda entry: (-entry[1], entry[0]))
+    lines = [f"| {name or 'unknown'} | {n:,} |" for name, n in ranked[:MOST_LICENCES]]
+    rest = sum(n for _, n in ranked[MOST_LICENCES:])
+    lines += [f"| others | {rest:,} |"] if rest else []
+    return (
+        f"The {facts.pictures:,} pictures are links to their sources, with the pages that show them. Each picture has "
+        f"its own author and licence, which the data set's licence ({settings.licence}) does not change; before you "
+        "use a picture, read them at its source. Pictures and annotations may be disturbing.\n\n"
+        "| licence according to the source | pictures |\n|---|---|\n" + "\n".join(lines)
+    )
+
+
+def _annotations(facts: CardFacts) -> str:
+    models = f" Models: {', '.join(facts.models)}." if facts.models else ""
+    people = (
+        f" {facts.people:,} people rated; their names are replaced by pseudonyms from a keyed hash."
+        if facts.people
+        else ""
+    )
+    return (
+        "Answers of people and models, items with fewer ratings than planned too; an empty cell is a question without "
+        f"a valid answer.{people}{models}"
+    )

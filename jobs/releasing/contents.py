@@ -1,0 +1,133 @@
+"""Write the files of a release from tables."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import read_rubrics
+from jobs.releasing import pictures, responses
+from jobs.releasing.annotations import Annotations, read_annotations, subject_of_pictures
+from jobs.releasing.card import CardFacts
+from jobs.releasing.files import Column, ReleasedFile, write_csv
+from jobs.releasing.pictures import ReleasedPictures
+from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.reading import TableSource
+
+RESPONSES, RESPONSE_RATINGS, COMMENTS = INCLUDED = ("responses", "response_ratings", "comments")
+LABELLED = "the answers of one person or model about one {}"
+
+
+@dataclass(frozen=True)
+class ReleaseTables:
+    """The tables of a release: `starter` and `images` are optional, of the others there may be none."""
+
+    records: TableSource
+    starter: TableSource | None
+    images: TableSource | None
+    terms: Sequence[TableSource]
+    ratings: Sequence[TableSource]
+    items: Sequence[TableSource]
+    responses: Sequence[TableSource]
+
+    @property
+    def sources(self) -> list[TableSource]:
+        """All tables."""
+        optional = [source for source in (self.starter, self.images) if source]
+        return [self.records, *optional, *self.terms, *self.ratings, *self.items, *self.responses]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What was written.
+
+    Attributes:
+        files: in the order of the card.
+        pictures: the released pictures; annotations: of pictures.
+        responses: rows of responses that are not about a released picture.
+    """
+
+    files: list[ReleasedFile]
+    pictures: ReleasedPictures
+    annotations: Annotations
+    responses: Counter[str]
+
+    def facts(self, tables: ReleaseTables, include: Collection[str]) -> CardFacts:
+        """Return what the data card says about the contents."""
+        return CardFacts(
+            pictures=len(self.pictures.rows),
+            licences=self.pictures.licences,
+            people=len(self.annotations.people),
+            models=sorted(self.annotations.models),
+            left_out=_left_out(self.pictures, include),
+            sources=[(source.name, source.identity) for source in tables.sources],
+        )
+
+
+def write_contents(
+    tables: ReleaseTables,
+    folder: Path,
+    *,
+    include: Collection[str],
+    pseudonym: Callable[[str], str],
+    exclusion_filter: ExclusionFilter,
+) -> Contents:
+    """Write the CSV files below `folder`.
+
+    Args:
+        include: of `INCLUDED`, what is written beyond pictures, terms and annotations of pictures.
+        pseudonym: replaces the name of a person.
+
+    Raises:
+        InputError: no picture is left to release.
+    """
+    chosen = pictures.read_pictures(
+        tables.records, starter=tables.starter, images=tables.images, exclusion_filter=exclusion_filter
+    )
+    if not chosen.rows:
+        counts = ", ".join(f"{n:,} {reason}" for reason, n in chosen.left_out.items()) or "it is empty"
+        raise InputError(f"records={tables.records.uri}: no picture to release ({counts})")
+    kept = read_rubrics(tables.ratings).by_name.values()
+    texts = {(rubric.name, question.name): question.text for rubric in kept for question in rubric.questions}
+
+    def annotations(about: Callable[[str], Mapping[str, str] | None], subject: Mapping[str, Column]) -> Annotations:
+        return read_annotations(
+            tables.ratings, about, subject=subject, pseudonym=pseudonym, comments=COMMENTS in include,
+            question_texts=texts,
+        )  # fmt: skip
+
+    def picture(item: str) -> dict[str, str] | None:
+        row = chosen.rows.get(item)
+        return {"image_url": row["image_url"], "century_id": item} if row else None
+
+    files = [write_csv(folder, "pictures", "a picture", pictures.PICTURE_COLUMNS, chosen.rows.values())]
+    if tables.terms:
+        rows = pictures.read_terms(tables.terms)
+        files.append(write_csv(folder, "search_terms", "a search term", pictures.TERM_COLUMNS, rows))
+    of_pictures = annotations(picture, subject_of_pictures())
+    if of_pictures.rows:
+        what = LABELLED.format("picture")
+        files.append(write_csv(folder, "annotations", what, of_pictures.columns, of_pictures.rows))
+    subjects, left_out = responses.Subjects(tables.items, chosen.rows), Counter[str]()
+    if RESPONSES in include:
+        answered = responses.read_responses(tables.responses, subjects, left_out)
+        files.append(write_csv(folder, RESPONSES, "a response of a model", responses.RESPONSE_COLUMNS, answered))
+    if RESPONSE_RATINGS in include:
+        rated = annotations(subjects.rated_response, responses.RATED_RESPONSE)
+        files.append(write_csv(folder, RESPONSE_RATINGS, LABELLED.format("response"), rated.columns, rated.rows))
+    return Contents(files, chosen, of_pictures, left_out)
+
+
+def _left_out(chosen: ReleasedPictures, include: Collection[str]) -> list[str]:
+    """Return sentences about what the release does not include."""
+    lines = ["Bytes of pictures."]
+    if RESPONSES not in include:
+        lines.append("Responses of models to the pictures.")
+    if RESPONSE_RATINGS not in include:
+        lines.append("Ratings of these responses.")
+    if COMMENTS not in include:
+        lines.append("Comments of people.")
+    if excluded := chosen.left_out["excluded"]:
+        lines.append(f"{excluded:,} pictures that were reported or withdrawn.")
+    return lines

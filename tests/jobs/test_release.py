@@ -1,0 +1,221 @@
+"""`release`: what it writes by default and by name, pseudonyms, exclusions, the readers of others, and the way back."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from actors.ids import content_id
+from actors.vlm.rubric import Rubric
+from jobs.errors import InputError
+from jobs.judging.kept_rubric import of_rubric
+from jobs.runtime import cli
+from tests.factories import century_rating, rows_of, write_file
+
+KEY = "a key of at least sixteen bytes"
+URL = "https://upload.example/{}.jpg"
+IDS = [content_id(URL.format(n)) for n in range(4)]
+LABELS = Path(__file__).parents[2] / "conf" / "rubric" / "century_labels.yaml"
+REMARK = "This man is my neighbour"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, str]:
+    data = yaml.safe_load(LABELS.read_text())
+    rubric = of_rubric(Rubric.from_dict(data), data)
+    records = [
+        {"record_id": f"r{n}", "image_id": IDS[n], "image_url": URL.format(n), "page_title": f"Page, “{n}”",
+         "page_url": f"https://en.wikipedia.org/wiki/{n}", "split": "val", "methods": ["knowledge_graph"]}
+        for n in range(4)
+    ]  # fmt: skip
+    records.append({"record_id": "r9", "image_id": "folder", "image_url": "photos/1.jpg", "page_title": "t"})
+    ratings: list[dict[str, Any]] = []
+    for n in range(3):
+        for person, score in (("Ann Smith", 1 + n), ("Bo Li", 5)):
+            for question, answer in (("sensitive", score), ("concept", "conflict")):
+                ratings.append(century_rating(IDS[n], question, answer, rater=person, method="human", comment=REMARK))
+        ratings.append(century_rating(IDS[n], "sensitive", 3, rater="qwen@1"))
+    ratings.append(century_rating(IDS[3], "sensitive", None, rater="Ann Smith", method="human", status="reported"))
+    ratings.append(century_rating("x0", "sensitive", 5, rater="qwen@1"))
+    images = [{"image_id": IDS[n], "rendition": "original", "author": "A. Author", "status": "ok",
+               "licence": "CC BY-SA 4.0" if n else "unknown"} for n in range(4)]  # fmt: skip
+    responses = [
+        {"response_id": "s0", "item_id": IDS[0], "model": "qwen@1", "text": "Secret, text", "status": "ok"},
+        {"response_id": "s9", "item_id": "elsewhere", "model": "qwen@1", "text": "x", "status": "ok"},
+    ]
+    items = [{"item_id": "x0", "kind": "response", "image_ids": [IDS[0]], "response_id": "s0"}]
+    terms = [{"term": t, "source": "manual", "concept": c, "entity_id": "", "response_id": ""}
+             for t, c in (("riot, 1905", "a"), ("riot, 1905", "b"), ("war", "a"))]  # fmt: skip
+    (tmp_path / "key").write_text(KEY)
+    return {
+        "records": write_file(tmp_path / "records", "records", records),
+        "starter": write_file(tmp_path / "starter", "records", records[:1]),
+        "images": write_file(tmp_path / "images", "images", images),
+        "ratings": f"[{write_file(tmp_path / 'ratings', 'ratings', ratings, rubric=rubric)}]",
+        "responses": f"[{write_file(tmp_path / 'responses', 'responses', responses)}]",
+        "items": f"[{write_file(tmp_path / 'items', 'items', items)}]",
+        "terms": f"[{write_file(tmp_path / 'terms', 'terms', terms)}]",
+        "key_file": f"{tmp_path}/key",
+        "card.licence": "cc-by-4.0",
+        "card.title": "Test: pictures",
+        "card.date": "2025-11-23",
+        "out": f"{tmp_path}/out",
+    }
+
+
+def release(tables: dict[str, str], **more: str) -> Path:
+    cli.execute("release", [f"{key}={value}" for key, value in (tables | more).items()])
+    return Path(tables["out"])
+
+
+def read(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "data" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def everything(out: Path) -> str:
+    return "".join(path.read_text("utf-8") for path in out.rglob("*") if path.is_file())
+
+
+def test_by_default_what_the_paper_released(tables):
+    out = release(tables)
+    assert {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} == {
+        "README.md", "croissant.json", "data/pictures.csv", "data/search_terms.csv", "data/annotations.csv",
+    }  # fmt: skip
+    by_id = {row["century_id"]: row for row in read(out, "pictures")}
+    assert set(by_id) == set(IDS)  # the picture of a folder has no link
+    first, second = by_id[IDS[0]], by_id[IDS[1]]
+    assert (first["image_url"], first["wikipedia_url"]) == (URL.format(0), "https://en.wikipedia.org/wiki/0")
+    assert (first["wit_split"], first["century_method"]) == ("validation", "with_knowledge_graph")
+    assert (first["is_starter_set"], second["is_starter_set"]) == ("true", "false")
+    assert (first["licence"], second["licence"], first["author"]) == ("", "CC BY-SA 4.0", "A. Author")
+    assert [row["terms"] for row in read(out, "search_terms")] == ["riot, 1905", "war"]
+    annotations = read(out, "annotations")
+    assert len(annotations) == 3 * 3 + 1  # also the incomplete one of a report
+    of_model = next(r for r in annotations if r["rating.src"] == "qwen@1" and r["century_id"] == IDS[1])
+    assert (of_model["rating.sensitive"], of_model["rating.concept"], of_model["rating.rater_id"]) == ("3", "", "")
+    report = next(r for r in annotations if r["rating.status"] == "reported")
+    assert (report["century_id"], report["rating.sensitive"]) == (IDS[3], "")
+
+
+def test_no_names_comments_or_responses_unless_asked_for(tables):
+    out = release(tables)
+    text = everything(out)
+    for secret in ("Ann Smith", "Bo Li", REMARK, "Secret", "x0", KEY):
+        assert secret not in text
+    people = {row["rating.rater_id"] for row in read(out, "annotations") if row["rating.method"] == "human"}
+    assert len(people) == 2
+    assert all(name.startswith("p-") for name in people)
+    again = release(tables, overwrite="true", include="[responses,response_ratings,comments]")
+    assert {row["rating.rater_id"] for row in read(again, "annotations") if row["rating.rater_id"]} == people
+    assert [row["response.text"] for row in read(again, "responses")] == ["Secret, text"]
+    (rated,) = read(again, "response_ratings")
+    assert (rated["response_id"], rated["century_id"], rated["rating.sensitive"]) == ("s0", IDS[0], "5")
+    assert REMARK in everything(again)
+    assert "Ann Smith" not in everything(again)
+    # a later release with less removes what it does not have
+    fewer = release(tables, overwrite="true")
+    assert not (fewer / "data" / "responses.csv").exists()
+
+
+def test_excluded_pictures_are_nowhere(tables, tmp_path):
+    (tmp_path / "excluded.txt").write_text(f"{URL.format(0)}\n{IDS[1]}\n")
+    out = release(tables, exclusions=f"{tmp_path}/excluded.txt", include="[responses,response_ratings]")
+    text = everything(out)
+    assert URL.format(0) not in text
+    assert IDS[0] not in text
+    assert IDS[1] not in text
+    assert {row["century_id"] for row in read(out, "annotations")} == {IDS[2], IDS[3]}
+    assert "2 pictures that were reported or withdrawn" in (out / "README.md").read_text()
+
+
+def test_the_same_tables_give_the_same_bytes(tables, tmp_path):
+    release(tables)
+    release(tables | {"out": f"{tmp_path}/again"})
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "again").rglob("*") if p.is_file()
+    }
+
+
+def test_wrong_keys_are_refused_and_nothing_is_written(tables, tmp_path, monkeypatch):
+    monkeypatch.delenv("REMINE_RATER_KEY", raising=False)
+    for changed, message in (
+        ({"include": "[bytes]"}, "include=bytes: must be of responses"),
+        ({"card.licence": "CC BY"}, "card.licence=CC BY"),
+        ({"include": "[responses]", "responses": "[]"}, "needs responses="),
+        ({"key_file": "null"}, "key"),
+    ):
+        with pytest.raises(InputError, match=message):
+            release(tables | changed)
+    without = {key: value for key, value in tables.items() if key != "card.licence"}
+    with pytest.raises(InputError, match=r"card\.licence: required"):
+        release(without)
+    assert not (tmp_path / "out").exists()
+    release(tables)
+    with pytest.raises(InputError, match="overwrite=true"):
+        release(tables)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "README.md").write_text("mine")
+    with pytest.raises(InputError, match="did not write"):
+        release(tables | {"out": f"{tmp_path}/other"}, overwrite="true")
+
+
+def test_the_hubs_card_has_metadata_and_configurations(tables):
+    cards = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    loaded = cards.DatasetCard.load(release(tables) / "README.md")
+    assert loaded.data.license == "cc-by-4.0"
+    assert loaded.data.pretty_name == "Test: pictures"
+    assert loaded.data.size_categories == ["n<1K"]
+    assert [entry["config_name"] for entry in loaded.data.configs] == ["pictures", "search_terms", "annotations"]
+    assert yaml.safe_load(loaded.data.to_yaml())["language"] == ["en"]
+
+
+def test_datasets_reads_each_configuration(tables, tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed (extra cards)")
+    out = release(tables)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True, raising=False)
+    for name, rows in (("pictures", 4), ("search_terms", 2), ("annotations", 10)):
+        loaded = datasets.load_dataset(str(out), name, split="train", cache_dir=str(tmp_path / "cache"))
+        assert loaded.num_rows == rows
+    assert set(loaded["rating.sensitive"]) >= {1, 3, 5}
+
+
+def test_croissants_own_reader_finds_no_error(tables):
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed (extra cards)")
+    out = release(tables)
+    metadata = mlcroissant.Dataset(jsonld=str(out / "croissant.json"))
+    assert metadata.metadata.ctx.issues.errors == set()
+    rows = list(metadata.records("search_terms"))
+    assert [next(iter(row.values())) for row in rows] == [b"riot, 1905", b"war"]
+    assert len(list(metadata.records("pictures"))) == 4
+    described = json.loads((out / "croissant.json").read_text())
+    columns = {field["name"] for field in described["recordSet"][2]["field"]}
+    assert columns == set(read(out, "annotations")[0])
+
+
+def test_duckdb_reads_the_files(tables):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed (extra bench)")
+    out = release(tables)
+    query = f"""SELECT count(*), avg("rating.sensitive") FROM '{out}/data/annotations.csv'
+                JOIN '{out}/data/pictures.csv' USING (century_id) WHERE "rating.method" = 'human'"""
+    assert duckdb.sql(query).fetchall()[0] == (7, pytest.approx((1 + 2 + 3 + 5 * 3) / 6))
+
+
+def test_the_way_back(tables, tmp_path):
+    out = release(tables)
+    keys = [f"input={out}/data/annotations.csv", "format=century", "rubric=century_labels", f"out={tmp_path}/back"]
+    cli.execute("import_ratings", keys)
+    before = [row for uri in [tables["ratings"].strip("[]")] for row in rows_of(uri) if row["item_id"] != "x0"]
+    after = [row for row in rows_of(f"{tmp_path}/back") if row["status"] != "skipped"]
+
+    def answers(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return sorted((r["item_id"], r["method"], r["question"], r["value"], r["score"]) for r in rows if r["value"])
+
+    assert answers(after) == answers(before)
+    assert {row["item_id"] for row in after if row["status"] == "reported"} == {IDS[3]}
+    cli.execute("items", [f"input={out}/data/pictures.csv", "columns.pictures=image_url", f"out={tmp_path}/pictures"])
+    records = rows_of(f"{tmp_path}/pictures/records")
+    assert {(row["image_id"], row["image_url"]) for row in records} == {(IDS[n], URL.format(n)) for n in range(4)}
