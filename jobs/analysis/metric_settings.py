@@ -95,12 +95,13 @@ def with_conditions(
     Args:
         present: the conditions of the ratings.
     """
-    chosen = {"baseline_condition": baseline, "reference_condition": reference}
+    several = len(present) > 1
     return replace(
         settings,
-        **{
-            key: value
-            for key, value in chosen.items()
-            if getattr(settings, key) is None and value is not None and value in present and len(present) > 1
-        },
+        baseline_condition=_chosen(settings.baseline_condition, baseline, present if several else ()),
+        reference_condition=_chosen(settings.reference_condition, reference, present if several else ()),
     )
+
+
+def _chosen(own: str | None, offered: str | None, present: Collection[str]) -> str | None:
+    return offered if own is None and offered in present else own

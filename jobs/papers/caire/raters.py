@@ -1,12 +1,13 @@
 """The rows of CAIRE's tables: raters and what they were shown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from jobs.analysis.conditions import CONDITION, LIKELIHOOD
 from jobs.papers.model import PaperCell, PaperRow
 from jobs.papers.study import Study
 
+CALIBRATED = "log-likelihood"  # end of the condition of ratings by jobs.calibrate
 ROLE, QUESTION = "relevance", "relevance"
 SHOWN = {
     "none": "no context",
@@ -53,10 +54,11 @@ def asked(study: Study) -> list[ShownRater]:
         condition = dict(zip(study.reduction.by, key[2:], strict=True))[CONDITION]
         for rater, methods in study.reduction.methods_of(key).items():
             kind = study.summary.raters.kinds.get(rater, "model")
-            role = role_of.get(condition, condition)
+            context, _, how = condition.rpartition("; ") if CALIBRATED in condition else (condition, "", "")
+            role = role_of.get(context, condition)
             if kind == "encoder":
                 role = "encoder"
-            elif LIKELIHOOD in methods:
+            elif LIKELIHOOD in methods or how == CALIBRATED:
                 role = "gold likelihood" if role == "gold" else "likelihood"
             if kind in ("model", "encoder"):
                 judges.append(ShownRater(rater, condition, role))
@@ -69,16 +71,19 @@ def dims(study: Study, **more: str) -> dict[str, str]:
     return {"rubric": study.rubric(ROLE), "question": QUESTION, **more}
 
 
-def with_printed(study: Study, table: str, rows: Mapping[str, PaperRow], columns: list[str]) -> tuple[PaperRow, ...]:
+def with_printed(
+    study: Study, table: str, rows: Sequence[tuple[str, PaperRow]], columns: list[str]
+) -> tuple[PaperRow, ...]:
     """Return the report's rows, then those that only the paper has.
 
     Args:
-        rows: name of the printed row -> row. columns: of the printed table, in the order of the cells.
+        rows: name of the printed row, which several raters may share, and row.
+        columns: of the printed table, in the order of the cells.
     """
-    return (*rows.values(), *_only_printed(study, table, rows, columns))
+    return (*(row for _, row in rows), *_only_printed(study, table, {name for name, _ in rows}, columns))
 
 
-def _only_printed(study: Study, table: str, rows: Mapping[str, PaperRow], columns: list[str]) -> Iterator[PaperRow]:
+def _only_printed(study: Study, table: str, rows: Collection[str], columns: list[str]) -> Iterator[PaperRow]:
     printed = study.printed(table)
     for name in printed.rows:
         cells = tuple(PaperCell(printed=printed.at(name, column)) for column in columns)

@@ -28,14 +28,14 @@ def tables(study: Study, judges: Sequence[ShownRater]) -> Iterator[PaperTable]:
 def _f1_table(study: Study, name: str, title: str, judges: Sequence[ShownRater]) -> PaperTable:
     printed, baseline = study.printed(name), study.metric_settings.baseline_condition
     changes = name != "table_10"
-    rows = {}
+    rows: list[tuple[str, PaperRow]] = []
     for judge in judges:
         of_row, metrics = judge.in_paper(study), study.metrics.under(judge.condition)
         f1 = metrics.get("f1", dims(study, group=judge.rater, **_reading(study)))
         cells = [PaperCell(f1, printed.at(of_row, "f1"))]
         if changes:
             cells.append(_change(study, judge, baseline))
-        rows[of_row] = PaperRow((judge.rater, judge.label), tuple(cells))
+        rows.append((of_row, PaperRow((judge.rater, judge.label), tuple(cells))))
     label = f"Change from {baseline!r}" if baseline is not None else "Change"
     options = study.settings.options
     return PaperTable(
@@ -68,7 +68,7 @@ def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
 def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 11: F1 with found context, divided by F1 with the right article."""
     printed, reference = study.printed("table_11"), study.metric_settings.reference_condition
-    rows = {}
+    rows: list[tuple[str, PaperRow]] = []
     for judge in judges:
         of_row = judge.in_paper(study)
         both = {"first": reference or "", "second": judge.condition}
@@ -77,7 +77,7 @@ def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
             "f1_ratio", dims(study, group=judge.rater, **both, **_reading(study)),
             printed=printed.at(of_row, "ratio"), reason=reason,
         )  # fmt: skip
-        rows[of_row] = PaperRow((judge.rater, judge.label), (cell,))
+        rows.append((of_row, PaperRow((judge.rater, judge.label), (cell,))))
     return PaperTable(
         name="table_11",
         title="F1 with found context / F1 with the right article",

@@ -80,7 +80,7 @@ def _last(source: str) -> tuple[bool, str]:
 def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 2: the mean over pictures of each country of the correlation over raters' countries."""
     parts = [*_parts(study, COUNTRY, BY_IMAGE), *_overall(study)]
-    printed, rows = study.printed("table_2"), {}
+    printed, rows = study.printed("table_2"), []
     for judge in judges:
         of_row = judge.in_paper(study)
         cells = tuple(
@@ -91,7 +91,7 @@ def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
             )
             for subgroup, column, _ in parts
         )
-        rows[of_row] = PaperRow((judge.rater, judge.label), cells)
+        rows.append((of_row, PaperRow((judge.rater, judge.label), cells)))
     return PaperTable(
         name="table_2",
         title="Correlation with people by country of the prompt",
@@ -109,7 +109,7 @@ def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
 def _agreement(study: Study) -> PaperTable:
     """Return table 14: agreement among the raters of each country."""
     parts = _parts(study, "target", "alpha", group=PEOPLE)
-    printed, rows = study.printed("table_14"), {}
+    printed, rows = study.printed("table_14"), []
     for of_row, (metric, more, label) in AGREEMENT.items():
         cells = tuple(
             PaperCell(
@@ -119,7 +119,7 @@ def _agreement(study: Study) -> PaperTable:
             )
             for subgroup, column, _ in parts
         )
-        rows[of_row] = PaperRow((label,), cells)
+        rows.append((of_row, PaperRow((label,), cells)))
     return PaperTable(
         name="table_14",
         title="Agreement among people by their country",
@@ -147,7 +147,7 @@ def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     concepts = list(dict.fromkeys(header[0] for _, _, header in parts))
     sources = list(dict.fromkeys(header[1] for _, _, header in parts))
     by_header = {header: subgroup for subgroup, _, header in parts}
-    printed, rows = study.printed("table_15"), {}
+    printed, rows = study.printed("table_15"), []
     for concept in concepts:
         cells = []
         for judge in chosen:
@@ -157,7 +157,7 @@ def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
                 subgroup = by_header.get((concept, source))
                 metric = _index(study, judge).get(BY_IMAGE, _with_people(study, judge) | subgroup) if subgroup else None
                 cells.append(PaperCell(metric, number, "number"))
-        rows[concept] = PaperRow((concept,), tuple(cells))
+        rows.append((concept, PaperRow((concept,), tuple(cells))))
     columns = tuple((f"{judge.rater}, {judge.label}", source) for judge in chosen for source in sources)
     return PaperTable(
         name="table_15",
@@ -165,7 +165,7 @@ def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         citation="CAIRE, table 15",
         row_headers=("Concept",),
         columns=columns,
-        rows=tuple(rows.values()),
+        rows=tuple(row for _, row in rows),
         notes=(
             "Pearson correlation over the countries of the raters within a picture, averaged over the concept's "
             "pictures; n counts pictures.",
@@ -177,7 +177,7 @@ def _averages(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 16: correlations of scores averaged over a concept's pictures, and over all pictures."""
     metrics = {"concept": "pearson_concept_average", "global": "pearson_global_average"}
     columns = [(name, subgroup, source) for name in metrics for subgroup, source, _ in _overall(study)]
-    printed, rows = study.printed("table_16"), {}
+    printed, rows = study.printed("table_16"), []
     for judge in judges:
         of_row = judge.in_paper(study)
         cells = tuple(
@@ -188,7 +188,7 @@ def _averages(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
             )
             for name, subgroup, source in columns
         )
-        rows[of_row] = PaperRow((judge.rater, judge.label), cells)
+        rows.append((of_row, PaperRow((judge.rater, judge.label), cells)))
     return PaperTable(
         name="table_16",
         title="Correlation with people of averaged scores",
@@ -209,7 +209,7 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     columns = [(name, subgroup, source) for name in STATISTICS for subgroup, source, _ in overall]
     at = _with_people(study, judge)
     countries = sorted({t for name, _ in STATISTICS.values() for t in index.values("target", name, **at)})
-    printed, rows = study.printed("table_17"), {}
+    printed, rows = study.printed("table_17"), []
     for country in countries:
         cells = tuple(
             PaperCell(
@@ -219,27 +219,28 @@ def _single_raters(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
             )
             for name, subgroup, source in columns
         )
-        rows[country] = PaperRow((country,), cells)
+        rows.append((country, PaperRow((country,), cells)))
     return PaperTable(
         name="table_17",
         title=f"Correlation of {judge.rater}, {judge.label}, with single raters by their country",
         citation="CAIRE, table 17",
         row_headers=("Country",),
         columns=tuple((STATISTICS[name][1], source) for name, _, source in columns),
-        rows=tuple(rows.values()),
+        rows=tuple(row for _, row in rows),
         notes=("The paper prints these numbers, of Qwen2.5-VL-7B with the linked article, times 100.",),
     )
 
 
 def _best(study: Study, judges: Sequence[ShownRater]) -> ShownRater:
-    """Return the judge that the options name, else the one with the highest correlation with people."""
+    """Return the judge that the options name, else the linked one with the highest correlation with people."""
     named = [j for j in judges if study.settings.options.get("rater") in (j.rater, study.name_in_paper(j.rater))]
 
     def correlation(judge: ShownRater) -> float:
         value = _index(study, judge).get(BY_IMAGE, _with_people(study, judge)).value
         return -2.0 if value is None else value
 
-    return max(named or judges, key=correlation)
+    linked = [j for j in judges if j.role in ("article", "titles")]
+    return max(named or linked or judges, key=correlation)
 
 
 def _with_people(study: Study, judge: ShownRater) -> dict[str, str]:

@@ -81,7 +81,7 @@ def statistics(study: Study) -> PaperTable:
 def figures(study: Study) -> Iterator[PaperFigure]:
     """Yield the histograms of the paper's unions; without these splits, those of each split that was read."""
     names = _names(study)
-    wanted = [figure for figure in FIGURES if figure[1] in names]
+    wanted: list[tuple[str, str, tuple[str, ...]]] = [figure for figure in FIGURES if figure[1] in names]
     if not wanted:
         wanted = [(f"figure_{name}", name, ("year", "words", "characters")) for name in names]
     for name, split, columns in wanted:
