@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from actors.ids import content_id
 from jobs.page.choice_sheet import TEMPLATES
@@ -248,3 +249,25 @@ def test_every_table_with_pictures_or_items_has_a_column_to_match() -> None:
 
     without = {name for name, definition in TABLES.items() if not columns_of(list(definition.columns))}
     assert without <= {"terms", "nodes", "entities", "class_edges", "questions", "raters", "metrics"}
+
+
+@pytest.mark.usefixtures("in_process")
+def test_real_jobs_continue_after_a_purge(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    for number in range(12):
+        Image.new("RGB", (32, 24), (number * 20, 90, 200)).save(tmp_path / "pictures" / f"{number:02}.png")
+    root = tmp_path / "R"
+    fetch = ["source=folder", f"source.path={tmp_path}/pictures", "unit_rows=4", f"out={root}/images"]
+    embed = [f"input={root}/images", "embedder=local-tiny", f"out={root}/embeddings"]
+    for job, keys in (("fetch", fetch), ("embed", embed)):
+        assert cli.main(job, keys) == 0
+    withdrawn = listed(tmp_path, rows_of(f"{root}/images")[5]["image_id"])
+    assert cli.main("purge", [f"input={root}", withdrawn]) == 0
+    assert cli.main("verify", [f"input={root}", withdrawn]) == 0
+    written = {path: path.stat().st_mtime_ns for path in root.glob("*/*.parquet")}
+    for job, keys in (("fetch", fetch), ("embed", embed)):
+        assert cli.main(job, keys) == 2  # without the list
+        assert cli.main(job, [*keys, withdrawn]) == 0
+        assert cli.main("verify", [f"input={keys[-1].removeprefix('out=')}"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    assert [len(rows_of(f"{root}/{name}")) for name in ("images", "embeddings")] == [11, 11]
