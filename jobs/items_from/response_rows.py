@@ -70,7 +70,7 @@ def response_item(
         "kind": KIND,
         "image_ids": image_ids,
         "text_ids": [text["text_id"] for text in texts],
-        "response_id": response_id,
+        "response_id": response_id if role == GENERATED else None,  # else the text is not a response to be judged
         "targets": asked.item.get("targets"),
         "gold": asked.item.get("gold"),
         "attributes": [(name, value) for name, value in attributes.items() if name != role],

@@ -92,6 +92,16 @@ def test_responses_of_two_models_become_items_of_their_pictures(tables: Path) ->
     assert len(texts) == 35, "one response has no text"
 
 
+def test_responses_that_are_prompts_of_pictures(tables: Path) -> None:
+    """With another role the text is no response to be judged, and no attribute hides it as a context field."""
+    rows = items(tables, "role=prompt")
+    assert {row["response_id"] for row in rows} == {None}
+    assert all("prompt" not in row["attributes"] and row["attributes"]["model"] in "ab" for row in rows)
+    texts = rows_of(f"{tables}/judged/texts")
+    assert {text["role"] for text in texts} == {"prompt"}
+    assert f"a on {IDS[0][:4]}" in {text["text"] for text in texts}
+
+
 def test_refused_and_empty_responses_stay_and_are_not_judged(tables: Path) -> None:
     rows = {row["item_id"]: row for row in items(tables)}
     refused, empty = f"{IDS[0][:6]}-b-explicit-0", f"{IDS[5][:6]}-b-explicit-2"
