@@ -164,7 +164,7 @@ def _length_bias(answers: RatingTable, group: RaterGroup, context: QuestionConte
 
 def _answers_by_writer(question: RatedQuestion) -> Iterator[Metric]:
     """Yield the distributions of people's and each model's answers to the responses of each model."""
-    groups = {name: (name,) for name in question.groups.get(MODELS, ())[:MAX_LINES]}
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in question.groups.get(MODELS, ())[:MAX_LINES]}
     if PEOPLE in question.groups:
         groups[PEOPLE] = question.groups[PEOPLE]
     for attribute in BY_WRITER:

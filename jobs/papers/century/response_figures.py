@@ -160,7 +160,9 @@ def _responses_of(study: Study, items: Hashes) -> dict[str, np.ndarray]:
 
 
 def _fit(fit: LengthFit | None) -> Fit | None:
-    return fit and Fit(fit.intercept, fit.slope, fit.x.tolist(), fit.band_low.tolist(), fit.band_high.tolist())
+    if fit is None:
+        return None
+    return Fit(fit.intercept, fit.slope, fit.x.tolist(), fit.band_low.tolist(), fit.band_high.tolist())
 
 
 def figure_13(study: Study) -> Iterator[PaperFigure]:

@@ -11,7 +11,9 @@ NAN = np.nan
 
 def test_people_items_and_reports_by_hand():
     # items per person: 3, 1, 2, so that the mean is 2 and the standard deviation 1
-    answers = RatingTable.from_matrix([[1, NAN, 2], [3, NAN, NAN], [2, 5, 1], [NAN, NAN, NAN]], raters=["p", "q", "r"])
+    answers = RatingTable.from_matrix(
+        np.array([[1, NAN, 2], [3, NAN, NAN], [2, 5, 1], [NAN, NAN, NAN]]), raters=["p", "q", "r"]
+    )
     ended = {"p": {"ok": 3}, "q": {"ok": 1, "reported": 2}, "r": {"ok": 2, "reported": 0}}
     asked, reported = np.ones(4, bool), np.array([0, 1, 0, 1], bool)
     metrics = {
