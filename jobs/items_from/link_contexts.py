@@ -41,8 +41,12 @@ def in_language(values: Sequence[tuple[str, Any]] | None, language: str) -> Any:
 
 
 def name_of(node: Node, lemma: str | None, language: str) -> str:
-    """Return the title in `language`, else the linked lemma, else a title or lemma in another language, or the id."""
-    title = dict(node["titles"] or ()).get(language) or lemma or in_language(node["titles"], language)
+    """Return the title in `language` or without one, else the lemma, else another language's title or lemma, or the id.
+
+    Titles without a language are those of a knowledge base in one language, which does not name it.
+    """
+    titles = dict(node["titles"] or ())
+    title = titles.get(language) or titles.get("") or lemma or in_language(node["titles"], language)
     lemmas = in_language(node["lemmas"], language)
     return str(title or (lemmas[0] if lemmas else node["node_id"]))
 

@@ -74,8 +74,8 @@ def test_from_a_knowledge_base_to_the_report(tmp_path: Path, s3: str) -> None:
         "kb": f"{inputs}/kb.jsonl", "kb_pictures": f"{inputs}/kb_pictures", "set": f"{inputs}/set.csv",
         "kb_columns": "{title: title, gloss: gloss, article: text, images: images}", "pictures": f"{inputs}/photos",
         "target_column": "labels", "gold_column": "gold", "gold_node": "right", "k": K, "lambdas": "[0,1]",
-        "thresholds": "[-.inf]", "encoders": f"[{ENCODER}]", "rating_encoders": f"[{ENCODER}]", "linker": ENCODER,
-        "judges": "[qwen2.5-vl-7b,pangea-7b]", "contexts": "[none,article]", "text_judges": "[qwen2.5-7b-text]",
+        "thresholds": "[-inf]", "encoders": f"[{ENCODER}]", "rating_encoders": f"[{ENCODER}]", "linker": ENCODER,
+        "judges": "[qwen2.5-vl-7b]", "contexts": "[none,article]", "text_judges": "[qwen2.5-7b-text]",
         "likelihoods": "[qwen2.5-vl-7b]", "text_likelihoods": "[]",
     }  # fmt: skip
     keys = [f"pipeline.inputs.{name}={value}" for name, value in given.items()]
@@ -120,8 +120,8 @@ def test_from_a_knowledge_base_to_the_report(tmp_path: Path, s3: str) -> None:
     pairs = {(item, label) for item, labels in own.items() for label in labels}
     tables = {
         "qwen2.5-vl-7b-none": ("local:qwen2.5-vl-tiny@qwen2.5-vl-7b", "none", "closed"),
-        "pangea-7b-article": ("local:qwen2.5-vl-tiny@pangea-7b", "article", "closed"),
-        "pangea-7b-gold": ("local:qwen2.5-vl-tiny@pangea-7b", "gold", "closed"),
+        "qwen2.5-vl-7b-article": ("local:qwen2.5-vl-tiny@qwen2.5-vl-7b", "article", "closed"),
+        "qwen2.5-vl-7b-gold": ("local:qwen2.5-vl-tiny@qwen2.5-vl-7b", "gold", "closed"),
         "qwen2.5-7b-text-article": ("local:llama-tiny@qwen2.5-7b-text", "article", "closed"),
         "qwen2.5-vl-7b-article-loglik": (
             "local:qwen2.5-vl-tiny@qwen2.5-vl-7b", "article; log-likelihood", "loglik_threshold"
@@ -135,7 +135,7 @@ def test_from_a_knowledge_base_to_the_report(tmp_path: Path, s3: str) -> None:
             (rater, condition, method, "ok")
         }
         assert {row["rubric"] for row in rows} == {"cultural_relevance"}
-    assert {row["order"] for row in rows_of(f"{out}/ratings/pangea-7b-article")} == {"paper"}
+    assert {row["order"] for row in rows_of(f"{out}/ratings/qwen2.5-vl-7b-article")} == {"paper"}
     assert len(rows_of(f"{out}/ratings/{ENCODER}")) == len(pairs)
 
     # The report has F1 of each model under each condition

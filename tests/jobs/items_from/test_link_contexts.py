@@ -1,0 +1,25 @@
+"""The name of a linked entity, by the languages of its titles and lemmas."""
+
+import pytest
+
+from jobs.items_from.link_contexts import name_of
+
+
+@pytest.mark.parametrize(
+    ("titles", "lemma", "expected"),
+    [
+        ([("de", "Trommel"), ("en", "Drum")], "djembe", "Drum"),
+        ([("", "Djembe")], "jembe", "Djembe"),  # a knowledge base in one language, which it does not name
+        ([("", "Djembe"), ("en", "Drum")], None, "Drum"),
+        ([("de", "Trommel")], "djembe", "djembe"),
+        ([("de", "Trommel")], None, "Trommel"),
+        ([], None, "drum"),
+    ],
+)
+def test_a_title_comes_before_the_lemma(titles: list[tuple[str, str]], lemma: str | None, expected: str) -> None:
+    node = {"node_id": "n", "titles": titles, "lemmas": [("en", ["drum", "tom-tom"])]}
+    assert name_of(node, lemma, "en") == expected
+
+
+def test_a_node_without_names_has_its_id() -> None:
+    assert name_of({"node_id": "n", "titles": None, "lemmas": None}, None, "en") == "n"
