@@ -7,6 +7,7 @@ from jobs.errors import InputError
 from jobs.papers.model import PaperPart
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
+from jobs.runtime.console import say
 
 # name -> module with `arrange`, imported when it is used
 ARRANGEMENTS = {
@@ -53,6 +54,9 @@ def arrange(study: Study) -> list[PaperPart]:
     arrangement: Callable[[Study], Iterator[PaperPart]]
     arrangement = importlib.import_module(ARRANGEMENTS[study.settings.name]).arrange
     parts = list(arrangement(study))
+    if not parts:
+        rubrics = ", ".join(study.settings.rubrics.values()) or "of the paper"
+        say(f"paper={study.settings.name}: no table or figure applies; they need ratings with the rubrics {rubrics}")
     names = [part.name for part in parts]
     if len(set(names)) < len(names):
         raise ValueError(f"{study.settings.name}: two tables or figures have the same name")

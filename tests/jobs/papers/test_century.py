@@ -206,3 +206,10 @@ def test_the_papers_own_numbers_fit_each_other():
     assert sum(printed["table_7"].rows[kind][0] for kind in ("event", "organization", "person", "location")) == 8779
     assert set(printed["table_12"].rows) == set(ELEMENTS)
     assert all(table.source.startswith("Century, ") for table in printed.values())
+
+
+def test_a_report_without_such_ratings_says_so(tmp_path, capsys):
+    ratings = write_file(tmp_path / "r", "ratings", [rating("i", "m", "q", "1")])
+    cli.execute("report", [f"ratings=[{ratings}]", "paper=century", f"out={tmp_path}/out"])
+    assert "paper=century: no table or figure applies" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "paper").exists()
