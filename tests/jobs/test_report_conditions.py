@@ -151,3 +151,14 @@ def test_one_judge_asked_in_two_ways_is_compared_with_itself(tmp_path):
     assert {d["rater"] for n, d, _ in found if "versions" in d} == {"m@1"}
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "One rater asked in several ways" in page
+
+
+def test_likelihoods_and_answers_of_one_rater_are_not_averaged(tmp_path, capsys):
+    closed, likelihoods = ratings("m@1", TRUTH, "a"), ratings("m@1", NONE, "a", method="loglik")
+    places = [write_file(tmp_path / name, "ratings", rows, rubric=FIVE)
+              for name, rows in (("closed", closed), ("loglik", likelihoods))]  # fmt: skip
+    assert cli.main("report", [f"ratings=[{','.join(places)}]", f"out={tmp_path}/out"]) == 2
+    message = capsys.readouterr().err
+    assert "m@1 answered r/q by loglik and by closed under the condition 'a'" in message
+    assert not (tmp_path / "out").exists()
+    assert cli.main("report", [f"ratings=[{places[1]}]", f"out={tmp_path}/out"]) == 0

@@ -176,6 +176,11 @@ def test_the_ratio_of_f1_by_hand():
     assert micro.value == pytest.approx((6 / 7) / (8 / 9))
     assert (micro.dims["first"], micro.dims["second"], micro.n) == ("gold", "found", 6)
     assert ratios["micro", ">4"].value == pytest.approx((2 / 5) / (4 / 6))
+    partly = condition("partly", [[5], [np.nan], [4], [3], [2], [1]], ["m"], range(6), [0] * 6, **right)
+    judged = np.array([1, 1, 1, 1, 1, 0], bool)
+    five = condition("gold", [[5], [4], [4], [5], [4], [1]], ["m"], range(6), [0] * 6, **(right | {"judged": judged}))
+    coverages = {(m.n, m.coverage) for m in f1_ratios(five, partly)}
+    assert coverages == {(4, 4 / 5)}  # five pairs have gold under both, of which the second lacks one
     none = condition("gold", [[1]] * 6, ["m"], range(6), [0] * 6, **right)
     undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, found)}["micro", ">=4"]
     assert undefined.value is None
