@@ -89,7 +89,7 @@ def read_pairs(items: Sequence[TableSource], competitors: str) -> ComparedPairs 
                         names.setdefault(name, len(names)) if name else -1
                         for name in _competitors(attributes, competitors, turned)
                     )
-                    key = attributes.get(PAIR_SET, attributes[PAIR])
+                    key = attributes.get(PAIR_SET) or attributes[PAIR]
                     of_pair.append((sets.setdefault(key, len(sets)), one, other))
                 ids.append(row["item_id"])
                 pair.append(code)

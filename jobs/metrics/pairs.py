@@ -276,8 +276,7 @@ def _is_connected(wins: Floats) -> NDArray[np.bool_]:
     for middle in range(wins.shape[1]):
         reached |= reached[:, :, middle, None] & reached[:, None, middle, :]
     reached[:, np.arange(wins.shape[1]), np.arange(wins.shape[1])] = True
-    connected: NDArray[np.bool_] = reached.all((1, 2))
-    return connected
+    return np.asarray(reached.all((1, 2)), np.bool_)
 
 
 def pooled(answers: Sequence[Comparisons]) -> Comparisons:
