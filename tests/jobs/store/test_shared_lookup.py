@@ -130,16 +130,19 @@ sys.stdin.readline()
     ]
     try:
         assert {worker.stdout.readline().strip() for worker in workers if worker.stdout} == {"ready"}
-        for _ in range(2):
+        answers = []
+        for _ in range(2):  # all have the copy before the first one leaves it
             for worker in workers:
                 assert worker.stdin
                 worker.stdin.write("\n")
                 worker.stdin.flush()
-        answers = [worker.communicate()[0].split() for worker in workers]
+            answers.append([worker.stdout.readline().split() for worker in workers if worker.stdout])
+        for worker in workers:
+            worker.wait()
     finally:
         for worker in workers:
             worker.kill()
-    assert sorted(answers) == [["False", "True"], ["False", "True"], ["True", "True"]]
+    assert sorted(answers[0]) == [["False", "True"], ["False", "True"], ["True", "True"]]
     assert list(folder.iterdir()) == []
 
 
