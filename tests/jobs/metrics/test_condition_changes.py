@@ -184,7 +184,7 @@ def test_the_ratio_of_f1_by_hand():
     none = condition("gold", [[1]] * 6, ["m"], range(6), [0] * 6, **right)
     undefined = {(m.dims["average"], m.dims["positive"]): m for m in f1_ratios(none, found)}["micro", ">=4"]
     assert undefined.value is None
-    assert undefined.reason.startswith("F1 is 0 under the first condition")
+    assert str(undefined.reason).startswith("F1 is 0 under the first condition")
 
 
 def test_the_interval_of_a_paired_change_is_that_of_pairs():
