@@ -78,14 +78,16 @@ def execute(cfg: CalibrateConfig) -> dict[str, Any] | None:
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     for task in run.todo:
         rows = read_unit(task.unit.inputs[0].uri)
-        kept = calibration.calibrated(rows, parts, choices, question and (cfg.rubric["name"], question), cfg.condition)
-        is_barred = pa.array(exclusion_filter.mask(kept["item_id"]))
+        kept = calibration.calibrated(
+            rows, parts, choices, (cfg.rubric["name"], question) if question else None, cfg.condition
+        )
+        is_excluded = pa.array(exclusion_filter.mask(kept["item_id"]))
         with UnitWriter(run.target, task) as writer:
             writer.counts.rows_in = rows.num_rows
             writer.counts.filtered["other settings and half"] = rows.num_rows - kept.num_rows
             if excluded:
-                writer.counts.filtered["excluded"] = pc.sum(is_barred).as_py() or 0
-            writer.write(kept.filter(pc.invert(is_barred)))
+                writer.counts.filtered["excluded"] = pc.sum(is_excluded).as_py() or 0
+            writer.write(kept.filter(pc.invert(is_excluded)))
     run.keep("choice.json", json.dumps([choice.to_json() for choice in choices.values()], indent=1).encode())
     kept_raters.keep(run, calibration.with_choices(kept_raters.read([source]), choices.values()))
     manifest = run.finish()

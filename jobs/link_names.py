@@ -133,7 +133,7 @@ def _answers(unit: Unit, exclusion_filter: exclusions.ExclusionFilter) -> tuple[
 
 def _links(image: str, texts: list[str], index: LemmaIndex, cfg: LinkNamesConfig) -> list[dict[str, Any]]:
     """Return the rows of a picture: the nodes of its first sample, then those that only later samples name."""
-    best = {}
+    best: dict[str, Any] = {}
     for text in texts:
         for match in index.matches(text, lines=cfg.names, longest=cfg.longest):
             best.setdefault(match.node_id, match)

@@ -27,4 +27,4 @@ def remark_share(written: NDArray[np.bool_], rated: NDArray[np.bool_]) -> Metric
     if not n:
         return undefined("remark_share", _SHARE, "no item has a rating of a person", status="missing_input")
     hits = int((written & rated).sum())
-    return estimated("remark_share", _SHARE, hits / n, n, interval=proportion(hits, n))
+    return estimated("remark_share", _SHARE, hits / n, n, coverage=n / len(rated), interval=proportion(hits, n))

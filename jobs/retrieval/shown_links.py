@@ -74,7 +74,7 @@ def read_nodes(
     lemma_of = {}
     for row in _rows(nodes, "node_id", {node for some in nodes_of.values() for node in some}, ["lemmas"]):
         lemmas = dict(row["lemmas"] or ())
-        in_language = lemmas.get(language) or lemmas.get(language.upper()) or next(iter(lemmas.values()), [])
+        in_language: list[str] = lemmas.get(language) or lemmas.get(language.upper()) or next(iter(lemmas.values()), [])
         lemma_of[row["node_id"]] = in_language[0] if in_language else ""
     return {image: [(node, lemma_of.get(node, "")) for node in sorted(some)] for image, some in nodes_of.items()}
 

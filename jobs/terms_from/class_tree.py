@@ -118,8 +118,9 @@ class ClassLookup:
     """
 
     def __init__(self, tree: ClassTree, concepts: Sequence[str]) -> None:
-        names, inverse = np.unique(tree.concepts, axis=0, return_inverse=True) if len(tree.number) else ([], [])
-        groups = [tuple(concepts[index] for index in np.flatnonzero(row)) for row in names]
+        rows = tree.concepts if len(tree.number) else np.zeros((0, len(concepts)), bool)
+        names, inverse = np.unique(rows, axis=0, return_inverse=True)
+        groups = [tuple(concepts[index] for index in np.flatnonzero(row).tolist()) for row in names]
         entries = zip(tree.number.tolist(), np.ravel(inverse).tolist(), tree.type.tolist(), strict=True)
         self._of: Mapping[int, tuple[tuple[str, ...], int]] = {
             number: (groups[group], kind) for number, group, kind in entries

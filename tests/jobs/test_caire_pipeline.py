@@ -35,8 +35,8 @@ def write_inputs(folder: Path, uri: str) -> None:
         (folder / place).mkdir(parents=True)
         for number, name in enumerate(names):
             noise = np.random.default_rng(content_id(place, name).encode()[0] + number).integers(0, 255, (24, 32, 3))
-            file = name if name.endswith(".png") else f"{name}.png"
-            Image.fromarray(noise.astype(np.uint8)).save(folder / place / file)
+            picture = name if name.endswith(".png") else f"{name}.png"
+            Image.fromarray(noise.astype(np.uint8)).save(folder / place / picture)
     with (folder / "kb.jsonl").open("w") as file:
         for node, lemmas, title, images in NODES:
             row = {"node": node, "lemmas": lemmas, "title": title or None, "images": images}

@@ -30,7 +30,7 @@ def keys(tmp_path: Path) -> list[str]:
     images = [{"image_id": "p", "rendition": "original", "bytes": picture.getvalue(), "status": "ok"}]
     texts = [{"text_id": "t", "role": "prompt", "text": PROMPT}]
     by_prompt = {"kind": "image", "image_ids": ["p"], "text_ids": ["t"]}
-    items = [
+    items: list[dict[str, Any]] = [
         {"item_id": "a", **by_prompt},
         {"item_id": "b", **by_prompt},
         {"item_id": "named", "kind": "image", "image_ids": ["p"], "attributes": [("prompt", "own set")]},
@@ -44,7 +44,7 @@ def keys(tmp_path: Path) -> list[str]:
         question("own set", "1", "Is there a hill? ^"),
         question("of no item", "1", "Is there a wolf? ~"),
     ]
-    tables = {"images": images, "texts": texts, "questions": questions}
+    tables: dict[str, list[dict[str, Any]]] = {"images": images, "texts": texts, "questions": questions}
     paths = [f"{name}={write_table(tmp_path / name, name, rows)}" for name, rows in tables.items()]
     model = scripted_model.write(tmp_path / "model", SCRIPT)
     rubric = yaml.safe_load((CONF / "rubric" / "dsg.yaml").read_text(encoding="utf-8"))

@@ -66,6 +66,8 @@ def rows(tmp_path_factory):
                       "kind": "mistake", "start": start, "end": end,
                       "status": "ok"})  # fmt: skip
     marks.append(marks[0] | {"rater": "qwen3@1", "method": "claims", "marked": True, "probability": 0.75})
+    remark = {"item_id": "i0", "target": "", "rubric": "r", "field": "sources", "rater": "p1", "condition": "",
+              "sample": 0, "number": 1, "text": "an encyclopedia"}  # fmt: skip
     questions = [{"set_id": "a", "question_id": q, "parents": p, "valid": True} for q, p in (("1", []), ("2", ["1"]))]
     raters = [{"rater": r, "kind": "human", "country": c} for r, c in PEOPLE.items()]
     made: dict[str, list[dict[str, Any]]] = {
@@ -75,6 +77,7 @@ def rows(tmp_path_factory):
         "ratings": ratings,
         "raters": [*raters, {"rater": "expert", "kind": "gold"}],
         "spans": marks,
+        "remarks": [remark],
     }
     keys = [f"{key}=[{write_file(folder / key, key, of)}]" for key, of in made.items()]
     keys.append(f"questions={write_file(folder / 'questions', 'questions', questions)}")

@@ -160,8 +160,9 @@ def metrics_of(items):
     yield from gold.welch(matrix[:, 0], matrix[:, 1])
     yield from correlation.against_single_raters(matrix[:, 0], matrix[:, 1:])
     yield from reliability.icc(RatingTable.from_matrix(matrix))
-    marks = {str(i): [(i, i + 3)] for i in range(items)}
-    yield from spans.against_gold(marks, {str(i): [(2, 5)] for i in range(items)})
+    marks: spans.Spans = {str(i): [(i, i + 3)] for i in range(items)}
+    gold_marks: spans.Spans = {str(i): [(2, 5)] for i in range(items)}
+    yield from spans.against_gold(marks, gold_marks)
     pictures = {str(i): [dsg.DsgQuestion("1", answer=("yes", "no")[i % 2])] for i in range(items)}
     yield from dsg.dsg_metrics(pictures, {str(i): float(i) for i in range(items)})
     yield ranking.mrr(np.arange(items))

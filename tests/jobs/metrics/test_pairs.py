@@ -36,7 +36,7 @@ def test_a_rater_who_always_chooses_the_first_position() -> None:
     found = by_name(list(position_metrics(always, 6)))
     assert found["position_bias"].value == found["first_position_share"].value == 1
     assert found["position_bias"].n == 6
-    seen = people([(p, p % 2, 1) for p in range(6)] + [(0, 0, 0)])
+    seen = people([(p, p % 2, 1.0) for p in range(6)] + [(0, 0, 0.0)])
     agreement = pair_agreement(always.preference(6), seen, by="answer")
     assert (agreement.value, agreement.n) == (0.5, 7)
     shares = asked_twice([(0.7, 0.7)] * 6)  # the mean of 0.7 and 1 - 0.7 is not exactly one half

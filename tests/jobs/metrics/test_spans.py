@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.metrics.spans import against_gold, common_characters, matched, merged, span_agreement, touched_tokens
+from jobs.metrics.spans import Spans, against_gold, common_characters, matched, merged, span_agreement, touched_tokens
 
 TEXT = "A black dog, on a beach."  # tokens: A black dog , on a beach .
 spans_of = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)).map(lambda p: (p[0], p[0] + p[1])), max_size=5)
@@ -63,7 +63,7 @@ def test_characters_are_counted_as_sets_of_them(one, other):
 
 
 def test_agreement_between_raters():
-    marks: dict[str, dict[str, list[tuple[int, int]]]] = {
+    marks: dict[str, Spans] = {
         "a": {"t": [(2, 7)]},
         "b": {"t": [(2, 7)]},
         "c": {"t": [(8, 11)]},

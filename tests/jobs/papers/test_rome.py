@@ -55,7 +55,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"item_id": item, "kind": "image", "text_ids": [f"t{item}"], "attributes": [("scenario", scenario)]}
         for item, scenario in SCENARIOS.items()
     ]
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"item_id": f"{a}-{b}", "kind": "pair",
          "attributes": [("pair", "".join(sorted((a, b)))), ("first", a), ("second", b)]}
         for a, b in (("i0", "i1"), ("i1", "i0"), ("i2", "i3"), ("i3", "i2"))

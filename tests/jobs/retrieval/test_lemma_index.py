@@ -8,7 +8,7 @@ import pytest
 from jobs.retrieval.lemma_index import LemmaIndex, lines_of, phrase_hashes, spans, words_of
 from tests.factories import TableInMemory
 
-NODES = [
+NODES: list[dict[str, Any]] = [
     {"node_id": "n1", "lemmas": [("en", ["Easter egg"]), ("de", ["Osterei"])], "titles": [("en", "Easter egg")]},
     {"node_id": "n2", "lemmas": [("en", ["Easter"])]},
     {"node_id": "n3", "lemmas": [("en", ["egg", "eggs"])]},

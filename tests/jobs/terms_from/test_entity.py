@@ -153,7 +153,8 @@ def test_what_is_no_entity() -> None:
     for text in (b'{"id": "Q1', b'{"id": }', b"\xff{}"):
         with pytest.raises(ValueError):  # noqa: PT011 (the words are simdjson's)
             parser.parse(text)
-    for value in ({}, {"id": "Q1"}, {"type": "item", "id": "x1"}, {"entities": {"Q1": {}}}):
+    values: list[dict[str, object]] = [{}, {"id": "Q1"}, {"type": "item", "id": "x1"}, {"entities": {"Q1": {}}}]
+    for value in values:
         with pytest.raises(NotAnEntityError):
             entity.kind_of(value)
     assert entity.kind_of({"type": "property", "id": "P1"}) == "property"
