@@ -140,6 +140,7 @@ def test_from_a_knowledge_base_to_the_report(tmp_path: Path, s3: str) -> None:
 
     # The report has F1 of each model under each condition
     metrics = rows_of(f"{out}/report/metrics")
+    assert locations.exists(f"{out}/report/paper/table_1.csv")
     f1 = {
         (dims["group"], dims.get("condition"))
         for row in metrics
