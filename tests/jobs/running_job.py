@@ -30,7 +30,7 @@ class Running:
             )
         self.family: set[psutil.Process] = {psutil.Process(self.process.pid)}
 
-    def wait_for(self, reached: Callable[[], bool], *, seconds: float = 90) -> None:
+    def wait_for(self, reached: Callable[[], bool], *, seconds: float = 600) -> None:
         until = time.monotonic() + seconds
         while not reached():
             assert self.process.poll() is None, f"ended before it was to be disturbed:\n{self.log.read_text()}"

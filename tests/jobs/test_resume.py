@@ -21,7 +21,7 @@ from tests.factories import DIM, embedding_rows, write_units
 from tests.jobs.running_job import Running
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(900)]
 FILES = 12
 FEW_PROCESSES = ["resources.read.num_cpus=0.3", "resources.write.num_cpus=0.3"]  # each takes seconds to start
 

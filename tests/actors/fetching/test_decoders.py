@@ -63,7 +63,7 @@ def test_a_picture_that_takes_its_decoders_along_is_one_error() -> None:
             await asyncio.sleep(0.01)
 
     async def go() -> list[Any]:
-        decoders = Decoders(processes=1, timeout_s=20)
+        decoders = Decoders(processes=1, timeout_s=200)
         good = encoded(photo(32, 32))
         others = set(psutil.Process().children())
         before = await decoders.decode(good)
@@ -84,7 +84,7 @@ def test_a_picture_that_takes_its_decoders_along_is_one_error() -> None:
         (child,) = set(psutil.Process().children()) - others
         child.suspend()
         late = await asyncio.gather(decoders.decode(good), return_exceptions=True)
-        decoders._timeout_s = 20
+        decoders._timeout_s = 200
         again = await decoders.decode(good)
         await decoders.close()
         assert set(psutil.Process().children()) <= others

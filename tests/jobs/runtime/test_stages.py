@@ -34,7 +34,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask, UnitWriter
 from tests.in_process import stages_in_process
 
-pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.usefixtures("ray_session"), pytest.mark.timeout(600)]
 NUMBERED = pa.schema({"item": pa.string(), "number": pa.int64()})
 HALF_SECONDS = 12  # that a quiet unit takes
 LIVE = re.compile(r"mine +(\d+)/12 MB .*?([\d,]+) rows \([\d,]+/s\)")
