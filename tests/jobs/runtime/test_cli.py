@@ -109,7 +109,7 @@ BAD = {
     "no pictures": (["fetch", "source.path={f}/none", "out={f}/out"], "{f}/none: does not exist"),
     "verify nothing": (["verify", "input={f}/bare"], "{f}/bare: no table here"),
     "report nothing": (["report", "out={f}/out"], "give ratings="),
-    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: century"),
+    "no pipeline": (["run", "pipeline=x", "out={f}/out"], "pipeline=x: no such option; allowed: caire, century"),
 }
 
 
