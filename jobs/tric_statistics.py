@@ -32,9 +32,9 @@ _FILES = ("in.tsv", "captions.tsv")
 class HistogramBins:
     """Width of the bins of each histogram."""
 
-    year: int = 1
-    words: int = 1
-    characters: int = 10
+    year: int = 1  # width of a bin, in years
+    words: int = 1  # width of a bin, in words
+    characters: int = 10  # width of a bin, in characters
 
 
 @dataclass

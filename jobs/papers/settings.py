@@ -35,10 +35,9 @@ class PaperSettings:
     condition: str | None = None  # of the ratings, if their questions were answered under several
     # added to the keys of these names of metrics if the items have these attributes
     disaggregate: list[str] = field(default_factory=list)
-    compare: list[str] = field(default_factory=list)
-    contrast: list[str] = field(default_factory=list)
-    # of metrics, if those are not set and the ratings have these conditions
-    baseline_condition: str | None = None
-    reference_condition: str | None = None
+    compare: list[str] = field(default_factory=list)  # added to metrics.compare if the items have these attributes
+    contrast: list[str] = field(default_factory=list)  # added to metrics.contrast likewise
+    baseline_condition: str | None = None  # metrics.baseline_condition, if the ratings have this condition
+    reference_condition: str | None = None  # metrics.reference_condition, if the ratings have this condition
     options: dict[str, str] = field(default_factory=dict)  # of the arrangement, which documents them
     printed: dict[str, PrintedTable] = field(default_factory=dict)  # table or figure -> its numbers

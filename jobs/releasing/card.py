@@ -25,7 +25,7 @@ class CardSettings:
     creators: list[str] = field(default_factory=list)  # people or organisations
     citation: str = ""  # BibTeX or text
     url: str | None = None  # where the data set is published
-    version: str = "1.0.0"
+    version: str = "1.0.0"  # of the data set
     date: str | None = None  # of publication, as 2025-11-23; null: today
     tags: list[str] = field(default_factory=list)  # for the Hub
 

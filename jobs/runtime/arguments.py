@@ -28,13 +28,14 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str]) -> list[str]:
         values.setdefault(key, []).append(value)
     overrides = []
     for key, value in pairs:
-        if not _takes_several(schema, key) or (
-            len(values[key]) == 1 and (_is_whole(value) or not _is_list(schema, key))
-        ):
+        whole = [_is_whole(one) for one in values[key]]
+        single = len(whole) == 1 and not _is_list(schema, key)
+        if not _takes_several(schema, key) or single or all(whole):  # of several whole lists the last counts
             overrides.append(f"{key}={value}")
-        elif any(map(_is_whole, values[key])):
+        elif any(whole):
             raise InputError(
-                f"{job}: {key}={value}: given more than once; write one list, as in {key}=[a,b] or --{key} a b"
+                f"{job}: {key}={value}: given as a list and by single values; write one list, as in {key}=[a,b] or "
+                f"--{key} a b"
             )
         elif all(not override.startswith(f"{key}=") for override in overrides):
             overrides.append(f"{key}=[{','.join(map(_element, values[key]))}]")

@@ -93,7 +93,7 @@ def test_embedder_files(path: Path) -> None:
     elif (
         given and given != "openai"
     ):  # OpenAI's are one and the same whatever the commit; DataComp names them by the tag
-        assert re.fullmatch(f"webli@{HEX}", given)
+        assert re.fullmatch(f"(webli|laion2b_s9b_b144k)@{HEX}", given)
         assert encoder_facts(data["checkpoint"], pretrained=given).encoder == f"{data['checkpoint']}@{given}"
 
 

@@ -47,6 +47,7 @@ class Keys(Common):
         ("--ratings a,b", "ratings=['a,b']"),
         ("ratings=[a,b]", "ratings=[a,b]"),
         ("--ratings [a,b]", "ratings=[a,b]"),
+        ("ratings=[a] ratings=[b]", "ratings=[a] ratings=[b]"),
         ("--counts 1 2", "counts=[1,2]"),
         ("counts=null", "counts=null"),
         ("--targets Japan", "targets=Japan"),
@@ -70,8 +71,7 @@ def test_forms(arguments: str, overrides: str) -> None:
         ("overwrite", "'overwrite' is not key=value"),
         ("-x", "'-x' is not key=value"),
         ("--overwrite yes", "'yes' is not key=value"),
-        ("ratings=[a] ratings=b", "given more than once"),
-        ("ratings=[a] ratings=[b]", "given more than once"),
+        ("ratings=[a] ratings=b", "given as a list and by single values"),
     ],
 )
 def test_what_is_refused(arguments: str, message: str) -> None:

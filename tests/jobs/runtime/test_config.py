@@ -26,16 +26,22 @@ FILES = sorted(p for p in CONF.rglob("*.yaml"))
 @functools.cache
 def required(job: str, *overrides: str) -> tuple[str, ...]:
     """The keys that `job` requires, each with a value, next to the options that `overrides` choose."""
-    try:
-        config.load(job, cli.job(job).schema, [*overrides])
-    except InputError as error:
-        missing = re.search(r": required: (.*) \(--help", str(error))
-        if missing is None:
-            raise
-        keys = missing[1].replace(",", "").split()  # such as out=
-        lists = {key for key in keys if get_origin(type_of(cli.job(job).schema, key.rstrip("="))) is list}
-        return tuple(f"{key}[x]" if key in lists else f"{key}x" for key in keys)
-    return ()
+    given: tuple[str, ...] = ()
+    for _ in range(10):
+        try:
+            config.load(job, cli.job(job).schema, [*overrides, *given])
+        except InputError as error:
+            missing = re.search(r": required: (.*) \(--help", str(error)) or re.search(
+                r"(pipeline\.[\w.]+): required", str(error)
+            )
+            if missing is None:
+                raise
+            keys = [f"{key.rstrip('=')}=" for key in missing[1].replace(",", "").split()]
+            lists = {key for key in keys if get_origin(type_of(cli.job(job).schema, key.rstrip("="))) is list}
+            given += tuple(f"{key}[x]" if key in lists else f"{key}x" for key in keys)
+        else:
+            return given
+    raise AssertionError(f"{job}: {given} are not enough")
 
 
 def mine(*overrides: str) -> MineConfig:
