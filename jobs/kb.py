@@ -6,7 +6,7 @@
 Writes R/kb/nodes, R/kb/lemmas, R/kb/glosses, R/kb/windows, R/kb/articles and R/kb/node_images. Lemmas, glosses and
 windows are embedded (jobs.embed) and searched (jobs.retrieve) separately: CAIRE's three indices (A.3). A window is a
 part of an article that a text tower can read; `articles` has whole articles, from which jobs.items takes the context of
-linked pictures. The column `source` of a text is its node.
+linked pictures. The column `source` of a text is its node. Pictures on the list `exclusions=` are not in `node_images`.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any
 from jobs.corpora.knowledge_base import KnowledgeBaseConfig, find_files
 from jobs.corpora.knowledge_base_units import cut
 from jobs.errors import InputError
-from jobs.runtime import cli, lifecycle, summary
+from jobs.runtime import cli, exclusions, lifecycle, summary
 from jobs.runtime.config import Common, plain
 from jobs.runtime.console import say
 from jobs.runtime.resources import demands
@@ -37,6 +37,7 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifests by part, None with plan=true."""
     if cfg.unit_rows < 1:
         raise InputError(f"unit_rows={cfg.unit_rows}: must be at least 1")
+    excluded = exclusions.read_exclusions(cfg.exclusions)
     files = find_files(cfg.knowledge_base)
     source = plain(cfg.knowledge_base)
     units = list(cut(files, node=cfg.knowledge_base.columns.node, unit_rows=cfg.unit_rows))
@@ -44,7 +45,11 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
         part: TablePlan(
             out=locations.join(locations.absolute(cfg.out), part),
             table=table,
-            identity={"part": part, "knowledge_base": {k: v for k, v in source.items() if k != "path"}},
+            identity={
+                "part": part,
+                "knowledge_base": {k: v for k, v in source.items() if k != "path"},
+                **(exclusions.identity(excluded) if part == "node_images" else {}),
+            },
             units=units,
             config=plain(cfg),
             metadata={"knowledge_base": cfg.knowledge_base.name},
@@ -63,11 +68,13 @@ def execute(cfg: KbConfig) -> dict[str, Any] | None:
     manifests = {}
     for part, plan in plans.items():
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)
-        stage = stages.Stage("kb", KnowledgeBaseUnit, {"part": part, "config": cfg.knowledge_base})
+        kept = exclusions.keep(run, excluded) if part == "node_images" else None
+        stage = stages.Stage("kb", KnowledgeBaseUnit, {"part": part, "config": cfg.knowledge_base, "excluded": kept})
         stages.process(run, name=f"kb {part}", stage=stage, resources=cfg.resources, total=None, counted="rows")
         manifests[part] = run.finish()
         summary.show_result(f"kb {part}", manifests[part], run)
     rows = {part: manifest["counts"]["rows_out"] for part, manifest in manifests.items()}
+    summary.show_exclusions(excluded, manifests["node_images"]["counts"]["tallies"].get(exclusions.TALLY, {}))
     say("kb: " + ", ".join(f"{n:,} {part.replace('_', ' ')}" for part, n in rows.items()))
     return manifests
 

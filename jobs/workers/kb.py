@@ -8,6 +8,7 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs.corpora.knowledge_base import BadRow, KnowledgeBaseConfig, NodeEntry, entries, image_id, text_id, windows
 from jobs.corpora.knowledge_base_units import SPAN
+from jobs.runtime import exclusions
 from jobs.runtime.progress import Reporter
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter
@@ -25,10 +26,17 @@ PARTS = {  # part of the knowledge base, which is a folder below out= -> its tab
 
 
 class KnowledgeBaseUnit:
-    """Reads one file of a knowledge base and writes one of `PARTS`."""
+    """Reads one file of a knowledge base and writes one of `PARTS`.
 
-    def __init__(self, *, part: str, config: KnowledgeBaseConfig) -> None:
+    Args:
+        part: one of `PARTS`.
+        config: which columns are what.
+        excluded: URI of the list of exclusions, whose pictures `node_images` lacks; None without one.
+    """
+
+    def __init__(self, *, part: str, config: KnowledgeBaseConfig, excluded: str | None) -> None:
         self._part, self._config = part, config
+        self._exclusion_filter = exclusions.load(excluded)
         self._schema = TABLES[PARTS[part]].schema()
 
     def __call__(self, task: UnitTask, writer: UnitWriter, report: Reporter) -> None:
@@ -48,6 +56,7 @@ class KnowledgeBaseUnit:
         self._write(writer, buffer)
         report.add(len(buffer))
         counts = writer.counts
+        exclusions.count(counts, self._exclusion_filter.take_matched())
         counts.rows_in = counts.rows_out + sum(counts.filtered.values()) + sum(counts.rejected.values())
 
     def _entries(self, unit: Unit, writer: UnitWriter) -> Iterator[NodeEntry]:
@@ -81,6 +90,10 @@ class KnowledgeBaseUnit:
         written: set[bytes] = set()  # 16 bytes per row, so that a node with several rows does not repeat a text
         for entry in entries:
             for row in rows_of(entry, self._config):
+                name = row.pop("name", None)  # of a picture: the exclusions may have its URL
+                if name is not None and self._exclusion_filter.hit(row["image_id"], name):
+                    writer.counts.filtered["excluded"] += 1
+                    continue
                 row_id = bytes.fromhex(_row_id(self._part, row))
                 if row_id in written:
                     writer.counts.filtered["named_before"] += 1
@@ -140,7 +153,7 @@ def _windows(entry: NodeEntry, config: KnowledgeBaseConfig) -> Iterator[dict[str
 
 def _node_images(entry: NodeEntry, _: KnowledgeBaseConfig) -> Iterator[dict[str, Any]]:
     for name in entry.images:
-        yield {"node_id": entry.node_id, "image_id": image_id(name)}
+        yield {"node_id": entry.node_id, "image_id": image_id(name), "name": name}
 
 
 def _row_id(part: str, row: dict[str, Any]) -> str:

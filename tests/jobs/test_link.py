@@ -70,6 +70,27 @@ def link(world: dict[str, Any], out: str, *keys: str) -> list[dict[str, Any]]:
     return rows_of(place)
 
 
+def test_excluded_pictures_are_no_pictures_of_nodes(
+    tmp_path: Path, in_process: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = "https://i/one.jpg", "https://i/two.jpg"
+    (tmp_path / "kb.csv").write_text(f"node,lemmas,images\na,apple,{one}|{two}\nb,bread,{two}\nc,corn,three.jpg\n")
+    (tmp_path / "list.txt").write_text(f"http://i/two.jpg\n{content_id('three.jpg')}\n")
+    source = [
+        f"knowledge_base.path={tmp_path}/kb.csv",
+        "knowledge_base.columns.images=images",
+        "knowledge_base.separator='|'",
+    ]
+    keys = ["knowledge_base=table", *source, f"out={tmp_path}/kb", f"exclusions={tmp_path}/list.txt"]
+    assert cli.main("kb", keys) == 0
+    assert [(row["node_id"], row["image_id"]) for row in rows_of(f"{tmp_path}/kb/node_images")] == [
+        ("a", content_id(one))
+    ]
+    assert [row["node_id"] for row in rows_of(f"{tmp_path}/kb/nodes")] == ["a", "b", "c"]
+    assert open_table(f"{tmp_path}/kb/node_images").counts().filtered["excluded"] == 3
+    assert "2 of 2" in capsys.readouterr().out
+
+
 def test_the_knowledge_base_as_read(world: dict[str, Any]) -> None:
     kb = f"{world['folder']}/kb"
     assert [row["node_id"] for row in rows_of(f"{kb}/nodes")] == ["a", "b", "c", "d"]

@@ -203,7 +203,7 @@ def test_units_of_a_file_write_what_the_whole_file_does(tmp_path: Path) -> None:
         )
         for task in run.todo:
             with UnitWriter(run.target, task) as writer:
-                KnowledgeBaseUnit(part=part, config=config)(task, writer, Reporter(None, "kb"))
+                KnowledgeBaseUnit(part=part, config=config, excluded=None)(task, writer, Reporter(None, "kb"))
         assert len(units) == -(-len(rows) // unit_rows)
         run.finish()
         return sorted(rows_of(out), key=str)
