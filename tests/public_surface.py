@@ -893,6 +893,7 @@ RESOURCES = """
     object_store_memory_gb: float | None
     wait_s: int
     autoscaling: bool
+    node_types: list[jobs.runtime.resources.NodeType]
 """
 COLUMNS = {
     "class_edges": """

@@ -11,10 +11,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Self
+from uuid import uuid4
 
 LINE_EVERY_S = 10.0
 DRAW_EVERY_S = 0.5
 REPORT_EVERY_S = 0.5
+Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
 
 
 @dataclass
@@ -39,16 +41,47 @@ class Board:
     """The counters of all stages, in a Ray actor of their own."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int, Counter[str]]] = {}
+        self._counts: Counts = {}
+        self._life = uuid4().hex
 
     def add(self, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
         """Add to the counters of a stage."""
         total_done, total_errors, total_notes = self._counts.get(stage, (0, 0, Counter()))
         self._counts[stage] = (total_done + done, total_errors + errors, total_notes + Counter(notes))
 
-    def read(self) -> dict[str, tuple[int, int, Counter[str]]]:
-        """Stage -> done, errors, notes."""
-        return self._counts
+    def read(self) -> tuple[str, Counts]:
+        """A name of this board's process, and stage -> done, errors, notes since it started."""
+        return self._life, self._counts
+
+
+class Totals:
+    """The counters of a board over all its processes: a board whose machine is lost restarts with empty counters."""
+
+    def __init__(self) -> None:
+        self._life: str | None = None
+        self._before: Counts = {}
+        self._now: Counts = {}
+
+    def update(self, life: str, counts: Counts) -> Counts:
+        """Take what `Board.read` returned; stage -> done, errors, notes."""
+        if life != self._life:
+            self._before, self._life = _sum(self._before, self._now), life
+        self._now = counts
+        return _sum(self._before, counts)
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    empty: tuple[int, int, Counter[str]] = (0, 0, Counter())
+    pairs = {stage: (one.get(stage, empty), other.get(stage, empty)) for stage in {**one, **other}}
+    return {stage: (a[0] + b[0], a[1] + b[1], a[2] + b[2]) for stage, (a, b) in pairs.items()}
+
+
+def board_options(node: str) -> dict[str, Any]:
+    """How Ray places the board: on the driver's machine, and again somewhere else if that is lost."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    strategy = NodeAffinitySchedulingStrategy(node, soft=True)
+    return {"num_cpus": 0, "max_restarts": -1, "scheduling_strategy": strategy}
 
 
 class Reporter:
@@ -85,7 +118,8 @@ class Progress:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty() if live is None else live
         actor: Any = ray.remote(Board)
-        self.board = actor.options(num_cpus=0).remote()
+        self.board = actor.options(**board_options(ray.get_runtime_context().get_node_id())).remote()
+        self._totals = Totals()
         self._begun = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
@@ -111,9 +145,10 @@ class Progress:
         import ray
 
         try:
-            counts: Any = ray.get(self.board.read.remote(), timeout=5)
+            life, read = ray.get(self.board.read.remote(), timeout=5)
         except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
             return
+        counts = self._totals.update(life, read)
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))
             if not stage.begun:

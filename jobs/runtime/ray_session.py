@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.errors import first_line
@@ -65,11 +65,17 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     # One block per unit, whatever its size: the sink writes whole units (jobs.runtime.stages).
     context.target_max_block_size = None
     context.execution_no_progress_timeout_s = NEVER
-    context.wait_for_min_actors_s = resources.wait_s
+    # A run starts with the first actor of each pool; the watch waits for it (jobs.runtime.actor_watch).
+    context.wait_for_min_actors_s = 0
+    from jobs.runtime.actor_watch import ActorWatch
+
+    watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s)
+    context.custom_execution_callback_classes = [watch]
     context.autoscaling_config.actor_pool_util_upscaling_threshold = GROW_AT
     _quiet(settings.verbose)
     if demands:
         res.preflight(demands, ray.cluster_resources(), autoscaling=resources.autoscaling)
+        res.check_machines(demands, _machines(resources))
 
 
 def _is_up() -> bool:
@@ -152,6 +158,26 @@ def _machine_resources(settings: RayConfig) -> dict[str, float] | None:
     except Exception:  # a private API: without it the check comes after the start
         return None
     return {"CPU": float(spec.num_cpus or 0), "GPU": float(spec.num_gpus or 0)}
+
+
+def _machines(resources: res.Resources) -> list[Mapping[str, float]]:
+    """The resources of each machine of the cluster, and of each kind that it can start; empty if those are unknown.
+
+    An autoscaler tells Ray what it can start, unless it has not reported yet; `resources.node_types` then says it.
+    """
+    import ray
+    from ray._private.state import state
+
+    machines: list[Mapping[str, float]] = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not resources.autoscaling:
+        return machines
+    config = state.get_cluster_config()  # a private API, which Ray Data uses for the same purpose
+    groups = config.node_group_configs if config else ()
+    kinds: list[Mapping[str, float]] = [
+        dict(group.resources) for group in groups if group.max_count and group.resources
+    ]
+    kinds = kinds or [res.bundle(kind.num_cpus, kind.num_gpus, kind.memory_gb) for kind in resources.node_types]
+    return [*machines, *kinds] if kinds else []
 
 
 def _stop() -> None:

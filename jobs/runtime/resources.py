@@ -34,6 +34,15 @@ class StageResources:
 
 
 @dataclass
+class NodeType:
+    """A kind of machine that a cluster can start."""
+
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    memory_gb: float | None = None  # of Ray; null: not checked
+
+
+@dataclass
 class Resources:
     """Resources of all stages of all jobs, and settings of Ray itself."""
 
@@ -50,8 +59,9 @@ class Resources:
     object_store_memory_gb: float | None = (
         1.0  # of a Ray started here; null: Ray's default, about a third of the memory
     )
-    wait_s: int = 60  # longest wait until all first actors of a pool have started
+    wait_s: int = 60  # longest time that a pool may be without any actor; the run starts with the first
     autoscaling: bool = False  # the cluster may grow: the run waits up to wait_s for missing resources
+    node_types: list[NodeType] = field(default_factory=list)  # machines that the cluster can start, if Ray cannot tell
 
 
 def check(resources: Resources) -> None:
@@ -78,6 +88,12 @@ class Demand:
     count: int
     num_cpus: float
     num_gpus: float
+    memory_gb: float = 0.0
+
+    @property
+    def bundle(self) -> dict[str, float]:
+        """What one actor or task needs, named as in `ray.cluster_resources()`."""
+        return bundle(self.num_cpus, self.num_gpus, self.memory_gb)
 
     def __str__(self) -> str:
         parts = [f"{n:g} {kind}" for n, kind in ((self.num_cpus, "CPU"), (self.num_gpus, "GPU")) if n]
@@ -87,7 +103,10 @@ class Demand:
 def demands(resources: Resources, stages: list[str], *, streamed: bool) -> list[Demand]:
     """The minimum that the stages need: the pools and, if rows are streamed, one read and one write task."""
     pools: list[StageResources] = [getattr(resources, stage) for stage in stages]
-    needs = [Demand(stage, p.actors, p.num_cpus, p.num_gpus) for stage, p in zip(stages, pools, strict=True)]
+    needs = [
+        Demand(stage, p.actors, p.num_cpus, p.num_gpus, p.memory_gb or 0.0)
+        for stage, p in zip(stages, pools, strict=True)
+    ]
     if not streamed:
         return needs
     read, write = (Demand(name, 1, getattr(resources, name).num_cpus, 0) for name in ("read", "write"))
@@ -120,3 +139,46 @@ def preflight(
                 f"this run needs {sum(need):g} {kind}s ({listed}) and {place} has {total:g}; "
                 f"use resources=laptop, or lower resources.<stage>.actors or num_{kind.lower()}s"
             )
+
+
+def bundle(num_cpus: float, num_gpus: float, memory_gb: float | None) -> dict[str, float]:
+    """Resources named as in `ray.cluster_resources()`; no "memory" if `memory_gb` is None."""
+    memory = {} if memory_gb is None else {"memory": memory_gb * 2**30}
+    return {"CPU": num_cpus, "GPU": num_gpus, **memory}
+
+
+def check_machines(needs: Sequence[Demand], machines: Sequence[Mapping[str, float]]) -> None:
+    """Check that one actor of each stage fits on one machine; Ray would wait for such a machine for ever.
+
+    Args:
+        needs: the minimum of each stage.
+        machines: the resources of each machine, and of each kind that an autoscaler can start, named as in
+            `ray.cluster_resources()`; a machine without "memory" is not asked for it. Empty: they are not known.
+
+    Raises:
+        InputError: no machine is large enough for an actor; names its keys, and the machines.
+    """
+    for need in needs:
+        if machines and not any(_fits(need.bundle, machine) for machine in machines):
+            keys = {"num_cpus": need.num_cpus, "num_gpus": need.num_gpus, "memory_gb": need.memory_gb}
+            listed = " and ".join(f"resources.{need.stage}.{key}={value:g}" for key, value in keys.items() if value)
+            kinds = sorted({_describe(machine) for machine in machines})
+            raise InputError(
+                f"{listed}: no machine of the cluster has as much for one actor (there are, or can be: "
+                f"{'; '.join(kinds)}); lower them, use larger machines, or correct resources.node_types"
+            )
+
+
+def _fits(bundle: Mapping[str, float], machine: Mapping[str, float]) -> bool:
+    return all(
+        need <= machine.get(kind, 0.0) + 1e-9
+        for kind, need in bundle.items()
+        if need and (kind != "memory" or kind in machine)
+    )
+
+
+def _describe(machine: Mapping[str, float]) -> str:
+    parts = [f"{machine[kind]:g} {kind}" for kind in ("CPU", "GPU") if machine.get(kind)]
+    if machine.get("memory"):
+        parts.append(f"{machine['memory'] / 2**30:.0f} GiB")
+    return " + ".join(parts) or "nothing"

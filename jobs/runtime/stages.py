@@ -120,18 +120,29 @@ def _limit_actors(pool: res.StageResources, units: int) -> res.StageResources:
     return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
 
+def pool_sizes(pool: res.StageResources) -> dict[str, int]:
+    """The sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
+
+    A pool on GPUs asks for all its actors at once, so that all machines boot at the same time; the run starts with the
+    first of them (`jobs.runtime.actor_watch`). Asked for as the work demands, eight machines would be three rounds of
+    booting. Other pools start with `actors` and grow while all their actors are busy.
+    """
+    if not pool.max_actors or pool.max_actors <= pool.actors:
+        return {"size": pool.actors}
+    if pool.num_gpus:
+        return {"min_size": 1, "max_size": pool.max_actors, "initial_size": pool.max_actors}
+    return {"min_size": pool.actors, "max_size": pool.max_actors, "initial_size": pool.actors}
+
+
 def _map(
     data: ray.data.Dataset, runner: type, kwargs: dict[str, Any], pool: res.StageResources, *, batch_size: int
 ) -> ray.data.Dataset:
-    sizes: dict[str, Any] = {"size": pool.actors}
-    if pool.max_actors and pool.max_actors > pool.actors:
-        sizes = {"min_size": pool.actors, "max_size": pool.max_actors, "initial_size": pool.actors}
     return data.map_batches(
         runner,
         batch_format="pyarrow",
         batch_size=batch_size,
         fn_constructor_kwargs=kwargs,
-        compute=ActorPoolStrategy(max_tasks_in_flight_per_actor=pool.max_in_flight, **sizes),
+        compute=ActorPoolStrategy(max_tasks_in_flight_per_actor=pool.max_in_flight, **pool_sizes(pool)),
         num_cpus=pool.num_cpus,
         num_gpus=pool.num_gpus or None,
         memory=pool.memory_gb * 2**30 if pool.memory_gb else None,

@@ -6,7 +6,8 @@ from jobs.embed import EmbedConfig
 from jobs.errors import InputError
 from jobs.mine import MineConfig
 from jobs.runtime import config
-from jobs.runtime.resources import Demand, Resources, StageResources, demands, preflight
+from jobs.runtime.resources import Demand, Resources, StageResources, check_machines, demands, preflight
+from jobs.runtime.stages import pool_sizes
 
 ASKED = [Demand("read", 1, 0.5, 0), Demand("embed", 2, 1.0, 1.0), Demand("write", 1, 0.5, 0)]
 
@@ -62,3 +63,25 @@ def test_every_job_fits_two_cores_on_a_laptop_and_gpu_node_does_not() -> None:
     assert config.load(
         "mine", MineConfig, ["corpus.path=c", "terms.path=t", "out=o", "resources=cluster"]
     ).resources.autoscaling
+
+
+def test_one_actor_must_fit_one_machine() -> None:
+    small, large = {"CPU": 16.0}, {"CPU": 8.0, "GPU": 1.0, "memory": 64.0 * 2**30}
+    check_machines(ASKED, [small, large])
+    check_machines([Demand("judge", 1, 1, 2)], [])  # nothing is known of them
+    gpus = r"resources\.judge\.num_cpus=1 and resources\.judge\.num_gpus=2: no machine .* 16 CPU; 8 CPU \+ 1 GPU"
+    refused = {gpus: Demand("judge", 1, 1, 2), "num_cpus=12": Demand("search", 1, 12, 1)}
+    refused["memory_gb=80"] = Demand("embed", 1, 1, 1, 80)
+    for message, demand in refused.items():
+        with pytest.raises(InputError, match=message):
+            check_machines([demand], [small, large])
+    (need,) = demands(Resources(search=StageResources(memory_gb=20)), ["search"], streamed=False)
+    assert need.bundle["memory"] == 20 * 2**30
+
+
+def test_gpu_pools_ask_for_all_their_actors_at_once_and_need_one() -> None:
+    resources = config.load("embed", EmbedConfig, ["input=i", "out=o", "resources=cluster"]).resources
+    for pool in (resources.embed, resources.judge):
+        assert pool_sizes(pool) == {"min_size": 1, "max_size": 8, "initial_size": 8}
+    assert pool_sizes(resources.decode) == {"min_size": 4, "max_size": 64, "initial_size": 4}
+    assert pool_sizes(StageResources(actors=2, num_gpus=1)) == {"size": 2}
