@@ -18,12 +18,17 @@ def writers(study: Study) -> list[str]:
 
 
 def prompts(study: Study) -> tuple[str, str] | None:
-    """Return the names of the explicit and the minimal prompt: those of `metrics.contrast`; None if there is none."""
-    contrast = next((c for c in study.metric_settings.contrast if c.startswith("prompt:")), None)
-    if contrast is None:
-        return None
-    first, _, second = contrast.partition(":")[2].partition("-")
-    return first, second
+    """Return the names of the explicit and the minimal prompt; None if no prompts are contrasted.
+
+    They are the first of `paper.contrast` and then `metrics.contrast` that the responses have both; if there are none,
+    the first of which they have the explicit one, or the first.
+    """
+    parts = study.metrics.values("part", "share_at_least", rubric=study.rubric(ROLE), attribute=f"{WRITER}+prompt")
+    present = {part.rpartition(" + ")[2] for part in parts}
+    contrasts = [*study.settings.contrast, *study.metric_settings.contrast]
+    of_prompts = (contrast.partition(":")[2] for contrast in contrasts if contrast.startswith("prompt:"))
+    pairs = [(first, second) for first, _, second in (values.partition("-") for values in of_prompts)]
+    return max(pairs, key=lambda pair: (pair[0] in present, pair[1] in present), default=None)
 
 
 def written_by(study: Study, writer: str) -> dict[str, str]:

@@ -79,6 +79,7 @@ def parts(tmp_path_factory) -> Path:
     }  # fmt: skip
     keys = [f"{key}=[{','.join(uris)}]" for key, uris in tables.items()]
     cli.execute("report", [*keys, "paper=century", f"out={folder}/out", "metrics.crowdtruth=false",
+                           "metrics.contrast=['prompt:minimal-explicit']",  # the paper's comes first
                            "paper.names=[qwen*=GPT-4 Omni]"])  # fmt: skip
     return folder / "out" / "paper"
 
