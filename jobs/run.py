@@ -151,10 +151,9 @@ def _as_typed(value: Any) -> str:
 
 def _overrides(cfg: RunConfig, step: Step) -> list[str]:
     """The overrides with which a step runs."""
-    keys = dict(step.set)
     schema = {f.name for f in fields(cli.job(step.job).schema)} if step.job in cli.JOBS else set()
     common = {"resume": cfg.resume, "overwrite": cfg.overwrite}
-    keys |= {k: v for k, v in common.items() if k in schema}
+    keys = {k: v for k, v in common.items() if k in schema} | step.set
     if "resources" in schema:
         keys |= pipelines.leaves({"resources": asdict(cfg.resources)})
     if "ray" in schema:

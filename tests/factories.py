@@ -1,15 +1,20 @@
 """Small tables for tests, written by hand without Ray, and rows for them."""
 
-from collections.abc import Iterator, Sequence
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from PIL import Image
 
 from actors.ids import content_id
 from jobs.judging.kept_rubric import KeptRubric, of_answers
+from jobs.store import locations
 from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
@@ -90,6 +95,36 @@ def rows_of(uri: str) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     rows: list[dict[str, Any]] = pa.concat_tables(open_table(uri).batches()).to_pylist()
     return rows
+
+
+def metric_values(uri: str) -> Callable[..., Any]:
+    """Return a function from a metric's name and dims to its value, or None, in the table of metrics at `uri`."""
+    metrics = {(row["metric"], row["dims"]): row["value"] for row in rows_of(uri)}
+
+    def value(metric: str, **dims: str) -> float | None:
+        return metrics[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]
+
+    return value
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a CSV file; return its path."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+def write_pictures(folder: Path, colours: Iterable[str], *, size: tuple[int, int] = (64, 48)) -> None:
+    """Write COLOUR.png of each colour into a new folder."""
+    folder.mkdir(parents=True)
+    for colour in colours:
+        Image.new("RGB", size, colour).save(folder / f"{colour}.png")
+
+
+def copy_folder(folder: Path, uri: str) -> None:
+    """Copy the files of a folder to `uri`."""
+    target, path = locations.filesystem(uri)
+    pafs.copy_files(str(folder), path, source_filesystem=pafs.LocalFileSystem(), destination_filesystem=target)
 
 
 def record(

@@ -8,6 +8,8 @@ be computed by hand:
 - the last normalisation removes the length of the sum, so that one marker anywhere in the prompt gives its unit vector;
 - the head maps that vector to the logarithms of the scripted probabilities.
 
+With two markers, each at equally many places, the tokens that both of them script get the probability.
+
 A marker that the model writes ends its turn: as the last token it also sets the dimension of the end token.
 """
 
@@ -17,6 +19,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from actors.local_models import resolve
 from actors.local_models.qwen import TURN_END
@@ -61,6 +65,17 @@ def write(folder: Path, script: Mapping[str, Mapping[str, float]]) -> str:
     head[tokenizer.convert_tokens_to_ids(TURN_END), STOP] = 10 * ABOVE_OTHERS / length
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return str(folder)
+
+
+def write_with_settings(folder: Path, name: str, script: Mapping[str, Mapping[str, float]]) -> str:
+    """Write a checkpoint of that name into `folder`, and the file that names it to a job; returns the file's path."""
+    settings = {
+        "name": name, "checkpoint": write(folder / name, script), "revision": None, "dtype": "float32",
+        "device_map": "cpu", "memory_gb": 1, "licence": None,
+    }  # fmt: skip
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return str(path)
 
 
 def _token(tokenizer: Any, text: str) -> int:

@@ -1,20 +1,18 @@
 """`pipeline=caire` from a planted knowledge base and pictures on object storage to the report, compared with loops."""
 
-import csv
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.fs as pafs
 import pytest
 from PIL import Image
 
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
-from tests.factories import rows_of
+from tests.factories import copy_folder, rows_of, write_csv
 
 K = 3
 ENCODER = "siglip-i18n-base"
@@ -42,12 +40,9 @@ def write_inputs(folder: Path, uri: str) -> None:
             row = {"node": node, "lemmas": lemmas, "title": title or None, "images": images}
             row |= {"gloss": f"A kind of {lemmas[0]}.", "text": ARTICLES[node]}
             file.write(json.dumps(row) + "\n")
-    with (folder / "set.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["picture", "labels", "gold", "right"])
-        writer.writerows([name, ";".join(own), ";".join(gold), "n3"] for name, (own, gold) in PICTURES.items())
-    target, path = locations.filesystem(uri)
-    pafs.copy_files(str(folder), path, source_filesystem=pafs.LocalFileSystem(), destination_filesystem=target)
+    rows = ([name, ";".join(own), ";".join(gold), "n3"] for name, (own, gold) in PICTURES.items())
+    write_csv(folder / "set.csv", ["picture", "labels", "gold", "right"], rows)
+    copy_folder(folder, uri)
 
 
 def vectors(table: str) -> dict[str, np.ndarray]:

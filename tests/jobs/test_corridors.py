@@ -4,8 +4,6 @@ The models are scripted (`tests.scripted_model`): their answers follow from one 
 metric below can be computed by hand.
 """
 
-import csv
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from PIL import Image
 
 from jobs.runtime import cli
 from tests import scripted_model
-from tests.factories import rows_of
+from tests.factories import metric_values, rows_of, write_csv, write_pictures
 
 # picture: the marker of its caption, the marker of its article, the grade that both people gave, region
 PICTURES: dict[str, tuple[str, str, int, str]] = {
@@ -168,18 +165,14 @@ def write_inputs(folder: Path, out: str) -> None:
     }
     for name, content in files.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    (folder / "photos").mkdir()
-    for colour in PICTURES:
-        Image.new("RGB", (64, 48), colour).save(folder / "photos" / f"{colour}.png")
-    with (folder / "set.csv").open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(["id", "file", "caption", "article", "region"])
-        for colour, (caption, article, _, region) in PICTURES.items():
-            lines.writerow([colour, f"{colour}.png", f"a caption {caption}", f"an article {article}", region])
-    with (folder / "people.csv").open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(["item_id", "rater", "question", "value"])
-        lines.writerows((c, person, "grade", grade) for c, (_, _, grade, _) in PICTURES.items() for person in "pq")
+    write_pictures(folder / "photos", PICTURES)
+    rows = (
+        [colour, f"{colour}.png", f"a caption {caption}", f"an article {article}", region]
+        for colour, (caption, article, _, region) in PICTURES.items()
+    )
+    write_csv(folder / "set.csv", ["id", "file", "caption", "article", "region"], rows)
+    graded = ([c, person, "grade", grade] for c, (_, _, grade, _) in PICTURES.items() for person in "pq")
+    write_csv(folder / "people.csv", ["item_id", "rater", "question", "value"], graded)
 
 
 @pytest.mark.timeout(900)
@@ -189,12 +182,10 @@ def test_from_a_file_to_the_report(tmp_path: Path, s3: str) -> None:
     write_inputs(tmp_path, out)
     run = ["profile=full", f"pipeline={tmp_path}/corridors.yaml", f"out={out}"]
     assert cli.main("run", run) == 0
-    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
+    metrics = metric_values(f"{out}/report/metrics")
 
-    def value(metric: str, question: str = "grade", rubric: str = "fit", **dims: str) -> float:
-        key = json.dumps({"question": question, "rubric": rubric} | dims, sort_keys=True, separators=(",", ":"))
-        found: float = metrics[metric, key]["value"]
-        return found
+    def value(metric: str, question: str = "grade", rubric: str = "fit", **dims: str) -> Any:
+        return metrics(metric, question=question, rubric=rubric, **dims)
 
     people = [grade for _, _, grade, _ in PICTURES.values()]
     for judge, grades in GRADES.items():

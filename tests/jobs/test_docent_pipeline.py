@@ -1,14 +1,13 @@
 """pipeline=docent with profile=debug, through Ray and on object storage: from a user's file to the report."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from jobs.runtime import cli
-from tests.factories import rows_of
+from tests.factories import metric_values, rows_of
 
 CORRECT = "A dog on a sandy beach."
 GENERATED = {"model_a": "An otter on a beach.", "model_b": "An animal, on this very beach."}
@@ -59,12 +58,7 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
         spans = rows_of(f"{out}/spans/{method}/qwen2.5-vl-7b")
         assert {row["method"] for row in spans} == {method}
         assert len({(row["item_id"], row["kind"]) for row in spans}) == 2 * 2 * PICTURES
-    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
-
-    def value(name: str, **dims: str) -> float | None:
-        number: float | None = metrics[name, json.dumps(dims, sort_keys=True, separators=(",", ":"))]["value"]
-        return number
-
+    value = metric_values(f"{out}/report/metrics")
     assert value("description_mistakes", group="people", model="model_a") == 1
     assert value("description_mistakes", group="people", model="model_b") == 0
     assert value("description_precision", group="people", model="model_a") == pytest.approx(5 / 6)

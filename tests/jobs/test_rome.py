@@ -1,18 +1,14 @@
 """`pipeline=rome` from pictures to the report, through Ray and S3, with a judge who prefers the first position."""
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from PIL import Image
 from scipy.stats import ttest_ind
 
 from jobs.runtime import cli
 from tests import scripted_model
-from tests.factories import rows_of
+from tests.factories import metric_values, rows_of, write_csv, write_pictures
 
 PROMPTS = {  # prompt -> scenario, colours of its pictures; the marker in a prompt scripts the judge's answers
     "A triumph passes the Circus Maximus ~": ("Triumph", ("red", "green", "blue")),
@@ -34,29 +30,18 @@ QUESTIONS = [  # prompt, id, question, parents
 RATED = {"red": 5, "green": 4, "blue": 3, "white": 2, "black": 1}  # by one person
 
 
-def write_csv(path: Path, header: list[str], rows: list[Any]) -> str:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-    return str(path)
-
-
 def write_inputs(folder: Path) -> list[str]:
-    (folder / "photos").mkdir()
-    rows = []
-    for prompt, (scenario, colours) in PROMPTS.items():
-        for number, colour in enumerate(colours):
-            Image.new("RGB", (64, 48), colour).save(folder / "photos" / f"{colour}.png")
-            rows.append([f"{colour}.png", prompt, scenario, f"model {'ab'[number % 2]}"])
-    model = {
-        "name": "first", "checkpoint": scripted_model.write(folder / "first", SCRIPT), "revision": None,
-        "dtype": "float32", "device_map": "cpu", "memory_gb": 1, "licence": None,
-    }  # fmt: skip
-    (folder / "first.yaml").write_text(yaml.safe_dump(model), encoding="utf-8")
+    rows = [
+        [f"{colour}.png", prompt, scenario, f"model {'ab'[number % 2]}"]
+        for prompt, (scenario, colours) in PROMPTS.items()
+        for number, colour in enumerate(colours)
+    ]
+    write_pictures(folder / "photos", RATED)
     inputs = {
         "file": write_csv(folder / "rome.csv", ["file", "prompt", "scenario", "image_model"], rows),
         "pictures": f"{folder}/photos",
         "questions": write_csv(folder / "q.csv", ["prompt", "question_id", "question", "parents"], QUESTIONS),
-        "judges": f"[{folder}/first.yaml]",
+        "judges": f"[{scripted_model.write_with_settings(folder, 'first', SCRIPT)}]",
     }
     return [f"pipeline.inputs.{name}={value}" for name, value in inputs.items()]
 
@@ -86,11 +71,7 @@ def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
     run = ["pipeline=rome", "profile=full", f"out={out}", *write_inputs(tmp_path)]
     assert cli.main("run", run) == 0
     assert cli.main("run", [*run, *answers_of_people(tmp_path, out)]) == 0  # complete steps do nothing
-    metrics = {(row["metric"], row["dims"]): row for row in rows_of(f"{out}/report/metrics")}
-
-    def value(metric: str, **dims: str) -> float:
-        found: float = metrics[metric, json.dumps(dims, sort_keys=True, separators=(",", ":"))]["value"]
-        return found
+    value = metric_values(f"{out}/report/metrics")
 
     # The judge always prefers the first position
     preference = {"rubric": "image_comparison", "question": "preference"}

@@ -4,15 +4,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.fs as pafs
 import pytest
-from PIL import Image
 
 from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
 from jobs.tric_rerank import answer_uri
-from tests.factories import rows_of
+from tests.factories import copy_folder, rows_of, write_pictures
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
 PICTURES = {"red": ("1894-07-13", "1"), "green": ("1899-01-02", "3"), "blue": ("1921-08-19", "4")}
@@ -21,9 +19,7 @@ K = 3
 
 def write_split(folder: Path, uri: str) -> None:
     """Write the split to `folder` and copy it to `uri`."""
-    (folder / "pictures").mkdir(parents=True)
-    for colour in PICTURES:
-        Image.new("RGB", (40, 30), colour).save(folder / "pictures" / f"{colour}.png")
+    write_pictures(folder / "pictures", PICTURES, size=(40, 30))
     files = {
         "in": [f"{colour}.png\t{day}" for colour, (day, _) in PICTURES.items()],
         "captions": [f"{index}\t{text}" for index, text in CAPTIONS.items()],
@@ -31,8 +27,7 @@ def write_split(folder: Path, uri: str) -> None:
     }
     for name, rows in files.items():
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
-    target, path = locations.filesystem(uri)
-    pafs.copy_files(str(folder), path, source_filesystem=pafs.LocalFileSystem(), destination_filesystem=target)
+    copy_folder(folder, uri)
 
 
 def brute_force(out: str) -> list[list[str]]:
