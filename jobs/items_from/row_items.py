@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.ids import content_id
+from jobs.corpora.released_pictures import record_columns
 from jobs.errors import InputError
 from jobs.items_from.config import KINDS, ItemsConfig
 from jobs.items_from.input_rows import PICTURE, Row, UserFile, entries
@@ -248,7 +249,7 @@ class ListColumn:
 
 
 def record_of(picture: NamedPicture, item_id: str, attributes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the row of `records` of a picture given by URL; columns of the file named as WIT's are taken over."""
+    """Return the row of `records` of a picture given by URL; columns named as WIT's or as Century's are taken over."""
     return {
         **{name: attributes.get(name) for name in WIT_COLUMNS},
         "record_id": content_id("item", item_id, picture.image_id),
@@ -257,6 +258,7 @@ def record_of(picture: NamedPicture, item_id: str, attributes: Mapping[str, str]
         "split": "",
         "terms": [],
         "methods": [],
+        **record_columns(attributes),
     }
 
 

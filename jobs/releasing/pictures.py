@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.corpora.released_pictures import METHODS, SPLITS
 from jobs.releasing.files import Column
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -22,12 +23,6 @@ PICTURE_COLUMNS = {  # the first six as Century released them
     "licence": Column("licence of the picture according to its source; empty if unknown"),
 }  # fmt: skip
 TERM_COLUMNS = {"terms": Column("a search term for page titles")}
-METHODS = {
-    "knowledge_graph": "with_knowledge_graph",
-    "language_model": "with_foundation_model",
-    "manual": "manually_curated",
-}
-SPLITS = {"val": "validation"}
 
 
 @dataclass

@@ -13,7 +13,7 @@ from actors.vlm.rubric import Rubric
 from jobs.errors import InputError
 from jobs.judging.kept_rubric import of_rubric
 from jobs.runtime import cli
-from tests.factories import century_rating, rows_of, write_file
+from tests.factories import century_rating, rows_of, write_csv, write_file, write_pictures
 
 KEY = "a key of at least sixteen bytes"
 URL = "https://upload.example/{}.jpg"
@@ -216,6 +216,29 @@ def test_the_way_back(tables, tmp_path):
 
     assert answers(after) == answers(before)
     assert {row["item_id"] for row in after if row["status"] == "reported"} == {IDS[3]}
-    cli.execute("items", [f"input={out}/data/pictures.csv", "columns.pictures=image_url", f"out={tmp_path}/pictures"])
-    records = rows_of(f"{tmp_path}/pictures/records")
-    assert {(row["image_id"], row["image_url"]) for row in records} == {(IDS[n], URL.format(n)) for n in range(4)}
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_released_pictures_are_fetched_judged_and_annotated(tables, tmp_path):
+    out = release(tables)
+    back = tmp_path / "back"
+    cli.execute("items", [f"input={out}/data/pictures.csv", "columns.pictures=image_url", f"out={back}/pictures"])
+    columns = ("image_id", "image_url", "page_url", "page_title", "split", "methods")
+    records = [{name: row[name] for name in columns} for row in rows_of(f"{back}/pictures/records")]
+    before = rows_of(tables["records"])[:4]
+    assert records == [{name: row[name] for name in columns} for row in sorted(before, key=lambda r: r["image_id"])]
+    write_pictures(tmp_path / "photos", ("red", "green", "blue", "white"))
+    for number, path in enumerate(sorted((tmp_path / "photos").iterdir())):
+        path.rename(path.with_name(f"{number}.jpg"))
+    with_records = [f"input={back}/images", f"records={back}/pictures/records", "rubric=century_labels"]
+    raters = write_csv(tmp_path / "raters.csv", ["rater"], [["ann"]])
+    for job, keys in {
+        "fetch": ["source=folder", f"source.path={tmp_path}/photos", f"input={back}/pictures/records", "width=32",
+                  f"out={back}/images"],
+        "judge": [*with_records, "model=local-text-tiny", f"out={back}/judged"],
+        "annotate": [*with_records, f"raters={raters}", "per_item=1", "welfare=century", f"out={back}/tasks"],
+    }.items():  # fmt: skip
+        cli.execute(job, keys)
+    assert {(row["item_id"], row["status"]) for row in rows_of(f"{back}/judged")} == {(name, "ok") for name in IDS}
+    tasks = (back / "tasks" / "label_studio" / "ann.json").read_text()
+    assert all(f"https://en.wikipedia.org/wiki/{number}" in tasks for number in range(4))

@@ -1,0 +1,24 @@
+"""How Century's released list of pictures names the columns of `records` and their values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+METHODS = {
+    "knowledge_graph": "with_knowledge_graph",
+    "language_model": "with_foundation_model",
+    "manual": "manually_curated",
+}
+SPLITS = {"val": "validation"}
+
+
+def record_columns(row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns of `records` that a row of `pictures.csv` has under other names; nothing of other rows."""
+    columns: dict[str, Any] = {}
+    if page := row.get("wikipedia_url"):
+        columns["page_url"] = page
+    if split := row.get("wit_split"):
+        columns["split"] = {released: name for name, released in SPLITS.items()}.get(split, split)
+    if methods := row.get("century_method"):
+        names = {released: name for name, released in METHODS.items()}
+        columns["methods"] = [names.get(method, method) for method in methods.split(";")]
+    return columns
