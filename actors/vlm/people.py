@@ -8,6 +8,7 @@ from typing import Any
 from actors.vlm import checks
 
 COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+ADDRESS = re.compile(r"(https?://[^\s/@]+/|/)\S*")
 FIELD_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -29,11 +30,16 @@ class PeopleOption:
 
 @dataclass(frozen=True)
 class PeopleExample:
-    """A worked example: a picture, the rubric's value for it, and why."""
+    """A worked example: a picture in words, the rubric's value for it, and why.
+
+    Attributes:
+        image: address of the picture, which the annotation tool shows; empty: the words alone.
+    """
 
     picture: str
     value: str
     why: str
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,16 +116,25 @@ def _free_text(data: Any, *, questions: Mapping[str, PeopleQuestion], where: str
 def _question(data: Any, *, values: Sequence[str], where: str) -> PeopleQuestion:
     checks.check_keys(data, where=where, required=("options",), optional=("guidance", "examples"))
     options = [_option(entry, where=where) for entry in checks.entries(data["options"], f"{where}, options")]
-    examples = []
-    for entry in checks.entries(data.get("examples") or [], f"{where}, examples"):
-        keys = ("picture", "value", "why")
-        checks.check_keys(entry, where=f"{where}, an example", required=keys)
-        examples.append(PeopleExample(*(checks.text(entry[key], f"{where}, {key}") for key in keys)))
+    examples = [
+        _example(entry, where=where) for entry in checks.entries(data.get("examples") or [], f"{where}, examples")
+    ]
     for value in [*(option.value for option in options), *(example.value for example in examples)]:
         if value is not None and value not in values:
             raise ValueError(f"{where}: unknown value {value!r}; the question's values are {', '.join(values)}")
     checks.check_unique((option.label for option in options), where=where, kind="option label")
     return PeopleQuestion(str(data.get("guidance") or "").strip(), tuple(options), tuple(examples))
+
+
+def _example(data: Any, *, where: str) -> PeopleExample:
+    keys = ("picture", "value", "why")
+    checks.check_keys(data, where=f"{where}, an example", required=keys, optional=("image",))
+    image = checks.optional_text(data.get("image"), f"{where}, image")
+    if image and not ADDRESS.fullmatch(image):
+        raise ValueError(
+            f"{where}: image {image!r} must be an address that the annotation tool can open: https://… or /…"
+        )
+    return PeopleExample(*(checks.text(data[key], f"{where}, {key}") for key in keys), image)
 
 
 def _option(data: Any, *, where: str) -> PeopleOption:

@@ -46,6 +46,14 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True)
+class FormExample:
+    """A worked example as people read it; `image` is the address of its picture, empty if there is none."""
+
+    text: str
+    image: str
+
+
+@dataclass(frozen=True)
 class FormQuestion:
     """A question as people read it."""
 
@@ -53,7 +61,7 @@ class FormQuestion:
     text: str
     guidance: str
     options: tuple[Option, ...]
-    examples: tuple[str, ...]
+    examples: tuple[FormExample, ...]
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,9 @@ def _form_question(rubric: Rubric, name: str) -> FormQuestion:
     else:  # an option that means "no answer" is stored under its label
         chosen = [(o.label if o.value is None else o.value, o.label, o.hotkey, o.colour) for o in people.options]
     labels = {answer.value: answer.label for answer in question.answers}
-    examples = [f"{e.picture}: {labels[e.value]}. {e.why}" for e in (people.examples if people else ())]
+    examples = [
+        FormExample(f"{e.picture}: {labels[e.value]}. {e.why}", e.image) for e in (people.examples if people else ())
+    ]
     options = [Option(value, label, key, colour or _colour(question, value)) for value, label, key, colour in chosen]
     return FormQuestion(name, question.text, guidance, tuple(options), tuple(examples))
 
@@ -242,6 +252,17 @@ def is_web(address: str | None) -> bool:
     """Return whether a browser can open the address and it contains no credentials."""
     parts = urlsplit(address or "")
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+
+
+def examples(question: FormQuestion) -> str:
+    """Return the worked examples of a question as HTML, with all texts escaped and addresses quoted."""
+    parts = []
+    for example in question.examples:
+        if example.image:
+            address = html.escape(example.image, quote=True)
+            parts.append(f'<p><img src="{address}" alt="" style="max-width: 100%; max-height: 240px"/></p>')
+        parts.append(f"<p>{html.escape(example.text)}</p>")
+    return "".join(parts)
 
 
 def instruction(item: ShownItem, target: str) -> str:

@@ -99,8 +99,12 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
         _note(view, question.guidance)
     if question.examples:
         panel = _add(_add(view, "Collapse"), "Panel", value="Examples")
-        for example in question.examples:
-            _note(panel, example)
+        if _shows_pictures(question):
+            field = examples_field(question)
+            _add(panel, "HyperText", name=field, value=f"${field}", inline="true")
+        else:
+            for example in question.examples:
+                _note(panel, example.text)
     missing = {"required": "true", "requiredMessage": f"Not answered yet: {_plain(question.text)}"}
     choices = _add(
         view, "Choices", name=question.name, toName=INSTRUCTION, choice="single-radio", showInline="false", **missing
@@ -110,6 +114,15 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
         if option.colour:
             extra["style"] = f"border-left: 8px solid {option.colour}; padding-left: 8px"
         _add(choices, "Choice", value=_plain(option.label), alias=option.value, **extra)
+
+
+def _shows_pictures(question: FormQuestion) -> bool:
+    return any(example.image for example in question.examples)
+
+
+def examples_field(question: FormQuestion) -> str:
+    """Return the field of a task that holds the examples of a question, if these have pictures."""
+    return f"examples_{question.name}"
 
 
 def _free_texts(view: Xml.Element, form: Form, question: str) -> None:
@@ -184,4 +197,5 @@ def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, p
     data |= {field_of(number): address for number, address in enumerate(item.pictures)}
     for role, (text_id, text) in item.texts.items():
         data |= {role: text, f"{role}_id": text_id}
+    data |= {examples_field(q): forms.examples(q) for q in form.questions if _shows_pictures(q)}
     return {"data": data}

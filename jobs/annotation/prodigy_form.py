@@ -92,7 +92,9 @@ def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, 
             style = {"style": {"borderLeft": f"8px solid {option.colour}"}} if option.colour else {}
             options.append({"id": option.value, "text": option.label, **style})
         title = _texts(all_texts) + f"<h3>{html.escape(question.text)}</h3>"
-        title += _notes([question.guidance, *question.examples])
+        title += _notes([question.guidance])
+        if question.examples:
+            title += f'<details class="remine-note"><summary>Examples</summary>{forms.examples(question)}</details>'
         options += [*report, *(issue if number == 0 else [])]
         yield {**base, "question": question.name, "html": _page(form, item, target, title), "options": options}
     for span_kind in form.span_labels.kinds if form.span_labels else ():

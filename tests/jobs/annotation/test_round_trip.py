@@ -277,6 +277,30 @@ def test_people_choose_the_nearest_sub_region_because_they_have_no_option_unsure
     assert values[-1] == "unsure"  # the models' list has it (Century, figure 5)
 
 
+def test_examples_have_the_pictures_that_the_rubric_names() -> None:
+    rubric = load("rubric", "century_labels")
+    rubric["people"]["questions"]["sensitive"]["examples"][0]["image"] = 'https://i.example/"a.jpg'
+    form = forms.form(
+        Rubric.from_dict(rubric), questions=["sensitive", "controversial"], span_labels=None,
+        welfare=WelfareConfig(), pictures=1, texts=(),
+    )  # fmt: skip
+    config = Xml.fromstring(label_studio_form.config_xml(form))
+    panels = {panel[0].tag: len(panel) for panel in config.iter("Panel")}
+    assert panels == {"HyperText": 1, "View": 3}  # the examples of `controversial` have no pictures
+    data = label_studio_form.task(form, shown_item(0), target="", assigned_to=None, place=1)["data"]
+    shown = next(e.get("value") for e in config.iter("HyperText") if e.get("name") == "examples_sensitive")
+    sensitive, controversial = prodigy_form.tasks(form, shown_item(0), target="", assigned_to=None, place=1)
+    for text in (data[(shown or "").removeprefix("$")], sensitive["html"]):
+        assert '<img src="https://i.example/&quot;a.jpg"' in text
+        assert "an achievement of space flight: Not at all sensitive." in text
+    assert "examples_controversial" not in data
+    assert "a feat of engineering" in controversial["html"]
+    for address in ("javascript:alert(1)", "a.jpg", "https://user:key@i.example/a.jpg"):
+        rubric["people"]["questions"]["sensitive"]["examples"][0]["image"] = address
+        with pytest.raises(ValueError, match=r"image .* must be an address"):
+            Rubric.from_dict(rubric)
+
+
 def test_nothing_from_data_becomes_markup() -> None:
     bad = ShownItem("i", ("p",), ('https://x/"><script>',), (("title", "<script>alert(1)</script>"),), {}, ())
     form = forms.form(RUBRIC, questions=["sensitive"], span_labels=None, welfare=WelfareConfig(), pictures=1, texts=())
