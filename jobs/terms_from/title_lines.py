@@ -16,6 +16,7 @@ VALID, REPEATED = "valid", "repeated"
 UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
 MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
 FENCE = "```"
+BRACKETS = ("[", "]")  # of a list with one object per line
 
 
 class ListedTitle(NamedTuple):
@@ -42,7 +43,7 @@ class TitleLines:
         self.keep_unknown = keep_unknown
 
     def read(self, text: str, kinds: Counter[str], *, is_cut: bool) -> Iterator[ListedTitle]:
-        """Yield the titles of a response; count its lines by kind, except empty ones and code fences.
+        """Yield the titles of a response; count its lines by kind, except empty ones, code fences and lone brackets.
 
         A title that the response has already listed under the same topic is `repeated`. With `keep_unknown` a line of
         an unknown category is counted as such and yielded.
@@ -52,7 +53,7 @@ class TitleLines:
             is_cut: the response reached the limit of tokens, so that its last line may be incomplete.
         """
         lines = [line.strip() for line in text.splitlines()]
-        lines = [line for line in lines if line and not line.startswith(FENCE)]
+        lines = [line for line in lines if line and not line.startswith(FENCE) and line not in BRACKETS]
         listed = set[tuple[str, str]]()
         for number, line in enumerate(lines, 1):
             entry = _parsed(line)

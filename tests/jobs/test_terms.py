@@ -27,6 +27,7 @@ ENTITIES: list[Any] = [
     item(6, "Sit-in  riots", P31=["Q124757"], P585=[statement(None, snaktype="somevalue")]),
     item(8, "The Eighth", P31=["Q17149090"], P361=["Q8465"]),
     item(9, "Part of a part", P31=["Q178561"], P361=["Q2"]),
+    item(10, "Of no class", P31=[statement(None, snaktype="novalue")]),
     item(1, "First War again", P31=["Q198"]),
     {"entity": "Q99", "redirect": "Q1"},
     b'{"type":"item","id":"Q7","lab',
@@ -79,7 +80,7 @@ def test_a_dump_becomes_terms(tmp_path: Path, name: str, parts: int) -> None:
     entities = open_table(f"{tmp_path}/out/entities", "entities").counts()
     assert entities.rejected == {"malformed": 1, "not_an_entity": 1}
     assert entities.filtered == {
-        "no_concept": 8,  # seven classes, and the riot whose statement is deprecated
+        "no_concept": 9,  # seven classes, the riot whose statement is deprecated, and the item with novalue
         "no_name": 1,
         "redirect": 1,
         "not_an_item": 2,

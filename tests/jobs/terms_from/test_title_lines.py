@@ -47,8 +47,8 @@ def test_century_has_the_papers_lists() -> None:
         assert set(concepts[category]) - set(entries) == ({"independence"} if category == "reform" else set())
 
 
-def test_lines_are_read_in_a_code_fence_with_commas_and_in_any_case() -> None:
-    text = f"```jsonl\n{line('A')},\n\n{line('B', 'REFORM', 'Protest', 'eastern asia')}\n```\n"
+def test_lines_are_read_in_fences_and_brackets_with_commas_and_in_any_case() -> None:
+    text = f"```jsonl\n[\n{line('A')},\n\n{line('B', 'REFORM', 'Protest', 'eastern asia')}\n]\n```\n"
     titles, kinds = read(text)
     assert titles == [
         ListedTitle("A", "reform", "protest", "Eastern Asia"),
