@@ -17,7 +17,7 @@ from actors.vlm.settings import ModelSettings, SamplingSettings
 from jobs.questioning.graph import GraphQuestion, from_answers
 from jobs.questioning.rows import question_row
 from jobs.questioning.texts import TEXTS
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter
 from jobs.tables import TABLES
 

@@ -22,7 +22,7 @@ from actors.linking import (
 from jobs.retrieval.contamination import KnowledgeBasePictures
 from jobs.retrieval.link_tables import TEXT_TABLES, LinkLookups
 from jobs.runtime import exclusions
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store.reading import read_unit
 from jobs.store.shared_lookup import SharedLookup
 from jobs.store.writer import UnitTask, UnitWriter

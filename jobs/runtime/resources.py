@@ -5,7 +5,7 @@ logical CPUs, which decide what runs at the same time; `threads` is what a proce
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from jobs.errors import InputError
 
@@ -31,6 +31,17 @@ class StageResources:
     batch_size: int = 64  # rows per call of an actor
     max_in_flight: int = 2  # units queued per actor; more hides latency and takes object store memory
     threads: int | None = None  # per process; null: all cores of the machine
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the pool is one actor without a GPU."""
+        return self.actors == 1 and (self.max_actors or 1) == 1 and not self.num_gpus
+
+    def joined_with(self, earlier: "StageResources") -> "StageResources":
+        """This pool with the CPUs and memory of `earlier` added, for actors that also run the stage before."""
+        reserved = [gb for gb in (self.memory_gb, earlier.memory_gb) if gb is not None]
+        memory_gb = sum(reserved) if reserved else None
+        return replace(self, num_cpus=self.num_cpus + earlier.num_cpus, memory_gb=memory_gb)
 
 
 @dataclass

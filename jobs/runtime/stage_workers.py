@@ -17,7 +17,7 @@ from ray.data.block import Block, BlockAccessor
 
 from jobs.errors import RunError
 from jobs.runtime import exclusions
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.store.reading import read_unit
 from jobs.store.writer import Target, UnitTask, UnitWriter
@@ -59,7 +59,7 @@ class StageRunner:
         RunError: a column of the input or output is not as declared, or the number of rows is wrong.
     """
 
-    def __init__(self, *, stage: Stage, board: Any) -> None:
+    def __init__(self, *, stage: Stage, board: RunBoard | None) -> None:
         kwargs = dict(stage.kwargs)
         if "threads" in kwargs and kwargs["threads"] is None:
             # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
@@ -101,10 +101,22 @@ class StageRunner:
         return pa.array([tally or None for tally in tallies], pa.map_(pa.string(), pa.int64()))
 
 
+class StageChain:
+    """Calls the actors of consecutive stages one after the other, in one process."""
+
+    def __init__(self, *, stages: Sequence[Stage], board: RunBoard | None) -> None:
+        self._runners = [StageRunner(stage=stage, board=board) for stage in stages]
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        for runner in self._runners:
+            batch = runner(batch)
+        return batch
+
+
 class UnitRunner:
     """Calls an actor with a task and the writer of its unit."""
 
-    def __init__(self, *, stage: Stage, board: Any, target: Target) -> None:
+    def __init__(self, *, stage: Stage, board: RunBoard | None, target: Target) -> None:
         self._actor = stage.actor(**stage.kwargs)
         self._report = Reporter(board, stage.pool)
         self._target = target

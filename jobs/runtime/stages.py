@@ -1,17 +1,18 @@
-"""Runs work units through Ray Data: read, one pool of actors per stage, write.
+"""Runs work units through Ray Data: read, pools of actors for the stages, write.
 
 A unit travels as one Arrow block. Blocks are never split (`target_max_block_size=None` in jobs.runtime.ray_session), so
 that the sink sees whole units. Each task that is sent to a worker names one unit: Ray keeps on the driver what it
 sends, and with all units in each task the memory would grow with the square of their number. There are two ways:
 
-- `stream`: rows flow through stages; the sink writes each unit when it arrives.
+- `stream`: rows flow through stages; the sink writes each unit when it arrives. Stages may share a process
+  (`groups_of`).
 - `process`: one call of an actor reads, processes and writes a unit. Use it for units whose rows do not fit into a
   block, such as a gzip file of 2.5 GB, which the actor streams into the unit's object.
 
 `jobs.runtime.stage_workers` holds the code that runs on the workers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from ray.data import ActorPoolStrategy
 from jobs.runtime import resources as res
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.runtime.stage_workers import TASK, StageRunner, UnitReader, UnitRunner, UnitSink, count_rows
+from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, count_rows
 from jobs.runtime.worker_errors import RESTARTS, as_run_errors
 from jobs.store.compact_list import CompactList
 from jobs.store.run import TableRun
@@ -56,10 +57,10 @@ def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], res
             batch_size=None,
             num_cpus=resources.read.num_cpus,
         )
-        for stage in stages:
-            pool = _limit_actors(getattr(resources, stage.pool), len(tasks))
-            runner = _name_after(stage, StageRunner)
-            data = _map(data, runner, {"stage": stage, "board": progress.board}, pool, batch_size=pool.batch_size)
+        for group, group_pool in groups_of(stages, resources):
+            pool = _limit_actors(group_pool, len(tasks))
+            runner = _name_after(group, StageChain)
+            data = _map(data, runner, {"stages": group, "board": progress.board}, pool, batch_size=pool.batch_size)
         sink = UnitSink(run.target, counts_items=stages[-1].rows_out is None)
         data.write_datasink(sink, ray_remote_args={"num_cpus": resources.write.num_cpus})
 
@@ -83,13 +84,35 @@ def process(
         # The actors read for themselves: no rows are read ahead, and no processes for reading are needed.
         data = _map(
             _blocks(_largest_first(run.todo)),
-            _name_after(stage, UnitRunner),
+            _name_after([stage], UnitRunner),
             {"stage": stage, "board": progress.board, "target": run.target},
             _limit_actors(getattr(resources, stage.pool), len(run.todo)),
             batch_size=1,
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
             pass
+
+
+def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tuple[list[Stage], res.StageResources]]:
+    """The stages that share a process, with the pool of each group.
+
+    A process takes a second of CPU to start and three more to import a model's libraries, which is most of a short run
+    on a laptop. Consecutive stages therefore share one where their pools have a single actor each and no GPU; a GPU
+    never waits for a stage that needs only CPUs. The pool of a group has the batch size of its last stage.
+    """
+    group: list[Stage] = []
+    shared: res.StageResources | None = None
+    for stage in stages:
+        pool: res.StageResources = getattr(resources, stage.pool)
+        if shared is not None and shared.is_single and pool.is_single:
+            shared = pool.joined_with(shared)
+        else:
+            if shared is not None:
+                yield group, shared
+            group, shared = [], pool
+        group.append(stage)
+    if shared is not None:
+        yield group, shared
 
 
 def _expected_progress(tasks: Sequence[UnitTask], stages: Sequence[Stage]) -> list[StageProgress]:
@@ -151,6 +174,6 @@ def _map(
     )
 
 
-def _name_after(stage: Stage, runner: type) -> type:
-    """`runner` under the name of the stage's actor, which Ray shows as the operator's name."""
-    return type(stage.name, (runner,), {"__module__": __name__})
+def _name_after(stages: Sequence[Stage], runner: type) -> type:
+    """`runner` under the names of the stages' actors, which Ray shows as the operator's name."""
+    return type("_".join(stage.name for stage in stages), (runner,), {"__module__": __name__})

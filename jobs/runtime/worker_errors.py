@@ -35,8 +35,9 @@ def describe(trace: str) -> str:
         kind, message = errors[-1]
         return faults.sentence_of_text(message) or f"{kind}: {message}"
     if dead := _DEAD_ACTOR.search(trace):
+        stages = dead.group(1).replace("_", " and ")
         return (
-            f"the process of {dead.group(1)} ended {RESTARTS + 1} times; there is too little memory, or a row crashes "
+            f"the process of {stages} ended {RESTARTS + 1} times; there is too little memory, or a row crashes "
             "a native library"
         )
     return (trace.strip() or "Ray gave no reason").splitlines()[-1]

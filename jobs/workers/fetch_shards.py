@@ -20,7 +20,7 @@ from actors.pictures import PictureError
 from actors.status import Status
 from jobs.errors import InputError
 from jobs.runtime import exclusions
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store import locations
 from jobs.store.units import WHOLE, Unit
 from jobs.store.writer import Reject, UnitTask, UnitWriter

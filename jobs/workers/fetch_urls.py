@@ -20,7 +20,7 @@ from actors.status import Status
 from actors.url_fetcher import Credits, ImageRequest, UrlFetcher, UrlFetcherSettings
 from jobs.corpora.records import read_records
 from jobs.runtime import exclusions
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store import locations
 from jobs.store.reading import open_rows, read_unit, reading_rows
 from jobs.store.writer import UnitTask, UnitWriter

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store import locations
 from jobs.store.units import Unit
 from jobs.store.writer import RAW_KEPT, Reject, UnitTask, UnitWriter

@@ -9,7 +9,7 @@ from actors.fetching.net_safety import Rules
 from actors.fetching.rate_limits import LocalLimiter
 from actors.url_fetcher import UrlFetcherSettings
 from jobs.corpora.records import open_records
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitWriter
 from jobs.workers.fetch_urls import FetchUnit, RunFiles

@@ -11,7 +11,7 @@ import pytest
 
 from actors.ids import content_id
 from jobs.runtime import cli
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.sources.config import SourceConfig
 from jobs.sources.shards import parquet_units, tar_units
 from jobs.store.reading import open_table

@@ -116,7 +116,7 @@ def remine(workdir: Path, size: Size) -> Result:
     from actors.linking import LinkSettings
     from jobs.retrieval.link_tables import LinkedKbConfig, open_link_tables
     from jobs.retrieval.link_unit import LinkUnit
-    from jobs.runtime.progress import Reporter
+    from jobs.runtime.board import Reporter
     from jobs.store.reading import open_table
     from jobs.store.writer import Target as Place
     from jobs.store.writer import UnitTask, UnitWriter

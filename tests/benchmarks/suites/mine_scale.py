@@ -184,7 +184,7 @@ def _units(terms: str, files: Sequence[str]) -> tuple["Counts", float, float]:
     """What `mine` counts in `files`, one after the other in this process, and the wall and CPU seconds it took."""
     from actors.titles import Fold
     from jobs.corpora.terms import TermsConfig, pack, read_terms
-    from jobs.runtime.progress import Reporter
+    from jobs.runtime.board import Reporter
     from jobs.store import locations
     from jobs.store.run import TablePlan, open_run
     from jobs.store.units import unit_of_file

@@ -136,7 +136,7 @@ def _written(worker: Any, path: Path, table: str) -> Result:
     """The entities that a worker writes of a whole file, after a check that it rejected nothing."""
     import pyarrow as pa
 
-    from jobs.runtime.progress import Reporter
+    from jobs.runtime.board import Reporter
     from jobs.store.run import TablePlan, open_run
     from jobs.store.writer import UnitWriter
     from jobs.tables import TABLES

@@ -21,7 +21,7 @@ from jobs.corpora.knowledge_base import (
 )
 from jobs.corpora.knowledge_base_units import SPAN, cut
 from jobs.errors import InputError
-from jobs.runtime.progress import Reporter
+from jobs.runtime.board import Reporter
 from jobs.store.run import TablePlan, open_run
 from jobs.store.writer import UnitWriter
 from jobs.workers.kb import PARTS, KnowledgeBaseUnit, nodes

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobs.runtime.progress import Board, Reporter, StageProgress, Totals, board_options, line
+from jobs.runtime.board import Board, Reporter, RunBoard, Totals, board_options
+from jobs.runtime.progress import StageProgress, line
 
 
 @pytest.mark.parametrize(
@@ -58,25 +59,30 @@ class Sent:
 
 def test_a_reporter_gathers_and_loses_nothing() -> None:
     sent = Sent()
-    reporter = Reporter(sent, "mine")
+    run, other = RunBoard(sent), RunBoard(sent)
+    Reporter(other, "mine").add(5)
+    reporter = Reporter(run, "mine")
     for _ in range(500):
         reporter.add(2, errors=1, matched=3)
     reporter.flush()
     reporter.flush()
-    assert sent.board.read()[1] == {"mine": (1000, 500, Counter(matched=1500))}
-    assert sent.times < 10
+    assert sent.board.read(run.run)[1] == {"mine": (1000, 500, Counter(matched=1500))}
+    assert sent.times < 11
+    sent.board.forget(run.run)
+    assert not sent.board.read(run.run)[1]
+    assert sent.board.read(other.run)[1] == {"mine": (5, 0, Counter())}
     Reporter(None, "mine").add(1)  # without a board it is silent
 
 
 def test_a_board_that_restarts_elsewhere_loses_no_counts() -> None:
     totals, first, second = Totals(), Board(), Board()
-    first.add("judge", 5, 1, {"tokens": 7})
-    assert totals.update(*first.read()) == {"judge": (5, 1, Counter(tokens=7))}
-    assert totals.update(*first.read()) == {"judge": (5, 1, Counter(tokens=7))}
-    assert totals.update(*second.read()) == {"judge": (5, 1, Counter(tokens=7))}
-    second.add("judge", 2, 0, {"tokens": 1})
-    second.add("decode", 3, 0, {})
-    assert totals.update(*second.read()) == {"judge": (7, 1, Counter(tokens=8)), "decode": (3, 0, Counter())}
+    first.add("run", "judge", 5, 1, {"tokens": 7})
+    assert totals.update(*first.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
+    assert totals.update(*first.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
+    assert totals.update(*second.read("run")) == {"judge": (5, 1, Counter(tokens=7))}
+    second.add("run", "judge", 2, 0, {"tokens": 1})
+    second.add("run", "decode", 3, 0, {})
+    assert totals.update(*second.read("run")) == {"judge": (7, 1, Counter(tokens=8)), "decode": (3, 0, Counter())}
     options = board_options("0" * 56)
     assert options["max_restarts"] == -1
     assert options["scheduling_strategy"].soft

@@ -23,8 +23,8 @@ from ray.data import DataContext
 from actors import schemas
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, progress, ray_session, stages
+from jobs.runtime.board import Reporter
 from jobs.runtime.config import RayConfig
-from jobs.runtime.progress import Reporter
 from jobs.runtime.resources import Resources, StageResources, TaskResources, demands
 from jobs.store import locations
 from jobs.store.locations import Object
@@ -232,7 +232,8 @@ def test_every_row_passes_two_stages_once(tmp_path: Path, capsys: pytest.Capture
 
 def test_many_units_smaller_than_a_batch_on_object_storage(tmp_path: Path, s3: str) -> None:
     out, sizes = locations.join(s3, "flow", "out"), [number % 4 for number in range(120)]
-    resources = Resources(decode=StageResources(batch_size=1000), embed=StageResources(batch_size=7))
+    apart = StageResources(actors=2, num_cpus=0.1, batch_size=1000)  # in processes of their own
+    resources = Resources(decode=apart, embed=StageResources(batch_size=7))
     run = opened(out, sizes)
     go(run, tmp_path / "log", resources=resources)
     assert run.finish()["complete"]
@@ -341,7 +342,7 @@ def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
 
 def test_a_row_that_always_kills_its_process_ends_the_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(RunError, match=r"^a worker failed: the process of Finish ended 4 times;") as caught:
+    with pytest.raises(RunError, match=r"^a worker failed: the process of Double and Finish ended 4 times;") as caught:
         go(opened(str(out), [64, 64, 64]), tmp_path / "log", {"u002-010": "exit"})
     assert "\n" not in str(caught.value)
     assert "u002" not in units_there(out)
@@ -371,6 +372,22 @@ def test_two_stages_of_a_stream_are_counted_together() -> None:
     with pytest.raises(InputError, match=r"needs 2\.5 CPUs"):
         ray_session.start(RayConfig(), wide, demands(wide, ["decode", "embed"], streamed=True))
     ray_session.start(RayConfig(), Resources(), demands(Resources(), ["decode", "embed"], streamed=True))
+
+
+def test_single_actors_without_a_gpu_share_a_process() -> None:
+    decode, embed = (stages.Stage(pool, Double, {}) for pool in ("decode", "embed"))
+    one, two = StageResources(num_cpus=0.2, memory_gb=1), StageResources(num_cpus=0.2, actors=2)
+    gpu, growing = StageResources(num_gpus=0.5), StageResources(max_actors=3)
+    last = StageResources(num_cpus=0.3, batch_size=8)
+    both = dataclasses.replace(last, num_cpus=0.5, memory_gb=1)
+    for before, after, expected in (
+        (one, last, [([decode, embed], both)]),
+        (one, gpu, [([decode], one), ([embed], gpu)]),
+        (two, last, [([decode], two), ([embed], last)]),
+        (growing, last, [([decode], growing), ([embed], last)]),
+    ):
+        resources = Resources(decode=before, embed=after)
+        assert list(stages.groups_of([decode, embed], resources)) == expected, (before, after)
 
 
 def test_the_largest_units_are_begun_first(tmp_path: Path) -> None:
