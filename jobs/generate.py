@@ -25,11 +25,11 @@ from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.analysis.responses import refusal_rates
 from jobs.errors import InputError
-from jobs.judging import kept_raters
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
+from jobs.judging.model_run import stream_items
 from jobs.judging.settings import check_model
 from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.metrics import refusals
@@ -85,20 +85,10 @@ def _generate(cfg: GenerateConfig) -> dict[str, Any] | None:
         return None
     for line in drawn.lines:
         say(f"  {line}")
-    from jobs.runtime import stages
-
     reader = reading(sources, fields=fields, pictures=pictures)
-    stages.stream(
-        run,
-        name="generate",
-        read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=_stages(cfg, instruction, questions, dependencies),
-        resources=cfg.resources,
-    )
-    manifest = lifecycle.end("generate", run, excluded)
-    picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    stages = _stages(cfg, instruction, questions, dependencies)
+    manifest = stream_items(run, cfg, job="generate", reader=reader, stages=stages, excluded=excluded)
     show_prompts(manifest["counts"]["tallies"])
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     show_refusals(run)
     return manifest
 

@@ -1,15 +1,18 @@
 """Draw pictures from prompts with a text-to-image model -> tables `images` and `items`.
 
     python -m jobs.generate_images input=R/prompts image_model=sd3-medium out=R/generated
-    python -m jobs.generate_images input=R/rome/items texts=R/rome/texts samples=6 out=R/generated
+    python -m jobs.generate_images input=R/rome/items texts=R/rome/texts samples=6 \\
+        'image_models=[sd3-medium,sdxl-base]' out=R/generated
 
 `input` is a table of texts (jobs.prompts) or of items with a text of role `prompt` in `texts=`. OUT/images has the
 pictures as PNG. OUT/items has one item per picture, with the values or attributes, targets and texts of its prompt, so
-that people and models can judge it. Each picture has its own seed, derived from the prompt and its number.
+that people and models can judge it. Each picture has its own seed, derived from the prompt and its number. Several
+models draw one after another into the same tables; the attribute `image_model` of an item names its model.
 """
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,15 +24,17 @@ from actors.settings import check_positive
 from jobs.errors import InputError
 from jobs.items_from import image_prompts, output
 from jobs.items_from.image_prompts import DrawnPictures, ImagePromptReader, PromptTables
-from jobs.items_from.output import ITEMS, ItemsPlan
+from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows
 from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
+from jobs.models.several import read_models
 from jobs.runtime import cli, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
 from jobs.store import locations
-from jobs.store.run import TablePlan, TableRun
+from jobs.store.run import RunPart, TablePlan
+from jobs.store.units import Unit
 
 
 @dataclass
@@ -41,6 +46,7 @@ class GenerateImagesConfig(DrawingSettings, Common):
     prompt_role: str = "prompt"  # role of the texts that are prompts
     samples: int = 1  # pictures per prompt
     image_model: ImageModelConfig = field(default_factory=ImageModelConfig)
+    image_models: list[str] = field(default_factory=list)  # several of conf/image_model; each draws `samples` pictures
 
     def __post_init__(self) -> None:
         check_positive(samples=self.samples)
@@ -51,51 +57,77 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifests by table, None with plan=true.
 
     Raises:
-        InputError: a table, the model or a value is not allowed; nothing was written.
+        InputError: a table, a model or a value is not allowed; nothing was written.
     """
-    _check_model(cfg)
+    models = _models(cfg)
     prompts = image_prompts.open_prompts(cfg.input, texts=cfg.texts, role=cfg.prompt_role)
     excluded = exclusions.read_exclusions(cfg.exclusions)
-    drawn = _drawn(cfg)
-    reader = ImagePromptReader(drawn, prompts.prompts.name)
-    plan = _plan(cfg, prompts, drawn, excluded)
+    readers = {model.rater: ImagePromptReader(_drawn(cfg, model), prompts.prompts.name) for model in models}
+    plan = _plan(cfg, prompts, models, [reader.drawn for reader in readers.values()], excluded)
     # The items do not depend on the pictures: a retry of single pictures does not write them again.
-    items = (replace(cfg, retry=[]), _items_plan(plan, reader), excluded)
+    items = (replace(cfg, retry=[]), _items_plan(plan, readers), excluded)
     if not cfg.plan:
         output.check(*items)
-    note = f"draws {sum(unit.rows or 0 for unit in plan.units):,} pictures with {cfg.image_model.name}"
-    run = lifecycle.begin(
-        "generate_images", cfg, plan, pools=["judge"], note=note, lines=plan_lines(cfg, cfg.image_model)
-    )
+    pictures, names = sum(unit.rows or 0 for unit in plan.units), ", ".join(model.name for model in models)
+    lines = [line for model in models for line in plan_lines(cfg, model)]
+    note = f"draws {pictures:,} pictures with {names}"
+    run = lifecycle.begin("generate_images", cfg, plan, pools=["judge"], note=note, lines=lines)
     if run is None:
         return output.write(*items, job="generate_images")
-    _draw(cfg, run, reader, exclusions.keep(run, excluded))
+    kept = exclusions.keep(run, excluded)
+    for model in models:
+        _draw(cfg, run.part(lambda unit, name=model.rater: _model_of(unit) == name), model, readers[model.rater], kept)
     manifest = lifecycle.end("generate_images", run, excluded)
     return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
 
 
-def _check_model(cfg: GenerateImagesConfig) -> None:
-    if cfg.plan:
-        return
-    from actors.diffusion.loading import check_image_model
+def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
+    """Return the models that draw, after the checks that need no weights.
 
-    try:
-        check_image_model(cfg.image_model)
-    except ValueError as error:
-        raise InputError(f"image_model.checkpoint: {error}") from error
+    Raises:
+        InputError: an unknown model, one model twice, or one that is not a text-to-image pipeline.
+    """
+    models = [cfg.image_model]
+    if cfg.image_models:
+        models = read_models(
+            "generate_images", GenerateImagesConfig, key="image_model", listed="image_models", names=cfg.image_models
+        )
+    if len({model.rater for model in models}) < len(models):
+        raise InputError(f"image_models={','.join(cfg.image_models)}: two have one checkpoint; name each model once")
+    if not cfg.plan:
+        from actors.diffusion.loading import check_image_model
+
+        for model in models:
+            try:
+                check_image_model(model)
+            except ValueError as error:
+                raise InputError(f"image_model.checkpoint: {error}") from error
+    return models
 
 
-def _drawn(cfg: GenerateImagesConfig) -> DrawnPictures:
-    settings = content_id(json.dumps({**cfg.options, "seed": cfg.seed, **cfg.image_model.identity}, sort_keys=True))
-    return DrawnPictures(cfg.prompt_role, cfg.samples, cfg.seed, cfg.image_model.rater, settings)
+def _model_of(unit: Unit) -> str:
+    """Return the name in the tables of the model that draws the pictures of a unit."""
+    return str(unit.extra[image_prompts.IMAGE_MODEL])
 
 
-def _plan(cfg: GenerateImagesConfig, prompts: PromptTables, drawn: DrawnPictures, excluded: Exclusions) -> TablePlan:
+def _drawn(cfg: GenerateImagesConfig, model: ImageModelConfig) -> DrawnPictures:
+    settings = content_id(json.dumps({**cfg.options, "seed": cfg.seed, **model.identity}, sort_keys=True))
+    return DrawnPictures(cfg.prompt_role, cfg.samples, cfg.seed, model.rater, settings)
+
+
+def _plan(
+    cfg: GenerateImagesConfig,
+    prompts: PromptTables,
+    models: Sequence[ImageModelConfig],
+    drawn: Sequence[DrawnPictures],
+    excluded: Exclusions,
+) -> TablePlan:
+    identity = [model.identity for model in models]
     return TablePlan(
         out=locations.join(locations.absolute(cfg.out), "images"),
         table="images",
         identity={
-            **cfg.image_model.identity,
+            **(identity[0] if len(models) == 1 else {"models": identity}),
             **cfg.options,
             "seed": cfg.seed,
             "samples": cfg.samples,
@@ -105,30 +137,35 @@ def _plan(cfg: GenerateImagesConfig, prompts: PromptTables, drawn: DrawnPictures
         },
         units=prompts.units(drawn),
         config=plain(cfg),
-        metadata={"image_model": cfg.image_model.rater},
+        metadata={"image_model": ", ".join(model.rater for model in models)},
         derived=True,
-        models={cfg.image_model.name: cfg.image_model.rater},
+        models={model.name: model.rater for model in models},
     )
 
 
-def _items_plan(plan: TablePlan, reader: ImagePromptReader) -> ItemsPlan:
-    return ItemsPlan(units=plan.units, identity=plan.identity, read=reader.items, tables=(ITEMS,), derived=True)
+def _items_plan(plan: TablePlan, readers: Mapping[str, ImagePromptReader]) -> ItemsPlan:
+    def read(unit: Unit) -> UnitRows:
+        return readers[_model_of(unit)].items(unit)
+
+    return ItemsPlan(units=plan.units, identity=plan.identity, read=read, tables=(ITEMS,), derived=True)
 
 
-def _draw(cfg: GenerateImagesConfig, run: TableRun, reader: ImagePromptReader, excluded: str | None) -> None:
+def _draw(
+    cfg: GenerateImagesConfig, part: RunPart, model: ImageModelConfig, reader: ImagePromptReader, excluded: str | None
+) -> None:
     from actors.image_generator import ImageGenerator
     from jobs.runtime import stages
 
-    model = {
+    settings = {
         "settings": DrawingSettings.part_of(cfg),
-        "model": ImageModelSettings.part_of(cfg.image_model),
-        "author": cfg.image_model.rater,
-        "licence": cfg.image_model.licence,
+        "model": ImageModelSettings.part_of(model),
+        "author": model.rater,
+        "licence": model.licence,
         "threads": cfg.resources.judge.threads,
     }
     read = stages.Read(reader, item="image_id", output_item="image_id", excluded=excluded)
-    chain = [Stage("judge", ImageGenerator, model)]
-    stages.stream(run, name="generate_images", read=read, stages=chain, resources=cfg.resources)
+    chain = [Stage("judge", ImageGenerator, settings)]
+    stages.stream(part, name="generate_images", read=read, stages=chain, resources=cfg.resources)
 
 
 JOB = cli.Job("generate_images", GenerateImagesConfig, execute)

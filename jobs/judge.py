@@ -14,10 +14,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.judging import kept_raters, methods, rubric_job
+from jobs.judging import methods, rubric_job
 from jobs.judging.condition import with_condition
 from jobs.judging.judging_summary import show_tallies
 from jobs.judging.methods import MethodConfig
+from jobs.judging.model_run import stream_items
 from jobs.judging.several_models import ModelsConfig, run_each
 from jobs.models import picture_tokens
 from jobs.models.plan import plan_lines
@@ -53,20 +54,9 @@ def _judge(cfg: JudgeConfig) -> dict[str, Any] | None:
     run = lifecycle.begin("judge", cfg, plan, pools=pools, note=note, lines=lines)
     if run is None:
         return None
-    from jobs.runtime import stages
-
-    stages.stream(
-        run,
-        name="judge",
-        read=stages.Read(job.reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=methods.stages(cfg, job.targets, job.ratings),
-        resources=cfg.resources,
-    )
-    manifest = lifecycle.end("judge", run, excluded)
-    tallies = manifest["counts"]["tallies"]
-    show_tallies(tallies)
-    picture_tokens.show_counted(cfg.model, tallies)
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, tallies))
+    stages = methods.stages(cfg, job.targets, job.ratings)
+    manifest = stream_items(run, cfg, job="judge", reader=job.reader, stages=stages, excluded=excluded)
+    show_tallies(manifest["counts"]["tallies"])
     return manifest
 
 

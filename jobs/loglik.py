@@ -23,10 +23,11 @@ from actors.vlm.instructions import identity as instruction_identity
 from actors.vlm.settings import ContextSettings, ModelSettings
 from actors.vlm.templates import TARGET_WORD
 from jobs.errors import InputError
-from jobs.judging import kept_raters, kept_rubric
+from jobs.judging import kept_rubric
 from jobs.judging.condition import with_condition
 from jobs.judging.items import ItemTables, reading, sources_of
 from jobs.judging.judging_summary import show_prompts
+from jobs.judging.model_run import stream_items
 from jobs.judging.reference import read_reference, show_sweep
 from jobs.judging.settings import check_model
 from jobs.judging.several_models import ModelsConfig, run_each
@@ -77,20 +78,10 @@ def _rate(cfg: LoglikConfig) -> dict[str, Any] | None:
     run = lifecycle.begin("loglik", cfg, plan, pools=pools, note=note, lines=lines)
     if run is None:
         return None
-    from jobs.runtime import stages
-
     reader = reading(sources, fields=fields, pictures=pictures)
-    stages.stream(
-        run,
-        name="loglik",
-        read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=_stages(cfg, targets, ratings, longest=_longest([*targets, *own_labels(sources.items)])),
-        resources=cfg.resources,
-    )
-    manifest = lifecycle.end("loglik", run, excluded)
-    picture_tokens.show_counted(cfg.model, manifest["counts"]["tallies"])
+    stages = _stages(cfg, targets, ratings, longest=_longest([*targets, *own_labels(sources.items)]))
+    manifest = stream_items(run, cfg, job="loglik", reader=reader, stages=stages, excluded=excluded)
     show_prompts(manifest["counts"]["tallies"])
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, manifest["counts"]["tallies"]))
     if reference:
         show_sweep(run, reference, [condition_of(pair, cfg.condition) for pair in cfg.pairs])
     return manifest

@@ -22,11 +22,11 @@ from actors.span_marker import MarkingSettings, SpanMarker
 from actors.vlm.settings import ModelSettings
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
-from jobs.judging import kept_raters
 from jobs.judging.condition import with_condition
 from jobs.judging.drawn_items import item_units
 from jobs.judging.items import ItemTables, Reader, open_sources
 from jobs.judging.judging_summary import show_marks
+from jobs.judging.model_run import stream_items
 from jobs.judging.settings import check_model
 from jobs.judging.several_models import SeveralModelsConfig, run_each
 from jobs.models import picture_tokens
@@ -83,22 +83,11 @@ def _mark_spans(cfg: MarkSpansConfig) -> dict[str, Any] | None:
         return None
     for line in drawn.lines:
         say(f"  {line}")
-    from jobs.runtime import stages
-
     reader = Reader("items", tuple(sources.joined_tables), (), cfg.shows_picture, whole_texts=True)
     settings = {"settings": MarkingSettings.part_of(cfg), "model": ModelSettings.part_of(cfg.model)}
-    stages.stream(
-        run,
-        name="mark_spans",
-        read=stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded)),
-        stages=[Stage("judge", SpanMarker, {**settings, "threads": cfg.resources.judge.threads}, rows_out=None)],
-        resources=cfg.resources,
-    )
-    manifest = lifecycle.end("mark_spans", run, excluded)
-    tallies = manifest["counts"]["tallies"]
-    show_marks(tallies)
-    picture_tokens.show_counted(cfg.model, tallies)
-    kept_raters.keep(run, kept_raters.of_model(cfg.model, tallies))
+    stages = [Stage("judge", SpanMarker, {**settings, "threads": cfg.resources.judge.threads}, rows_out=None)]
+    manifest = stream_items(run, cfg, job="mark_spans", reader=reader, stages=stages, excluded=excluded)
+    show_marks(manifest["counts"]["tallies"])
     return manifest
 
 

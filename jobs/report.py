@@ -31,6 +31,7 @@ from jobs.page.build import report_page
 from jobs.page.render import render
 from jobs.papers import registry
 from jobs.papers.metric_index import MetricIndex
+from jobs.papers.model import PaperFigure
 from jobs.papers.output import write_parts
 from jobs.papers.settings import PaperSettings
 from jobs.papers.study import Study
@@ -144,6 +145,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         versions=manifest["versions"],
         paper=parts,
         paper_title=cfg.paper.title,
+        paper_pictures={part.name: part.pictures for part in parts if isinstance(part, PaperFigure) and part.pictures},
     )
     write_parts(cfg.out, parts)
     uri = locations.join(locations.absolute(cfg.out), "index.html")

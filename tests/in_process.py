@@ -16,7 +16,7 @@ import pytest
 from jobs.errors import InputError, RunError
 from jobs.runtime.resources import Resources
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.store.run import TableRun
+from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
 
@@ -36,7 +36,7 @@ def stages_in_process() -> Iterator[None]:
         yield
 
 
-def _stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:
+def _stream(run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[Stage], resources: Resources) -> None:
     from jobs.runtime.stage_workers import StageRunner, UnitReader, UnitSink, count_rows
 
     with _as_run_errors():

@@ -462,6 +462,7 @@ KEYS = {
         image_model.device: str
         image_model.memory_gb: float | None
         image_model.licence: str | None
+        image_models: list[str]
         width: int | None
         height: int | None
         steps: int | None

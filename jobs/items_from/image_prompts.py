@@ -135,29 +135,36 @@ class PromptTables:
         """Return the inputs' part of a run's identity."""
         return self.items.identity if self.items else {"input": self.prompts.identity}
 
-    def units(self, drawn: DrawnPictures) -> Sequence[Unit]:
-        """Return the units of the pictures, under the names of the prompts' units.
+    def units(self, drawn: Sequence[DrawnPictures]) -> Sequence[Unit]:
+        """Return the units of the pictures: those of the prompts, once per model.
+
+        The units of a single model have the names of the prompts' units.
 
         Raises:
             InputError: there is no prompt.
         """
-        if self.items:
-            return CompactList(
-                replace(unit, rows=None if unit.rows is None else unit.rows * drawn.samples)
-                for unit in self.items.units()
-            )
-        units = CompactList(self._of_texts(drawn))
-        if not any(unit.rows for unit in units):
-            raise InputError(_no_role("input", self.prompts, drawn.role))
-        return units
+        of_prompts = CompactList(self.items.units() if self.items else self._of_texts(drawn[0].role))
+        if not self.items and not any(unit.rows for unit in of_prompts):
+            raise InputError(_no_role("input", self.prompts, drawn[0].role))
+        return CompactList(_of_model(unit, of, alone=len(drawn) == 1) for of in drawn for unit in of_prompts)
 
-    def _of_texts(self, drawn: DrawnPictures) -> Iterator[Unit]:
+    def _of_texts(self, role: str) -> Iterator[Unit]:
         for unit in self.prompts.units():
             rows = read_unit(unit.inputs[0].uri, columns=["role"])
-            prompts = int(pc.sum(_has_role(rows, drawn.role)).as_py() or 0)
+            prompts = int(pc.sum(_has_role(rows, role)).as_py() or 0)
             others = rows.num_rows - prompts
             extra = {"filtered": {"other roles": others}} if others else {}
-            yield replace(unit, rows=prompts * drawn.samples, extra=extra)
+            yield replace(unit, rows=prompts, extra=extra)
+
+
+def _of_model(unit: Unit, drawn: DrawnPictures, *, alone: bool) -> Unit:
+    """Return the unit of the pictures that a model draws from a unit of prompts."""
+    return replace(
+        unit,
+        name=unit.name if alone else content_id("drawn by", drawn.model, unit.name),
+        rows=None if unit.rows is None else unit.rows * drawn.samples,
+        extra={**unit.extra, IMAGE_MODEL: drawn.model, **({} if alone else {"parent": unit.name})},
+    )
 
 
 def open_prompts(uri: str, *, texts: str | None, role: str) -> PromptTables:

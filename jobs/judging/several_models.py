@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from jobs.errors import InputError, RunError
 from jobs.judging.settings import AskingConfig, ModelRunConfig
-from jobs.runtime import cli, config
+from jobs.models.several import read_models
+from jobs.runtime import cli
 from jobs.runtime.console import say
 from jobs.store import locations
 
@@ -66,9 +67,5 @@ def run_each(
 
 def _per_model(job: str, cfg: Config) -> list[Config]:
     """Return one configuration per model of `models=`, each with a separate table."""
-    schema = cli.job(job).schema
-    models = [config.load(job, schema, [f"model={name}", "input=i", "out=o"]).model for name in cfg.models]
-    names = [model.name for model in models]
-    if duplicate := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"models={','.join(cfg.models)}: duplicate {duplicate}; name each model once")
+    models = read_models(job, cli.job(job).schema, key="model", listed="models", names=cfg.models)
     return [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]

@@ -186,20 +186,24 @@ def _self_preference(answers: RatingTable, question: RatedQuestion) -> Iterator[
 
 
 def _scores_of_subgroups(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:
-    """Yield shares at the highest threshold on the scale, in each subgroup of items."""
-    if not question.thresholds:
-        return
+    """Yield mean scores, and shares at the highest threshold on the scale, in each subgroup of items."""
     averaged = {PEOPLE, *question.groups.get(MODELS, ())}  # the groups of the average in Century's figure 13
     for attribute in question.settings.disaggregate:
-        yield from model_scores.disaggregated(
-            answers,
-            groups,
-            question.context.subgroups.get(attribute, {}),
-            max(question.thresholds),
-            attribute=attribute,
-            minimum=question.settings.minimum,
-            averaged=[group for group in groups if group.name in averaged],
-        )
+        parts = question.context.subgroups.get(attribute, {})
+        for value, members in parts.items():
+            for group in groups:
+                metric = model_scores.mean_score(answers.of_items(members), group)
+                yield model_scores.marked(metric, question.settings.minimum).at(attribute=attribute, part=value)
+        if question.thresholds:
+            yield from model_scores.disaggregated(
+                answers,
+                groups,
+                parts,
+                max(question.thresholds),
+                attribute=attribute,
+                minimum=question.settings.minimum,
+                averaged=[group for group in groups if group.name in averaged],
+            )
 
 
 def _comparisons(answers: RatingTable, question: RatedQuestion, groups: list[RaterGroup]) -> Iterator[Metric]:

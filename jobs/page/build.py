@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.local_models import is_local
@@ -9,7 +10,7 @@ from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
-from jobs.page.gallery import Gallery, cards
+from jobs.page.gallery import Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
@@ -49,6 +50,7 @@ def report_page(
     versions: Mapping[str, str],
     paper: Sequence["PaperPart"] = (),
     paper_title: str = "",
+    paper_pictures: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({}),
 ) -> Page:
     """Return the page of a report.
 
@@ -58,6 +60,7 @@ def report_page(
         gallery: the pictures and items to show; exclusion_filter: the exclusions.
         versions: name -> version, of this software (`code`) and its libraries.
         paper: tables and figures in the shape of the paper `paper_title`.
+        paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
     return Page(
@@ -84,6 +87,9 @@ def report_page(
         raters_total=len({d.rater for d in summary.distributions.result()}),
         paper=paper,
         paper_title=paper_title,
+        paper_pictures={
+            name: titled_cards(tables, titles, exclusion_filter) for name, titles in paper_pictures.items()
+        },
     )
 
 

@@ -1,7 +1,7 @@
 """The gallery of a report: a sample of pictures and of the items that show them, as cards with their ratings."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,6 +112,24 @@ def cards(
             ratings = _ratings(rows_of.get(item["item_id"], ()), words, extra)
             made.append(_card([shown[i] for i in item["image_ids"]], ratings, item=item, text=texts[item["item_id"]]))
     return made[: gallery.size]
+
+
+def titled_cards(
+    tables: ReportTables, titles: Sequence[tuple[str, str]], exclusion_filter: ExclusionFilter
+) -> list[GalleryPicture]:
+    """Return a card without ratings for each picture that the report has and that is not excluded.
+
+    Args:
+        titles: image_id and title of each card.
+    """
+    if "images" not in tables.corpus:
+        return []
+    shown = _shown(tables, {image_id for image_id, _ in titles}, exclusion_filter)
+    return [
+        replace(_card([shown[image_id]], []), title=title, caption="", facts=(), source_url=None)
+        for image_id, title in titles
+        if image_id in shown
+    ]
 
 
 class _Shown(NamedTuple):

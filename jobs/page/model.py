@@ -112,7 +112,8 @@ class Page:
         pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
-        paper: tables and figures in the shape of a paper's; `paper_title` names it.
+        paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
+            -> cards of the pictures that it is about.
     """
 
     title: str
@@ -130,3 +131,4 @@ class Page:
     models: Sequence[ModelFacts] = ()
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""
+    paper_pictures: Mapping[str, Sequence[GalleryPicture]] = field(default_factory=dict)

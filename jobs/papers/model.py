@@ -83,6 +83,7 @@ class PaperFigure:
         name: of its files, such as figure_13; title, citation: as for tables.
         svg: the drawing, of `jobs.plots`.
         numbers: the table of the numbers that it draws.
+        pictures: image_id and title of the pictures that it is about, which the page shows below the drawing.
     """
 
     name: str
@@ -90,6 +91,7 @@ class PaperFigure:
     citation: str
     svg: str
     numbers: PaperTable
+    pictures: tuple[tuple[str, str], ...] = ()
 
 
 PaperPart = PaperTable | PaperFigure

@@ -1,6 +1,6 @@
 """What an arrangement reads: the report's metrics, tables and raters, its settings, and the printed numbers."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.analysis.conditions import condition_groups
@@ -103,19 +103,6 @@ class Study:
         matched = {self.name_in_paper(name) for name in own}
         return [name for name in printed if name not in matched]
 
-    def printed_rows(self, table: str, part: str, *, header: str, without: Collection[str]) -> Iterator[PaperRow]:
-        """Yield the printed rows `part / NAME` that have no counterpart in the report, as rows (header, NAME).
-
-        Args:
-            without: names of printed rows that are shown next to the report's own.
-        """
-        printed = self.printed(table)
-        for row in printed.rows:
-            first, _, name = row.partition(" / ")
-            if first == part and row not in without:
-                cells = (PaperCell(printed=printed.at(row, column)) for column in printed.table.columns)
-                yield PaperRow((header, name), tuple(cells))
-
     def cell(
         self,
         name: str,
@@ -143,6 +130,30 @@ class PrintedNumbers:
     def rows_of(self, part: str) -> list[str]:
         """The names of the rows `part / NAME`."""
         return [row for row in self.table.rows if row.partition(" / ")[0] == part]
+
+    def rows_alone(
+        self,
+        columns: Sequence[str | None],
+        *,
+        headers: Callable[[str], tuple[str, ...]],
+        part: str | None = None,
+        without: Collection[str] = (),
+        unit: Unit = "percent",
+    ) -> Iterator[PaperRow]:
+        """Yield the rows that have no counterpart in the report; rows without a number in these columns are left out.
+
+        Args:
+            columns: the printed column of each cell; None: an empty cell.
+            headers: printed row -> headers of its row.
+            part: only the rows `part / NAME`.
+            without: printed rows that are shown next to the report's own.
+        """
+        for row in self.rows if part is None else self.rows_of(part):
+            cells = tuple(
+                PaperCell(printed=None if column is None else self.at(row, column), unit=unit) for column in columns
+            )
+            if row not in without and any(cell.printed for cell in cells):
+                yield PaperRow(headers(row), cells)
 
     def at(self, row: str, column: str, *, low: str = "", high: str = "") -> Printed | None:
         """Return the number in a row and column, in the unit of metrics (26.49 % as 0.2649); None if there is none.

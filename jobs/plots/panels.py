@@ -126,9 +126,11 @@ class Intervals:
             if estimate.low is not None and estimate.high is not None:
                 axes.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, solid_capstyle="butt")
             if estimate.value is not None:
-                axes.plot([estimate.value], [y], "o", color=colour, markersize=4.5)
+                axes.plot([estimate.value], [y], "o", color=colour, markersize=4.5, clip_on=False)
             if estimate.printed is not None:
-                axes.plot([estimate.printed], [y], "D", color=PRINTED, markerfacecolor="none", markersize=5)
+                axes.plot(
+                    [estimate.printed], [y], "D", color=PRINTED, markerfacecolor="none", markersize=5, clip_on=False
+                )
         if self.reference is not None:
             axes.axvline(self.reference, color=SOFT, linewidth=0.8, dashes=(3, 2))
         axes.set_yticks(range(len(rows)), rows)

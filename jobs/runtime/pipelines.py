@@ -5,6 +5,7 @@ which `${each.model}` and `${each.condition}` stand for that combination's value
 runs only if that input of the pipeline has this value. `${stem:VALUE}` is VALUE, or of a path to a YAML file the file's
 name without its ending; `${mapping:VALUE}` is VALUE, or an empty mapping if it is null.
 `${if:INPUT,VALUE}` is VALUE if INPUT is not empty, else null, and `${present:A,B}` the list of A and B without nulls.
+`${local:MODEL,NAMES}` is the list of `local:MODEL@NAME`, one small local model in the place of each name.
 """
 
 import itertools
@@ -138,8 +139,14 @@ def _stem(value: str) -> str:
     return PurePath(value).stem if value.endswith((".yaml", ".yml")) else value
 
 
+def _local(model: str, names: Sequence[str]) -> list[str]:
+    """Return a checkpoint of the local model for each name, so that each stands for another model."""
+    return [f"local:{model}@{_stem(str(name))}" for name in names]
+
+
 OmegaConf.register_new_resolver("stem", lambda value: _stem(str(value)), replace=True)
 OmegaConf.register_new_resolver("if", lambda given, value: None if _is_empty(given) else value, replace=True)
+OmegaConf.register_new_resolver("local", _local, replace=True)
 OmegaConf.register_new_resolver("present", lambda *values: _present(values), replace=True)
 OmegaConf.register_new_resolver("mapping", lambda value: {} if value is None else value, replace=True)
 

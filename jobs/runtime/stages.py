@@ -25,13 +25,15 @@ from jobs.runtime.stage_contract import Read, Stage
 from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, count_rows
 from jobs.runtime.worker_errors import RESTARTS, as_run_errors
 from jobs.store.compact_list import CompactList
-from jobs.store.run import TableRun
+from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
 
 __all__ = ["Read", "Stage", "process", "stream"]
 
 
-def stream(run: TableRun, *, name: str, read: Read, stages: Sequence[Stage], resources: res.Resources) -> None:
+def stream(
+    run: TableRun | RunPart, *, name: str, read: Read, stages: Sequence[Stage], resources: res.Resources
+) -> None:
     """Read the units of `run.todo`, pass their rows through `stages` and write them.
 
     Args:

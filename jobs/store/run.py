@@ -5,7 +5,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
@@ -54,6 +54,13 @@ class TablePlan:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+class RunPart(NamedTuple):
+    """Some of the remaining tasks of a run, which a stage of its own does."""
+
+    todo: Sequence[UnitTask]
+    target: Target
+
+
 class TableRun:
     """A claimed table with a frozen list of units; `todo` has the remaining tasks."""
 
@@ -62,6 +69,10 @@ class TableRun:
         self.done_before = len(units) - len(todo)
         self._begun = time.time()
         self._unlock = weakref.finalize(self, lock.release, target.out)  # also of a run that failed
+
+    def part(self, is_wanted: Callable[[Unit], bool]) -> RunPart:
+        """Return the remaining tasks of the units that are wanted."""
+        return RunPart(CompactList(task for task in self.todo if is_wanted(task.unit)), self.target)
 
     def keep(self, name: str, data: bytes) -> str:
         """Store `data` in the table's `_run/` folder and return its uri."""

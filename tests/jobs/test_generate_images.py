@@ -70,6 +70,27 @@ def test_a_picture_depends_on_its_prompt_and_seed_alone(generated: str, prompts:
     assert set(whole.values()).isdisjoint(map(pixels, others))
 
 
+def test_several_models_draw_into_one_table(prompts: str, tmp_path: Path) -> None:
+    models = ["image_models=[local:sd3-tiny@a,local:sd3-tiny@b]", f"input={prompts}", f"out={tmp_path}/out"]
+    assert run(*models)["images"]["models"] == {name: f"local:sd3-tiny@{name}" for name in "ab"}
+    images, items = rows_of(f"{tmp_path}/out/images"), rows_of(f"{tmp_path}/out/items")
+    drew = {row["image_id"]: row["author"] for row in images}
+    assert sorted(drew.values()) == ["local:sd3-tiny@a"] * 2 + ["local:sd3-tiny@b"] * 2
+    assert {item["item_id"]: dict(item["attributes"])["image_model"] for item in items} == drew
+    (tmp_path / "out" / "images").joinpath("_run", "manifest.json").unlink()
+    next(path for path in (tmp_path / "out" / "images").glob("*.parquet")).unlink()
+    run(*models)  # draws the pictures of one model again
+    assert {row["image_id"]: row["sha256"] for row in rows_of(f"{tmp_path}/out/images")} == {
+        row["image_id"]: row["sha256"] for row in images
+    }
+    for wrong, message in (
+        ("[local:sd3-tiny@a,local:sd3-tiny@a]", "duplicate a"),
+        ("[nothing]", "image_model=nothing"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(f"image_models={wrong}", f"input={prompts}", f"out={tmp_path}/wrong")
+
+
 def test_a_second_run_draws_nothing(generated: str, prompts: str) -> None:
     before = {path: path.stat().st_mtime_ns for path in Path(generated).rglob("*.parquet")}
     run(f"input={prompts}", "samples=2", f"out={generated}")

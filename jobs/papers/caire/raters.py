@@ -1,10 +1,10 @@
 """The rows of CAIRE's tables: raters and what they were shown."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.analysis.conditions import CONDITION, LIKELIHOOD
-from jobs.papers.model import PaperCell, PaperRow
+from jobs.papers.model import PaperRow
 from jobs.papers.study import Study
 
 CALIBRATED = "log-likelihood"  # end of the condition of ratings by jobs.calibrate
@@ -80,13 +80,10 @@ def with_printed(
         rows: name of the printed row, which several raters may share, and row.
         columns: of the printed table, in the order of the cells.
     """
-    return (*(row for _, row in rows), *_only_printed(study, table, {name for name, _ in rows}, columns))
+    alone = study.printed(table).rows_alone(columns, headers=_headers, without={name for name, _ in rows})
+    return (*(row for _, row in rows), *alone)
 
 
-def _only_printed(study: Study, table: str, rows: Collection[str], columns: list[str]) -> Iterator[PaperRow]:
-    printed = study.printed(table)
-    for name in printed.rows:
-        cells = tuple(PaperCell(printed=printed.at(name, column)) for column in columns)
-        if name not in rows and any(cell.printed for cell in cells):
-            rater, _, role = name.partition(" / ")
-            yield PaperRow((rater, SHOWN.get(role, role)) if role else (rater,), cells)
+def _headers(printed: str) -> tuple[str, ...]:
+    rater, _, role = printed.partition(" / ")
+    return (rater, SHOWN.get(role, role)) if role else (rater,)

@@ -25,6 +25,10 @@ STATISTICS = {  # printed column -> metric, label
     "sd": ("rater_correlation_sd", "SD"),
     "average": ("correlation_with_average", "With the average"),
 }
+AVERAGED = {  # printed column -> metric, header
+    "concept": ("pearson_concept_average", "Averaged by concept"),
+    "global": ("pearson_global_average", "Averaged over all"),
+}
 Part = tuple[dict[str, str], str, tuple[str, str]]  # dims of a subgroup, printed column, header
 
 
@@ -80,30 +84,36 @@ def _last(source: str) -> tuple[bool, str]:
 def _by_country(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 2: the mean over pictures of each country of the correlation over raters' countries."""
     parts = [*_parts(study, COUNTRY, BY_IMAGE), *_overall(study)]
-    printed, rows = study.printed("table_2"), []
-    for judge in judges:
-        of_row = judge.in_paper(study)
-        cells = tuple(
-            PaperCell(
-                _index(study, judge).get(BY_IMAGE, _with_people(study, judge) | subgroup),
-                printed.at(of_row, column),
-                "number",
-            )
-            for subgroup, column, _ in parts
-        )
-        rows.append((of_row, PaperRow((judge.rater, judge.label), cells)))
+    columns = [(BY_IMAGE, subgroup, column) for subgroup, column, _ in parts]
+    rows = [_of_judge(study, judge, "table_2", columns) for judge in judges]
     return PaperTable(
         name="table_2",
         title="Correlation with people by country of the prompt",
         citation="CAIRE, table 2",
         row_headers=("Model", "Shown"),
         columns=tuple(header for _, _, header in parts),
-        rows=with_printed(study, "table_2", rows, [column for _, column, _ in parts]),
+        rows=with_printed(study, "table_2", rows, [column for _, _, column in columns]),
         notes=(
             "Pearson correlation over the countries of the raters within a picture, averaged over the pictures whose "
             "prompt names the country; n counts pictures.",
         ),
     )
+
+
+def _of_judge(
+    study: Study, judge: ShownRater, table: str, columns: Sequence[tuple[str, dict[str, str], str]]
+) -> tuple[str, PaperRow]:
+    """Return the name of a judge's printed row, and its row.
+
+    Args:
+        columns: metric, dims of the subgroup, and printed column of each cell.
+    """
+    printed, of_row, index = study.printed(table), judge.in_paper(study), _index(study, judge)
+    cells = (
+        PaperCell(index.get(metric, _with_people(study, judge) | subgroup), printed.at(of_row, column), "number")
+        for metric, subgroup, column in columns
+    )
+    return of_row, PaperRow((judge.rater, judge.label), tuple(cells))
 
 
 def _agreement(study: Study) -> PaperTable:
@@ -175,29 +185,16 @@ def _by_concept(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
 
 def _averages(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 16: correlations of scores averaged over a concept's pictures, and over all pictures."""
-    metrics = {"concept": "pearson_concept_average", "global": "pearson_global_average"}
-    columns = [(name, subgroup, source) for name in metrics for subgroup, source, _ in _overall(study)]
-    printed, rows = study.printed("table_16"), []
-    for judge in judges:
-        of_row = judge.in_paper(study)
-        cells = tuple(
-            PaperCell(
-                _index(study, judge).get(metrics[name], _with_people(study, judge) | subgroup),
-                printed.at(of_row, f"{name} {source}"),
-                "number",
-            )
-            for name, subgroup, source in columns
-        )
-        rows.append((of_row, PaperRow((judge.rater, judge.label), cells)))
+    readings = [(name, subgroup, source) for name in AVERAGED for subgroup, source, _ in _overall(study)]
+    columns = [(AVERAGED[name][0], subgroup, f"{name} {source}") for name, subgroup, source in readings]
+    rows = [_of_judge(study, judge, "table_16", columns) for judge in judges]
     return PaperTable(
         name="table_16",
         title="Correlation with people of averaged scores",
         citation="CAIRE, table 16",
         row_headers=("Model", "Shown"),
-        columns=tuple(
-            (f"Averaged by {name}" if name == "concept" else "Averaged over all", source) for name, _, source in columns
-        ),
-        rows=with_printed(study, "table_16", rows, [f"{name} {source}" for name, _, source in columns]),
+        columns=tuple((AVERAGED[name][1], source) for name, _, source in readings),
+        rows=with_printed(study, "table_16", rows, [column for _, _, column in columns]),
         notes=("The paper prints these numbers times 100.",),
     )
 

@@ -107,7 +107,12 @@ def _labellers(study: Study, question: str) -> Iterator[PaperRow]:
             else PaperCell(),
         )
         yield PaperRow((titled(question), label), cells)
-    yield from study.printed_rows("table_2", question, header=titled(question), without=used)
+    yield from printed.rows_alone(
+        printed.table.columns,
+        headers=lambda row: (titled(question), row.partition(" / ")[2]),
+        part=question,
+        without=used,
+    )
 
 
 def figure_6(study: Study) -> PaperFigure:

@@ -191,7 +191,7 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
     matched = {study.name_in_paper(writer) for writer in own}
     for other in dict.fromkeys(row.partition(" / ")[0] for row in printed.rows):
         if other not in matched:
-            rows += study.printed_rows("figure_13", other, header=f"{other} (paper)", without=())
+            rows += printed.rows_alone(printed.table.columns, headers=_of_paper, part=other)
     title = "Responses scored “agree” or higher by sub-region and writer"
     text = "One heat map per model that wrote the responses: rows are sub-regions, columns elements of quality."
     svg = small_multiples(panels, title=title, description=text, columns=2, shared_rows=True)
@@ -201,6 +201,11 @@ def figure_13(study: Study) -> Iterator[PaperFigure]:
         (prompt_note(study), "Average over raters, where people count as one; n counts responses."),
     )  # fmt: skip
     yield PaperFigure("figure_13", title, "Century, figure 13", svg, numbers)
+
+
+def _of_paper(row: str) -> tuple[str, str]:
+    writer, _, region = row.partition(" / ")
+    return f"{writer} (paper)", region
 
 
 def _regions(study: Study, writer: str) -> dict[str, dict[str, str]]:

@@ -12,11 +12,13 @@ from jobs.metrics.metric import Metric
 from jobs.metrics.question import MODELS, PEOPLE
 from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Printed
 from jobs.papers.rome.scenarios import (
+    COMPARISON,
     PEOPLE_LABEL,
+    RATING,
     columns,
     dims_of,
-    printed_only,
-    reduced_question,
+    of_paper,
+    rated,
     scenario_attribute,
     scenario_pairs,
 )
@@ -24,7 +26,6 @@ from jobs.papers.study import Study
 from jobs.plots.figures import plot
 from jobs.plots.panels import Estimate, Intervals, StackedBars
 
-ROLE = "rating"
 ACCOUNTS = {  # header -> metric
     "Total assessments": "ratings_total",
     "Multiple annotations": "ratings_double",
@@ -33,7 +34,7 @@ ACCOUNTS = {  # header -> metric
 }
 PER_PERSON = {"mean": "ratings_per_person", "SD": "ratings_per_person_sd"}
 NO_PEOPLE = "no ratings of people"
-SCENARIO_LABELS = {"comparison": "Image comparison (IC)", "rating": "Image rating (IR)"}
+SCENARIO_LABELS = {COMPARISON: "Image comparison (IC)", RATING: "Image rating (IR)"}
 
 
 def table_1(study: Study) -> PaperTable:
@@ -65,13 +66,13 @@ def table_1(study: Study) -> PaperTable:
 def figure_3(study: Study) -> Iterator[PaperFigure]:
     """Yield the distribution of the scores of people and models, and the models' deviations from people."""
     yield _distributions(study)
-    models = study.raters(study.rubric(ROLE))
-    if any(study.metrics.find("deviation_share", **dims_of(study, ROLE), rater=model) for model in models):
+    models = study.raters(study.rubric(RATING))
+    if any(study.metrics.find("deviation_share", **dims_of(study, RATING), rater=model) for model in models):
         yield _deviations(study, models)
 
 
 def _distributions(study: Study) -> PaperFigure:
-    dims = dims_of(study, ROLE)
+    dims = dims_of(study, RATING)
     answers = study.metrics.values("answer", "share", **dims)
     rows: list[PaperRow] = []
     if study.raters(dims["rubric"], kinds=(HUMAN,)):
@@ -103,14 +104,14 @@ def _people_shares(study: Study) -> dict[str, Metric]:
     """Return answer -> share of the answers of all people together."""
     from jobs.metrics.distributions import metrics_of
 
-    dims = dims_of(study, ROLE)
+    dims = dims_of(study, RATING)
     pooled = [d for d in study.summary.pooled.result() if (d.rubric, d.question) == (dims["rubric"], dims["question"])]
     metrics = [metric for distribution in pooled[:1] for metric in metrics_of(distribution)]
     return {metric.dims["answer"]: metric for metric in metrics if metric.name == "share"}
 
 
 def _deviations(study: Study, models: list[str]) -> PaperFigure:
-    dims, printed = dims_of(study, ROLE) | {"group": PEOPLE}, study.printed("figure_3_right")
+    dims, printed = dims_of(study, RATING) | {"group": PEOPLE}, study.printed("figure_3_right")
     steps = sorted({*study.metrics.values("deviation", "deviation_share", **dims), *printed.table.columns}, key=int)
     rows, estimates, used = [], [], set()
     for model in models:
@@ -129,10 +130,7 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
             estimates.append(Estimate(step, own.value, own.low, own.high, series=model, printed=drawn))
         mean = study.cell("mean_deviation", dims | {"rater": model}, unit="number")
         rows.append(PaperRow((model,), (*cells, mean)))
-    for row in printed.rows:
-        if row not in used:
-            cells = [PaperCell(printed=printed.at(row, step)) for step in steps]
-            rows.append(PaperRow((f"{row} (paper)",), (*cells, PaperCell())))
+    rows += printed.rows_alone([*steps, None], headers=of_paper, without=used)
     title = "A model’s score minus a person’s"
     return PaperFigure(
         name="figure_3_right",
@@ -153,8 +151,8 @@ def _deviations(study: Study, models: list[str]) -> PaperFigure:
 
 def table_3(study: Study) -> PaperTable:
     """Return number, mean and standard deviation of the scores by scenario, and Welch's p, of people and models."""
-    dims = dims_of(study, ROLE) | {"attribute": scenario_attribute(study)}
-    pairs, raters, printed = scenario_pairs(study, ROLE), columns(study, ROLE), study.printed("table_3")
+    dims = dims_of(study, RATING) | {"attribute": scenario_attribute(study)}
+    pairs, raters, printed = scenario_pairs(study, RATING), columns(study, RATING), study.printed("table_3")
     if not pairs:
         return _without_scenarios(study, "table_3", "Scores by scenario", "Rome, table 3")
     headers: list[tuple[str, str]] = []
@@ -202,21 +200,21 @@ def _unused(study: Study, table: str, raters: list[tuple[str, str]]) -> tuple[st
 
 def table_4(study: Study) -> PaperTable:
     """Return Krippendorff's alpha of all models, and of each model and people, by scenario."""
-    reduced, attribute = reduced_question(study, ROLE), scenario_attribute(study)
-    scenarios = study.items.subgroups(attribute, reduced.item) if reduced else {}
-    if reduced is None or not scenarios:
+    ratings, attribute = rated(study, RATING), scenario_attribute(study)
+    scenarios = study.items.subgroups(attribute, ratings[1]) if ratings else {}
+    if ratings is None or not scenarios:
         return _without_scenarios(study, "table_4", "Agreement by scenario", "Rome, table 4")
     printed, rows = study.printed("table_4"), []
-    people = study.raters(study.rubric(ROLE), kinds=(HUMAN,))
-    models = study.raters(study.rubric(ROLE))
+    people = study.raters(study.rubric(RATING), kinds=(HUMAN,))
+    models = study.raters(study.rubric(RATING))
     groups: list[tuple[str, str, RatingTable]] = []
     if len(models) > 1:
-        groups.append(("All models", MODELS, reduced.answers.of_raters(models)))
+        groups.append(("All models", MODELS, ratings[0].of_raters(models)))
     if people:
-        mean = reduced.answers.of_raters(people).means()[0]
+        mean = ratings[0].of_raters(people).means()[0]
         groups += [
             (f"{model} and people", model,
-             RatingTable.from_matrix(np.stack([reduced.answers.of_raters([model]).means()[0], mean], 1)))
+             RatingTable.from_matrix(np.stack([ratings[0].of_raters([model]).means()[0], mean], 1)))
             for model in models
         ]  # fmt: skip
     used = set()
@@ -230,10 +228,9 @@ def table_4(study: Study) -> PaperTable:
                 alpha = krippendorff_alpha(answers.of_items(members), level)
                 cells.append(PaperCell(alpha, printed.at(in_paper, scenario), "number"))
             rows.append(PaperRow((label, str(level)), tuple(cells)))
-    for row in printed.rows:
-        if row not in used:
-            numbers = tuple(PaperCell(printed=printed.at(row, scenario), unit="number") for scenario in scenarios)
-            rows.append(PaperRow((f"{row} (paper)", "not stated"), numbers))
+    rows += printed.rows_alone(
+        [*scenarios], headers=lambda row: (*of_paper(row), "not stated"), without=used, unit="number"
+    )
     return PaperTable(
         name="table_4",
         title="Krippendorff’s α among models, and between a model and people",
@@ -248,7 +245,7 @@ def table_4(study: Study) -> PaperTable:
 def _without_scenarios(study: Study, name: str, title: str, citation: str) -> PaperTable:
     """Return the printed numbers alone, with a note why there are no others."""
     printed = study.printed(name)
-    rows = tuple(printed_only(printed, len(printed.table.columns), unit="number"))
+    rows = tuple(printed.rows_alone(printed.table.columns, headers=of_paper, unit="number"))
     note = (
         f"No item has the attribute {scenario_attribute(study)!r} with two values; name the items (items=), or another "
         "attribute with paper.options.scenario."

@@ -1,9 +1,10 @@
 """What the splits consist of: table I, section VI.B and figures 4 to 7."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from jobs.metrics.metric import Metric
-from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable
+from jobs.papers.model import PaperCell, PaperFigure, PaperRow, PaperTable, Unit
 from jobs.papers.study import Study
 from jobs.plots.figures import small_multiples
 from jobs.plots.panels import Histogram
@@ -28,54 +29,55 @@ def _metric(study: Study, name: str, **dims: str) -> Metric | None:
 
 def table_1(study: Study) -> PaperTable:
     """Return the number of pictures of each split and union, and its share of all splits that were read."""
-    printed = study.printed("table_1")
-    names = _names(study)
-    rows = [
-        PaperRow((name,), (
-            PaperCell(_metric(study, "instances", split=name), printed.at(name, "instances"), "count"),
-            PaperCell(_metric(study, "share", split=name), printed.at(name, "share")),
-        ))
-        for name in [*names, *(row for row in printed.rows if row not in names)]
-    ]  # fmt: skip
-    return PaperTable(
-        name="table_1",
-        title="Pictures of the splits",
-        citation="TRIC, table I",
-        row_headers=("Split",),
-        columns=(("Pictures",), ("Share",)),
-        rows=tuple(rows),
-        notes=("Shares are of the splits that were read; the paper's of all five.",),
-    )
+    columns: list[_OfSplit] = [
+        _OfSplit(("Pictures",), "instances", "instances", "count"),
+        _OfSplit(("Share",), "share", "share", "percent"),
+    ]
+    note = "Shares are of the splits that were read; the paper's of all five."
+    return _by_split(study, "table_1", "Pictures of the splits", citation="TRIC, table I", columns=columns, note=note)
 
 
 def statistics(study: Study) -> PaperTable:
     """Return mean, median, deviation and range of year, words and characters, by split and union."""
-    printed = study.printed("section_6")
-    columns = [(column, statistic) for column in LABELS for statistic in STATISTICS]
-    names = _names(study)
-    rows = [
-        PaperRow((name,), tuple(
-            PaperCell(
-                _metric(study, statistic, split=name, column=column),
-                printed.at(name, f"{column} {statistic}"),
-                "count" if statistic in ("minimum", "maximum") else "number",
-            )
-            for column, statistic in columns
-        ))
-        for name in [*names, *(row for row in printed.rows if row not in names)]
+    columns = [
+        _OfSplit((label, header), statistic, f"{column} {statistic}",
+                "count" if statistic in ("minimum", "maximum") else "number", {"column": column})
+        for column, label in LABELS.items()
+        for statistic, header in STATISTICS.items()
     ]  # fmt: skip
-    return PaperTable(
-        name="section_6",
-        title="Years, words and characters",
-        citation="TRIC, section VI.B",
-        row_headers=("Split",),
-        columns=tuple((LABELS[column], STATISTICS[statistic]) for column, statistic in columns),
-        rows=tuple(rows),
-        notes=(
-            "n counts pictures for years, captions for words and characters. The paper counts dev-0 as testing data, "
-            "but its years and their deviation are those of test-A and test-B (the row tests).",
-        ),
+    note = (
+        "n counts pictures for years, captions for words and characters. The paper counts dev-0 as testing data, "
+        "but its years and their deviation are those of test-A and test-B (the row tests)."
     )
+    title = "Years, words and characters"
+    return _by_split(study, "section_6", title, citation="TRIC, section VI.B", columns=columns, note=note)
+
+
+class _OfSplit(NamedTuple):
+    """A column of a table by split: its header, metric, printed column, unit, and the metric's further dims."""
+
+    header: tuple[str, ...]
+    metric: str
+    printed: str
+    unit: Unit
+    dims: Mapping[str, str] = {}
+
+
+def _by_split(
+    study: Study, name: str, title: str, *, citation: str, columns: Sequence[_OfSplit], note: str
+) -> PaperTable:
+    """Return a table with a row per split that was read or that the paper has."""
+    printed, names = study.printed(name), _names(study)
+    rows = [
+        PaperRow((split,), tuple(
+            PaperCell(_metric(study, column.metric, split=split, **column.dims), printed.at(split, column.printed),
+                      column.unit)
+            for column in columns
+        ))
+        for split in [*names, *(row for row in printed.rows if row not in names)]
+    ]  # fmt: skip
+    headers = tuple(column.header for column in columns)
+    return PaperTable(name, title, citation, ("Split",), headers, tuple(rows), (note,))
 
 
 def figures(study: Study) -> Iterator[PaperFigure]:

@@ -1,6 +1,7 @@
 """Rome's tables and figures of small ratings, compared with hand-computed numbers and with the paper's own."""
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import krippendorff
 import numpy as np
 import pytest
 import yaml
+from PIL import Image
 from scipy.stats import ttest_ind
 
 from actors.vlm.rubric import Rubric
@@ -15,9 +17,10 @@ from jobs.analysis import question_scores
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
 from jobs.runtime import cli
 from jobs.runtime.config_files import CONF
-from tests.factories import rating, write_file
+from tests.factories import image_row, rating, write_file, write_table
 
 SCENARIOS = {f"i{n}": "Triumph" if n < 6 else "Lupercalia" for n in range(12)}
+DREW = {item: f"draws_{'ab'[number % 2]}" for number, item in enumerate(SCENARIOS)}
 PEOPLE = [5, 4, 4, 3, 2, 5, 1, 2, 3, 3, 2, 1]
 MODELS = {"gpt@1": [5, 5, 4, 4, 3, 5, 3, 3, 4, 3, 3, 2], "open@1": [4, 4, 4, 3, 3, 4, 3, 2, 4, 4, 3, 2]}
 SCORES = [1.0, 0.9, 0.85, 0.5, 0.5, 1.0, 0.0, 0.25, 0.3, 0.3, 0.2, 0.1]
@@ -52,9 +55,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         columns = {"rubric": "dsg_score", "score": score, "answers": list(question_scores.BINS)}
         answers += [rating(item, "gpt@1", question, value, **columns) for question in question_scores.QUESTIONS]
     items = [
-        {"item_id": item, "kind": "image", "text_ids": [f"t{item}"], "attributes": [("scenario", scenario)]}
+        {"item_id": item, "kind": "image", "text_ids": [f"t{item}"], "image_ids": [f"p{item}"],
+         "attributes": [("scenario", scenario), ("image_model", DREW[item])]}
         for item, scenario in SCENARIOS.items()
-    ]
+    ]  # fmt: skip
+    out = io.BytesIO()
+    Image.new("RGB", (8, 6), "red").save(out, "PNG")
+    pictures = [image_row(f"/{item}.png", image_id=f"p{item}") | {"bytes": out.getvalue()} for item in SCENARIOS]
     pairs: list[dict[str, Any]] = [
         {"item_id": f"{a}-{b}", "kind": "pair",
          "attributes": [("pair", "".join(sorted((a, b)))), ("first", a), ("second", b)]}
@@ -76,6 +83,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "texts": [write_file(folder / "texts", "texts", texts)],
     }
     keys = [f"{name}=[{','.join(uris)}]" for name, uris in tables.items()]
+    keys += [f"images={write_table(str(folder / 'images'), 'images', pictures)}", f"exclusions={folder}/excluded"]
+    (folder / "excluded").write_text("pi6\n")
     assert cli.main("report", [*keys, "paper=rome", "paper.names=[gpt=GPT]", f"out={folder}/R"]) == 0
     return folder
 
@@ -156,6 +165,31 @@ def test_scores_by_questions(report: Path) -> None:
     assert (number(lowest), float(lowest["printed"])) == (0, 0.05)
     assert number(examples["lowest", "i6: prompt of i6", "Rating by people"]) == 1
     assert number(examples["lowest", "i6: prompt of i6", "Rating by the model"]) == 3
+
+
+def test_figure_5_is_drawn_and_shows_its_pictures(report: Path) -> None:
+    drawn = (report / "R" / "paper" / "figure_5.svg").read_text(encoding="utf-8")
+    assert all(label in drawn for label in ("lowest", "middle", "highest", "People", "printed in the paper"))
+    page = (report / "R" / "index.html").read_text(encoding="utf-8")
+    block = page[page.index('id="figure_5"') :]
+    block = block[: block.index("</article>")]
+    assert block.count('class="reveal"') == block.count("data:image/webp") == 2  # the third is excluded
+    assert "highest: 1.00" in block
+    assert "lowest: 0.00" not in block
+
+
+def test_models_that_drew_have_scores_with_intervals(report: Path) -> None:
+    table = cells(report, "image_models")
+    for model, first in (("draws_a", 0), ("draws_b", 1)):
+        rating_by_people = table[model, "Mean rating · People"]
+        of_people = [float(score) for score in PEOPLE[first::2]]
+        if model == "draws_b":
+            of_people[0] = (4 + 4) / 2  # i1 was also rated by p2
+        assert number(rating_by_people) == pytest.approx(np.mean(of_people))
+        assert float(rating_by_people["low"]) < number(rating_by_people) < float(rating_by_people["high"])
+        assert number(table[model, "Mean rating · open@1"]) == pytest.approx(np.mean(MODELS["open@1"][first::2]))
+        assert number(table[model, "Mean score by questions · gpt@1"]) == pytest.approx(np.mean(SCORES[first::2]))
+    assert (report / "R" / "paper" / "image_models.svg").exists()
 
 
 def test_without_scenarios_the_paper_stands_alone(report: Path) -> None:

@@ -1,0 +1,42 @@
+"""The stages of a run in which a model answers about items, and what every such run prints and keeps."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from jobs.judging import kept_raters
+from jobs.judging.settings import ModelRunConfig
+from jobs.models import picture_tokens
+from jobs.runtime import exclusions, lifecycle
+from jobs.runtime.exclusions import Exclusions
+from jobs.runtime.stage_contract import Stage
+from jobs.store.run import TableRun
+from jobs.store.writer import UnitTask
+
+
+def stream_items(
+    run: TableRun,
+    cfg: ModelRunConfig,
+    *,
+    job: str,
+    reader: Callable[[UnitTask], pa.Table],
+    stages: Sequence[Stage],
+    excluded: Exclusions,
+) -> dict[str, Any]:
+    """Pass the items of the remaining units through the stages, close the run, and keep facts about the model.
+
+    Returns the manifest.
+
+    Raises:
+        RunError: a unit was not written, or the counts do not balance.
+    """
+    from jobs.runtime import stages as ray_stages
+
+    read = ray_stages.Read(reader, item="item_id", output_item="item_id", excluded=exclusions.keep(run, excluded))
+    ray_stages.stream(run, name=job, read=read, stages=stages, resources=cfg.resources)
+    manifest = lifecycle.end(job, run, excluded)
+    tallies = manifest["counts"]["tallies"]
+    picture_tokens.show_counted(cfg.model, tallies)
+    kept_raters.keep(run, kept_raters.of_model(cfg.model, tallies))
+    return manifest

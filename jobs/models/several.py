@@ -1,0 +1,34 @@
+"""Several models of one key, from the names in a list such as `models=[qwen2.5-vl-7b,pangea-7b]`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from actors.local_models import is_local
+from jobs.errors import InputError
+from jobs.runtime import config
+
+
+def read_models(job: str, schema: type, *, key: str, listed: str, names: Sequence[str]) -> list[Any]:
+    """Return the configured model of each name, in their order.
+
+    Args:
+        job, schema: the job's name and the dataclass of its keys.
+        key: the key that chooses one model, such as `model`; its group of `conf/` has the named ones.
+        listed: the key with the list, for messages.
+        names: files of the group, paths of such files, or checkpoints `local:NAME@OTHER`, which are called OTHER.
+
+    Raises:
+        InputError: an unknown name, or one model twice.
+    """
+    models = [getattr(config.load(job, schema, [*_overrides(key, name), "input=i", "out=o"]), key) for name in names]
+    known = [model.name for model in models]
+    if duplicate := next((name for name in known if known.count(name) > 1), None):
+        raise InputError(f"{listed}={','.join(names)}: duplicate {duplicate}; name each model once")
+    return models
+
+
+def _overrides(key: str, name: str) -> list[str]:
+    if not is_local(name):
+        return [f"{key}={name}"]
+    called = name.partition("@")[2] or name.partition(":")[2]
+    return [f"{key}=local-tiny", f"{key}.checkpoint='{name}'", f"{key}.name='{called}'"]
