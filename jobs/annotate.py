@@ -6,11 +6,13 @@
         per_group=20 out=R/tasks
     python -m jobs.annotate input=R/items responses=R/responses texts=R/texts images=R/images \\
         span_labels=mistakes_omissions raters=raters.csv per_item=2 audit=0.1 auditor=checker out=R/tasks
+    python -m jobs.annotate input=R/items texts=R/texts images=R/images rubric=dsg questions=R/questions \\
+        raters=raters.csv per_item=3 tool=spreadsheet out=R/tasks
 
-Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio or OUT/prodigy: the form, and
-one file of tasks per rater, in a random order. `python -m jobs.import_ratings` reads the answers. Pictures are blurred
-until the rater shows them; raters can report a picture and skip any task (`welfare=`). The same seed gives the same
-plan.
+Writes OUT/assignments (which rater sees which items, in which order) and OUT/label_studio, OUT/prodigy or
+OUT/spreadsheet: the form, and one file of tasks per rater, in a random order. `python -m jobs.import_ratings` reads the
+answers. In the tools, pictures are blurred until the rater shows them; raters can report a picture and skip any task
+(`welfare=`). The same seed gives the same plan.
 """
 
 import json
@@ -23,6 +25,7 @@ import pyarrow as pa
 from actors.ids import content_id
 from jobs.annotation import annotate_config, shown_items, study_form, study_plan
 from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation.own_questions import read_own_sets
 from jobs.annotation.participants import read_raters
 from jobs.annotation.shown_items import ShownTables
 from jobs.annotation.shown_tables import open_shown
@@ -32,6 +35,7 @@ from jobs.runtime import cli, exclusions, summary
 from jobs.runtime.config import plain
 from jobs.runtime.console import say
 from jobs.store import locations
+from jobs.store.reading import open_table
 from jobs.store.run import TablePlan, open_run
 from jobs.store.units import Unit
 from jobs.store.writer import UnitWriter
@@ -46,10 +50,11 @@ def execute(cfg: AnnotateConfig) -> dict[str, Any] | None:
     sources = _sources(cfg)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     chosen, drawn = shown_items.choose(sources, cfg.draw, cfg.together, exclusion_filter=exclusion_filter)
+    own = read_own_sets(cfg, chosen, shown_items.texts_of(chosen, sources)) if cfg.questions else {}
+    chosen = [row for row in chosen if not own or row["item_id"] in own]
     raters = read_raters(cfg.raters, group=cfg.group, limit=cfg.limit, encoding=cfg.raters_encoding)
-    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric)
-    base = cfg.picture_base if cfg.pictures == "files" else None
-    shown = shown_items.show_items(chosen, sources, shown_items.Showing(cfg.show_columns, cfg.welfare.links, base))
+    tasks = study_plan.assign_items(cfg, {row["item_id"]: row["set"] for row in chosen}, raters, rubric, own)
+    shown = shown_items.show_items(chosen, sources, study_form.showing(cfg, rubric, own))
     study = study_form.build_form(cfg, rubric, span_labels, shown[0])
     rows = study_plan.assignment_rows(cfg, tasks)
     out = locations.absolute(cfg.out)
@@ -99,8 +104,10 @@ def _plan(
     config = plain(cfg)
     shown = {
         key: config[key]
-        for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "questions")
+        for key in ("tool", "files", "pictures", "picture_base", "show_columns", "welfare", "only_questions")
     }
+    if cfg.questions:
+        shown |= {"questions": open_table(cfg.questions, "questions").identity, "questions_by": cfg.questions_by}
     tables = [t for t in (sources.main, sources.images, sources.records, sources.texts, sources.responses) if t]
     inputs = tuple(dict.fromkeys(stored for table in tables for stored in table.objects))
     return TablePlan(

@@ -610,7 +610,9 @@ KEYS = {
         texts: Any
         responses: Any
         rubric: dict[str, typing.Any]
-        questions: list[str]
+        questions: str | None
+        questions_by: str
+        only_questions: list[str]
         span_labels: dict[str, typing.Any]
         welfare.name: str
         welfare.blur: bool

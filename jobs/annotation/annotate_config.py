@@ -7,14 +7,16 @@ from omegaconf import MISSING
 
 from jobs.annotation.form import WelfareConfig
 from jobs.errors import InputError
+from jobs.judging.own_questions import OwnQuestionsConfig
 from jobs.runtime.config import Writing
 from jobs.runtime.draws import CompleteDrawConfig
 
-TOOLS, FILES, PICTURES, TARGETS = ("label_studio", "prodigy"), ("rater", "group"), ("url", "files"), ("rubric", "group")
+TOOLS = LABEL_STUDIO, PRODIGY, SPREADSHEET = ("label_studio", "prodigy", "spreadsheet")
+FILES, PICTURES, TARGETS = ("rater", "group"), ("url", "files"), ("rubric", "group")
 
 
 @dataclass
-class AnnotateConfig(Writing):
+class AnnotateConfig(OwnQuestionsConfig, Writing):
     """Keys of `annotate`."""
 
     # Each of these is a table, a glob of tables, or a list of them
@@ -24,11 +26,11 @@ class AnnotateConfig(Writing):
     texts: Any = None  # the texts of items
     responses: Any = None  # the responses of items
     rubric: dict[str, Any] = field(default_factory=dict)  # the questions that people are asked
-    questions: list[str] = field(default_factory=list)  # of the rubric; empty: all
+    only_questions: list[str] = field(default_factory=list)  # names of the rubric's questions to ask; empty: all
     span_labels: dict[str, Any] = field(default_factory=dict)  # kinds of spans that people mark (conf/span_labels)
     welfare: WelfareConfig = field(default_factory=WelfareConfig)  # notice, blur, skipping and reporting
     show_columns: list[str] = field(default_factory=lambda: ["page_title"])  # columns of records that the form shows
-    tool: str = "label_studio"  # or prodigy
+    tool: str = LABEL_STUDIO  # prodigy, or spreadsheet: a CSV per rater
     raters: str = MISSING  # CSV or Parquet with a column rater, or a table of raters
     raters_encoding: str | None = None  # of the CSV; null: by its byte-order mark, else UTF-8
     group: str | None = None  # column of raters: country, pool, …

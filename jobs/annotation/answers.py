@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from actors.status import Status
 from actors.vlm.people import PeopleQuestion
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import ANY, Question, Rubric
 
 ISSUE = "response_issue"  # a question of the form, not of the rubric: was something wrong with the response?
 ISSUE_ANSWERS = ("no", "yes")
@@ -113,9 +113,9 @@ def of_rubric(rubric: Rubric) -> Questionnaire:
 
     A rubric that asks each item its own questions has the same answers to any question.
     """
-    if rubric.asks_own_questions:
-        return Questionnaire(rubric.name, {}, {}, (), answer_set(rubric.questions[0], None))
     people = rubric.people.questions if rubric.people else {}
+    if rubric.asks_own_questions:
+        return Questionnaire(rubric.name, {}, {}, (), answer_set(rubric.questions[0], people.get(ANY)))
     sets = {question.name: answer_set(question, people.get(question.name)) for question in rubric.questions}
     names: dict[str, str] = {}
     for question in rubric.questions:

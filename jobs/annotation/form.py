@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from actors.vlm.people import FreeText
-from actors.vlm.rubric import Question, Rubric
+from actors.vlm.rubric import ANY, Question, Rubric
+from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.spans import SpanLabels
 
 # Keys by row of the keyboard, without h and v, which pan and move pictures in Label Studio.
@@ -76,6 +77,14 @@ class Form:
     pictures: int  # how many pictures a task shows
     texts: tuple[str, ...]  # roles of the texts that a task shows
     free_texts: tuple[FreeText, ...] = ()  # fields in which people write
+    own_question: FormQuestion | None = None  # stands for each of the questions that every item has of its own
+
+    def questions_of(self, item: "ShownItem") -> list[FormQuestion]:
+        """Return the questions about one item: the form's, then those of its own."""
+        own = item.own.questions if item.own else ()
+        if not self.own_question:
+            return [*self.questions]
+        return [*self.questions, *(replace(self.own_question, name=name, text=text) for name, text in own)]
 
     @property
     def asks_issue(self) -> bool:
@@ -97,6 +106,7 @@ class ShownItem:
         facts: (label, text) from the columns of `show_columns=`.
         texts: role -> (text_id, text).
         links: (label, web address).
+        own: the questions of this item alone.
     """
 
     item_id: str
@@ -105,6 +115,7 @@ class ShownItem:
     facts: tuple[tuple[str, str], ...]
     texts: Mapping[str, tuple[str, str]]
     links: tuple[tuple[str, str], ...]
+    own: OwnSet | None = None
 
 
 def form(
@@ -134,10 +145,13 @@ def form(
                 f"the items have {', '.join(texts) or 'no texts'}"
             )
     asked: tuple[FormQuestion, ...] = ()
-    if rubric:
+    own_question = None
+    if rubric and rubric.asks_own_questions:
+        own_question = _form_question(rubric, ANY)
+    elif rubric:
         offered = _offered(rubric)
         if unknown := [name for name in questions if name not in offered]:
-            raise ValueError(f"questions={unknown[0]}: rubric {rubric.name} asks people {', '.join(offered)}")
+            raise ValueError(f"only_questions={unknown[0]}: rubric {rubric.name} asks people {', '.join(offered)}")
         chosen = [name for name in offered if not questions or name in questions]
         asked = tuple(_form_question(rubric, name) for name in chosen)
     instructions = rubric.people.instructions if rubric and rubric.people else ""
@@ -153,6 +167,7 @@ def form(
         pictures=pictures,
         texts=texts,
         free_texts=_free_texts(rubric, {question.name for question in asked}),
+        own_question=own_question,
     )
 
 
@@ -266,8 +281,8 @@ def examples(question: FormQuestion) -> str:
 
 
 def instruction(item: ShownItem, target: str) -> str:
-    """Return target, facts and links of an item as HTML, with all texts escaped."""
-    parts = [f"<p><strong>{html.escape(target)}</strong></p>"] if target else []
+    """Return target, facts and links of an item as HTML, with all texts escaped; not the id of its questions' set."""
+    parts = [f"<p><strong>{html.escape(target)}</strong></p>"] if target and not item.own else []
     parts += [f"<p>{html.escape(label)}: {html.escape(text)}</p>" for label, text in item.facts]
     parts += [
         f'<p><a href="{html.escape(address, quote=True)}" target="_blank" rel="noopener noreferrer">'

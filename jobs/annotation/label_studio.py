@@ -1,7 +1,7 @@
 """Reader of Label Studio's JSON export, a list of tasks with annotations. Drafts and predictions are ignored."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -67,11 +67,11 @@ class _Export:
             f"{', '.join(sorted(self._expected)) or 'none'} (map them with columns.questions={{question: control}})"
         )
 
-    def _note(self, names: Iterable[str], questions: Sequence[str]) -> None:
-        """Count the controls of one annotation."""
+    def _note(self, names: Iterable[str], of_questions: Iterable[str]) -> None:
+        """Count the controls of one annotation; `of_questions` are those of the task's questions."""
         span_kinds = self._reading.span_labels.kinds if self._reading.span_labels else ()
         expected = {
-            *(self._reading.controls.get(q, q) for q in questions),
+            *of_questions,
             *(span_kind.name for span_kind in span_kinds),
             *(tools.control_of(free_text.name, self._reading) for free_text in self._reading.free_texts),
         }
@@ -100,15 +100,15 @@ class _Export:
         for result in results:
             if isinstance(result, dict) and isinstance(result.get("value"), dict) and "from_name" in result:
                 by_control.setdefault(str(result["from_name"]), []).append(result["value"])
-        questions = reading.questions(data)
-        self._note(by_control, questions)
+        controls = reading.controls_of(data)
+        self._note(by_control, controls.values())
         has_issue_box = ISSUE in by_control or bool(data.get("asks_issue"))
         span_kinds = reading.span_labels.kinds if reading.span_labels else ()
         return Done(
             item_id=str(item),
             rater=str(rater),
             data=data,
-            chosen={q: _chosen(by_control.get(reading.controls.get(q, q), ())) for q in questions},
+            chosen={question: _chosen(by_control.get(control, ())) for question, control in controls.items()},
             marked={span_kind.name: list(map(_span, by_control.get(span_kind.name, ()))) for span_kind in span_kinds},
             skipped=bool(annotation.get("was_cancelled")),
             reported=bool(_chosen(by_control.get(REPORT, ()))),

@@ -1,5 +1,6 @@
 """Writer of a study for Label Studio: the labelling configuration and the tasks."""
 
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -7,7 +8,7 @@ from jobs.annotation import form as forms
 from jobs.annotation.answers import ISSUE
 from jobs.annotation.form import Form, FormQuestion, ShownItem
 from jobs.annotation.spans import SpanKind, SpanLabels
-from jobs.annotation.tools import COMMENT, REMARK, REPORT, SHOW
+from jobs.annotation.tools import COMMENT, OWN, REMARK, REPORT, SHOW
 
 INSTRUCTION = "task"  # the object that all controls except those of spans refer to; it is always visible
 # The box unblurs a picture by style alone: Label Studio would measure a picture that a condition hides while it is
@@ -57,6 +58,8 @@ def config_xml(form: Form) -> str:
     for question in form.questions:
         _question(asked, question)
         _free_texts(asked, form, question.name)
+    if form.own_question:
+        _own_questions(asked, form.own_question)
     _free_texts(asked, form, "")
     if form.welfare.comment:
         _text_area(asked, COMMENT, form.welfare.comment, "")
@@ -93,8 +96,20 @@ def _box(view: Xml.Element, name: str, label: str, help_: str) -> None:
         _note(view, help_)
 
 
-def _question(view: Xml.Element, question: FormQuestion) -> None:
-    _header(view, question.text, size="4")
+def _own_questions(view: Xml.Element, question: FormQuestion) -> None:
+    """Add one control per question of the task's field `OWN`; without hotkeys, which would answer all of them."""
+    options = tuple(option._replace(hotkey="") for option in question.options)
+    repeated = _add(view, "Repeater", on=f"${OWN}", indexFlag="{{idx}}", mode="list")
+    text = f"${OWN}[{{{{idx}}}}].text"
+    _question(repeated, replace(question, name=f"{OWN}_{{{{idx}}}}", options=options), text=text)
+
+
+def _question(view: Xml.Element, question: FormQuestion, *, text: str = "") -> None:
+    """Add a question; `text` names the field of the task that has its wording, if it differs by task."""
+    if text:
+        _add(view, "Header", value=text, size="4")
+    else:
+        _header(view, question.text, size="4")
     if question.guidance:
         _note(view, question.guidance)
     if question.examples:
@@ -105,7 +120,8 @@ def _question(view: Xml.Element, question: FormQuestion) -> None:
         else:
             for example in question.examples:
                 _note(panel, example.text)
-    missing = {"required": "true", "requiredMessage": f"Not answered yet: {_plain(question.text)}"}
+    message = "A question is not answered yet" if text else f"Not answered yet: {_plain(question.text)}"
+    missing = {"required": "true", "requiredMessage": message}
     choices = _add(
         view, "Choices", name=question.name, toName=INSTRUCTION, choice="single-radio", showInline="false", **missing
     )
@@ -186,7 +202,7 @@ def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, p
         "item_id": item.item_id,
         "target": target,
         "rubric": form.rubric,
-        "questions": [question.name for question in form.questions],
+        "questions": [question.name for question in form.questions_of(item)],
         "image_ids": list(item.image_ids),
         "told": forms.instruction(item, target),
         "place": place,
@@ -194,6 +210,8 @@ def task(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, p
     }
     if assigned_to is not None:
         data["assigned_to"] = assigned_to
+    if form.own_question and item.own:
+        data[OWN] = [{"question_id": name, "text": text} for name, text in item.own.questions]
     data |= {field_of(number): address for number, address in enumerate(item.pictures)}
     for role, (text_id, text) in item.texts.items():
         data |= {role: text, f"{role}_id": text_id}

@@ -86,7 +86,7 @@ def tasks(form: Form, item: ShownItem, *, target: str, assigned_to: str | None, 
     report: list[dict[str, Any]] = [{"id": REPORT_OPTION, "text": form.welfare.report}] if form.asks_report else []
     roles = form.span_labels.in_reading_order(item.texts) if form.span_labels else list(item.texts)
     all_texts = [f"{role}: {item.texts[role][1]}" for role in roles]
-    for number, question in enumerate(form.questions):
+    for number, question in enumerate(form.questions_of(item)):
         options: list[dict[str, Any]] = []
         for option in question.options:
             style = {"style": {"borderLeft": f"8px solid {option.colour}"}} if option.colour else {}

@@ -1,13 +1,14 @@
 """The items of a study as people see them, from the tables images, records, items, texts and responses."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.annotation.form import RESPONSE, ShownItem, check_links, is_web, links_of
+from jobs.annotation.own_questions import OwnSet
 from jobs.annotation.shown_tables import Tables
 from jobs.errors import InputError
 from jobs.runtime.draws import CompleteDrawConfig, Draw, DrawConfig, draw_columns, usable
@@ -33,11 +34,18 @@ class ShownTables:
 
 @dataclass(frozen=True)
 class Showing:
-    """How items are shown: columns of records, links, and the base address of pictures (None: their sources)."""
+    """How items are shown: columns of records, links, and the base address of pictures (None: their sources).
+
+    Attributes:
+        roles: of the texts that are shown; None: all.
+        own: item_id -> the questions of that item alone.
+    """
 
     columns: Sequence[str]
     links: Sequence[Mapping[str, str]]
     base: str | None
+    roles: Collection[str] | None = None
+    own: Mapping[str, OwnSet] = field(default_factory=dict)
 
 
 def choose(
@@ -93,10 +101,9 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
         InputError: a picture without an address, a text or picture that no table has, or an unknown field.
     """
     pictures = {image for row in chosen for image in row["image_ids"] or []}
-    texts = {text for row in chosen for text in row["text_ids"] or []}
     columns = ["image_id", "source_url", "final_url", "format", "status"]
     images = _by_key(sources.images, "image_id", columns, pictures, need=bool(pictures), key="images")
-    by_text = _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
+    by_text = texts_of(chosen, sources)
     responses = {
         row["response_id"]
         for row in chosen
@@ -112,11 +119,23 @@ def show_items(chosen: Sequence[Mapping[str, Any]], sources: ShownTables, showin
         roles = {by_text[text]["role"]: (text, by_text[text]["text"] or "") for text in row["text_ids"] or []}
         if row["response_id"] in by_response:
             roles[RESPONSE] = (row["response_id"], by_response[row["response_id"]]["text"] or "")
+        if showing.roles is not None:
+            roles = {role: text for role, text in roles.items() if role in showing.roles}
         shown = [(image, images[image]) for image in row["image_ids"] or []]
         record = facts.get(shown[0][0], {}) if shown else {}
         items.append(_shown_item(row, shown, roles, record, showing))
     _check_alike(items)
     return items
+
+
+def texts_of(chosen: Sequence[Mapping[str, Any]], sources: ShownTables) -> dict[str, dict[str, Any]]:
+    """Return text_id -> role and text of the texts of items.
+
+    Raises:
+        InputError: a text that no table has.
+    """
+    texts = {text for row in chosen for text in row["text_ids"] or []}
+    return _by_key(sources.texts, "text_id", ["text_id", "role", "text"], texts, need=bool(texts), key="texts")
 
 
 def _check_alike(items: Sequence[ShownItem]) -> None:
@@ -197,6 +216,7 @@ def _shown_item(
         links=links_of(
             showing.links, {**dict(item["attributes"] or ()), **record, "image_url": web, "source_url": web}
         ),
+        own=showing.own.get(item["item_id"]),
     )
 
 

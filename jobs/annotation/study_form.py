@@ -1,11 +1,17 @@
 """The form of a study, from the keys of `annotate`."""
 
+from collections.abc import Mapping
+
 from actors.vlm.rubric import Rubric
 from jobs.annotation import form as forms
-from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation import spreadsheet_form
+from jobs.annotation.annotate_config import SPREADSHEET, AnnotateConfig
 from jobs.annotation.form import Form, ShownItem
+from jobs.annotation.own_questions import OwnSet
+from jobs.annotation.shown_items import Showing
 from jobs.annotation.spans import SpanLabels
 from jobs.errors import InputError
+from jobs.judging import own_questions
 
 
 def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | None]:
@@ -19,16 +25,23 @@ def read_questions(cfg: AnnotateConfig) -> tuple[Rubric | None, SpanLabels | Non
         span_labels = SpanLabels.from_dict(cfg.span_labels) if cfg.span_labels else None
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error
-    if rubric and rubric.asks_own_questions:
-        raise InputError(
-            f"rubric={rubric.name}: asks each item questions of its own, which the form of a study cannot show; ask "
-            "people in a spreadsheet, and read it with import_ratings columns.question="
-        )
+    if rubric:
+        own_questions.check(cfg, rubric)
+    if cfg.questions and not rubric:
+        raise InputError(f"questions={cfg.questions}: needs a rubric that asks items their own questions, such as dsg")
     if cfg.target == "group" and not (rubric and rubric.asks_targets and cfg.group):
         raise InputError("target=group: needs group=, and a rubric that asks about a target")
     if rubric and rubric.asks_targets and not rubric.targets and cfg.target == "rubric":
         raise InputError(f"rubric={rubric.name}: asks about targets, but has none; give it targets, or target=group")
     return rubric, span_labels
+
+
+def showing(cfg: AnnotateConfig, rubric: Rubric | None, own: Mapping[str, OwnSet]) -> Showing:
+    """Return how items are shown. People who answer an item's own questions see what models see, not the text that the
+    questions are about."""
+    base = cfg.picture_base if cfg.pictures == "files" else None
+    roles = rubric.context_fields if rubric and own and not cfg.span_labels else None
+    return Showing(cfg.show_columns, cfg.welfare.links, base, roles, own)
 
 
 def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabels | None, item: ShownItem) -> Form:
@@ -38,13 +51,16 @@ def build_form(cfg: AnnotateConfig, rubric: Rubric | None, span_labels: SpanLabe
         InputError: see `jobs.annotation.form.form`.
     """
     try:
-        return forms.form(
+        form = forms.form(
             rubric,
-            questions=cfg.questions,
+            questions=cfg.only_questions,
             span_labels=span_labels,
             welfare=cfg.welfare,
             pictures=len(item.pictures),
             texts=tuple(item.texts),
         )
+        if cfg.tool == SPREADSHEET:
+            spreadsheet_form.check(form)
+        return form
     except ValueError as error:
         raise InputError(f"annotate: {error}") from error

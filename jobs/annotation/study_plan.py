@@ -10,6 +10,7 @@ from actors.vlm.rubric import Rubric
 from jobs.annotation import assignment
 from jobs.annotation.annotate_config import AnnotateConfig
 from jobs.annotation.assignment import Assignment, PlanError, Rater
+from jobs.annotation.own_questions import OwnSet
 from jobs.errors import InputError
 
 QUOTA, SHARED, AUDITOR = "quota", "shared", "auditor"  # values of column `role`
@@ -17,14 +18,20 @@ _SEPARATOR = "\x1f"  # between an item and its target
 
 
 def assign_items(
-    cfg: AnnotateConfig, items: Mapping[str, str], raters: Sequence[Rater], rubric: Rubric | None
+    cfg: AnnotateConfig,
+    items: Mapping[str, str],
+    raters: Sequence[Rater],
+    rubric: Rubric | None,
+    own: Mapping[str, OwnSet],
 ) -> list[Assignment]:
-    """Return the plan. An item that is rated against several targets is assigned once per target.
+    """Return the plan. An item that is rated against several targets is assigned once per target; the target of an
+    item with questions of its own is the id of their set, as in ratings by `judge`.
 
     With `together=`, all items and targets of a set go to the same raters.
 
     Args:
         items: item_id -> the set that it belongs to.
+        own: item_id -> its own questions.
 
     Raises:
         InputError: quotas of an unknown group, an auditor who is a rater, or a plan that is not feasible.
@@ -36,7 +43,11 @@ def assign_items(
         raise InputError(f"quotas: no rater has {cfg.group} {unknown!r}; there are {', '.join(groups)}")
     if cfg.auditor in {rater.name for rater in raters}:
         raise InputError(f"auditor={cfg.auditor}: is one of the raters; name a person who has not seen the items")
-    sets = {_SEPARATOR.join([item, target]): label for item, label in items.items() for target in targets}
+    sets = {
+        _SEPARATOR.join([item, target]): label
+        for item, label in items.items()
+        for target in ((own[item].set_id,) if item in own else targets)
+    }
     try:
         return assignment.assign(
             list(sets),

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.annotation import assignment, label_studio_form, prodigy_form
-from jobs.annotation.annotate_config import AnnotateConfig
+from jobs.annotation import assignment, label_studio_form, prodigy_form, spreadsheet_form
+from jobs.annotation.annotate_config import LABEL_STUDIO, PRODIGY, SPREADSHEET, AnnotateConfig
 from jobs.annotation.form import Form, ShownItem
 from jobs.annotation.study_plan import AUDITOR
 from jobs.store import locations
@@ -34,18 +34,19 @@ def write_task_files(
     written = 0
     for name in sorted(by_file):
         tasks = _placed(cfg, name, by_file[name])
-        by_kind = _label_studio(study, shown, tasks) if cfg.tool == "label_studio" else _prodigy(study, shown, tasks)
+        by_kind = _WRITERS[cfg.tool](study, shown, tasks)
         for kind, text in by_kind.items():
-            _put(folder, f"{name}.json" if cfg.tool == "label_studio" else f"{name}.{kind}.jsonl", text)
+            _put(folder, f"{name}.{kind}", text)
             written += 1
         kinds.update(by_kind)
-    if cfg.tool == "label_studio":
+    if cfg.tool == LABEL_STUDIO:
         _put(folder, "config.xml", label_studio_form.config_xml(study))
-    else:
+    elif cfg.tool == PRODIGY:
         per_task = cfg.raters_per_item if cfg.files == "group" else None
         for kind in kinds:
-            settings = prodigy_form.settings(study, kind, per_task=per_task)
-            _put(folder, f"prodigy.{kind}.json", json.dumps(settings, indent=1))
+            of_kind = kind.removesuffix(".jsonl")
+            settings = prodigy_form.settings(study, of_kind, per_task=per_task)
+            _put(folder, f"prodigy.{of_kind}.json", json.dumps(settings, indent=1))
     return written
 
 
@@ -59,22 +60,37 @@ def _placed(cfg: AnnotateConfig, name: str, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _label_studio(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return the text of one file, under the only kind of task in Label Studio."""
+    """Return the text of one file, by its ending."""
     labelled = [
         label_studio_form.task(study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place)
         for row, rater, place in tasks
     ]
-    return {"task": json.dumps(labelled, ensure_ascii=False, indent=1)}
+    return {"json": json.dumps(labelled, ensure_ascii=False, indent=1)}
 
 
 def _prodigy(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
-    """Return kind of task -> text of its file."""
+    """Return the texts of one file per kind of task, by their endings."""
     lines: dict[str, str] = defaultdict(str)
     for row, rater, place in tasks:
         item = shown[row["item_id"]]
         for task in prodigy_form.tasks(study, item, target=row["target"], assigned_to=rater, place=place):
-            lines[prodigy_form.kind_of(task)] += json.dumps(task, ensure_ascii=False) + "\n"
+            lines[f"{prodigy_form.kind_of(task)}.jsonl"] += json.dumps(task, ensure_ascii=False) + "\n"
     return lines
+
+
+def _spreadsheet(study: Form, shown: Mapping[str, ShownItem], tasks: Sequence[Placed]) -> dict[str, str]:
+    """Return the text of one file, by its ending."""
+    rows = [
+        line
+        for row, rater, place in tasks
+        for line in spreadsheet_form.rows(
+            study, shown[row["item_id"]], target=row["target"], assigned_to=rater, place=place
+        )
+    ]
+    return {"csv": spreadsheet_form.as_csv(study, rows)}
+
+
+_WRITERS = {LABEL_STUDIO: _label_studio, PRODIGY: _prodigy, SPREADSHEET: _spreadsheet}
 
 
 def _put(folder: str, name: str, text: str) -> None:

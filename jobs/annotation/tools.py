@@ -18,6 +18,7 @@ REPORT = "report_picture"  # the control by which a person reports a picture
 COMMENT = "comment"
 REMARK = "remark_"  # prefix of the controls for free text, so that none has the name of another field
 SHOW = "show_picture"  # the control that shows a blurred picture
+OWN = "own_questions"  # field of a task: the item's own questions; the controls of their answers are OWN_0, OWN_1, …
 WELFARE = (REPORT, ISSUE, COMMENT, SHOW)
 
 
@@ -68,6 +69,18 @@ class ToolReading:
                 f"rubric={questionnaire.name}: the tasks ask {unknown!r}; it has {', '.join(questionnaire.sets)}"
             )
         return questions
+
+    def controls_of(self, data: Mapping[str, Any]) -> dict[str, str]:
+        """Return question -> name of its control, for the questions of a task.
+
+        Raises:
+            InputError: as `questions`.
+        """
+        names = self.questions(data)
+        if isinstance(own := data.get(OWN), list):
+            places = {str(entry.get("question_id")): n for n, entry in enumerate(own) if isinstance(entry, Mapping)}
+            return {name: f"{OWN}_{places[name]}" if name in places else name for name in names}
+        return {name: self.controls.get(name, name) for name in names}
 
     def get(self, data: Mapping[str, Any], name: str) -> Any:
         """Return field `name` of a task, or the field that replaces it; `a.b` is field b of field a."""

@@ -80,7 +80,7 @@ class OwnQuestionsReader:
         rows = self.reader(task)
         joined = dict(zip(self.reader.joined_tables, task.unit.inputs[1:], strict=True))
         values = [value or "" for value in rows[self.by].to_pylist()]
-        candidates = [(value, set_id_of(value)) if value else () for value in values]
+        candidates = [candidate_sets(value) for value in values]
         sets = _sets(joined[QUESTIONS], {name for names in candidates for name in names})
         questions = [next((sets[name] for name in names if name in sets), []) for names in candidates]
         return rows.append_column(QUESTIONS, pa.array(questions, OWN_QUESTIONS))
@@ -91,14 +91,20 @@ def _sets(source: Object, names: set[str]) -> dict[str, list[dict[str, Any]]]:
     sets: dict[str, list[dict[str, Any]]] = {}
     for rows in matching_rows(source, "set_id", names, ["question_id", "text", "valid"]):
         for row in rows.to_pylist():
-            if _is_asked(row):
+            if is_asked(row):
                 sets.setdefault(row["set_id"], []).append(
                     {name: row[name] for name in ("set_id", "question_id", "text")}
                 )
     return sets
 
 
-def _is_asked(row: Mapping[str, Any]) -> bool:
+def candidate_sets(value: str) -> tuple[str, ...]:
+    """Return the set_ids that an item's value of `questions_by` may mean: the value itself, or the hash of a text."""
+    return (value, set_id_of(value)) if value else ()
+
+
+def is_asked(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of table `questions` is asked: a valid question with a text."""
     return row["valid"] is not False and bool(row["text"])
 
 

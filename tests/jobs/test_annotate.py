@@ -213,7 +213,7 @@ INVALID_KEYS = [
     (["per_group=2"], "need group="),
     (["group=city", "per_group=2"], "no column city; .* rater, country"),
     (["group=country", "quotas={Peru: 2}"], "quotas: .*'Peru'; there are China, India"),
-    (["per_item=1", "questions=[beauty]"], "questions=beauty: .* image_type"),
+    (["per_item=1", "only_questions=[beauty]"], "only_questions=beauty: .* image_type"),
     (["per_item=1", "span_labels=mistakes_omissions"], "span_labels: .* 'generated'"),
     (["per_item=1", "audit=0.1"], "audit= and auditor= go together"),
     (["per_item=1", "tool=excel"], "tool=excel: .* label_studio, prodigy"),

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from scipy.stats import ttest_ind
 
-from jobs.runtime import cli
+from jobs.run import RunConfig
+from jobs.runtime import cli, config
 from tests import scripted_model
 from tests.factories import metric_values, rows_of, write_csv, write_pictures
 
@@ -113,22 +114,27 @@ def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
 
 
 def test_each_source_and_people_have_their_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    keys = ["pipeline=rome", "profile=debug", "out=/r", "pipeline.inputs.file=/x.csv", "plan=true"]
+    keys = ["pipeline=rome", "profile=debug", "out=/r", "pipeline.inputs.file=/x.csv"]
     own = ["items", "fetch"]
     drawn = {"prompts": ["items", "generate_images"], "documents": ["items", "generate", "items", "generate_images"]}
     after = ["judge", "pairs", "judge", "questions", "judge", "question_scores"]
-    people = ["pairs", "annotate", "annotate", "import_ratings", "import_ratings", "import_ratings"]
-    of_people = [
-        f"pipeline.inputs.{name}=/p.csv"
-        for name in ("raters", "people_ratings", "people_remarks", "people_comparisons")
-    ]
+    people = ["pairs", *["annotate"] * 3, *["import_ratings"] * 4, "question_scores"]
+    answers = ("raters", "people_ratings", "people_remarks", "people_comparisons", "people_answers")
+    of_people = [f"pipeline.inputs.{name}=/p.csv" for name in answers]
 
     def steps(*more: str) -> list[str]:
-        assert cli.main("run", [*keys, *more]) == 0
-        return [line.split()[2].removeprefix("jobs.") for line in capsys.readouterr().out.splitlines()]
+        return [step.job for step in config.load("run", RunConfig, [*keys, *more]).pipeline.steps]
 
     assert steps("pipeline.inputs.pictures=/photos", *of_people) == [*own, *after, *people, "report"]
     for source, first in drawn.items():
         assert steps(f"pipeline.inputs.source={source}") == [*first, *after, "report"]
     described = steps("pipeline.inputs.pictures=/photos", "pipeline.inputs.describers=[qwen2.5-vl-7b]")
     assert described == [*own, "judge", "generate", *after[1:], "report"]
+    # Every job has the keys that its step sets; each of two models draws, whose pictures are in one table.
+    two = "pipeline.inputs.image_models=[sd3-medium,sdxl-base]"
+    assert cli.main("run", [*keys, "pipeline.inputs.source=documents", two, *of_people, "plan=true"]) == 0
+    planned = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in planned] == [
+        f"jobs.{job}" for job in [*drawn["documents"], *after, *people, "report"]
+    ]
+    assert "image_models=[local:sd3-tiny@sd3-medium,local:sd3-tiny@sdxl-base]" in planned[3]

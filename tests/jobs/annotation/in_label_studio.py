@@ -1,6 +1,6 @@
-"""Work on three studies in Label Studio's interface, in chromium; run by the Python of Label Studio.
+"""Work on four studies in Label Studio's interface, in chromium; run by the Python of Label Studio.
 
-    python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER DOCENT_FOLDER EXPORTS_FOLDER
+    python in_label_studio.py ADDRESS QUESTIONS_FOLDER SPANS_FOLDER DOCENT_FOLDER OWN_FOLDER EXPORTS_FOLDER
 
 Needs `label-studio`, `playwright` and chromium. test_label_studio_itself.py compares the ratings with what is clicked,
 pressed and marked here.
@@ -159,6 +159,17 @@ def mark_descriptions(page: Page) -> None:
         submit(page)
 
 
+def answer_own_questions(page: Page) -> None:
+    """Answer the questions of two pictures, three of one and one of the other, each by what its text says."""
+    for _ in range(2):
+        asked = page.get_by_text("Answer with")
+        asked.first.wait_for(timeout=60_000)
+        for number in range(asked.count()):
+            word = (asked.nth(number).text_content() or "").split()[2]
+            page.get_by_text(word, exact=True).nth(number).click()
+        submit(page)
+
+
 def shown(page: Page, texts: set[str]) -> str:
     """Return which of the texts the page shows, once it shows one."""
     for _ in range(120):
@@ -180,7 +191,8 @@ def colours(page: Page) -> str:
     return " ".join(marked.evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)"))
 
 
-def main(address: str, questions: Path, spans: Path, docent: Path, exports: Path) -> None:
+def main(address: str, *folders: Path) -> None:
+    *studies, exports = folders
     client = session(address)
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -190,8 +202,7 @@ def main(address: str, questions: Path, spans: Path, docent: Path, exports: Path
         page.fill("input[name=password]", PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_load_state("networkidle")
-        studies = ((questions, answer_questions), (spans, mark_spans), (docent, mark_descriptions))
-        for folder, work in studies:
+        for folder, work in zip(studies, WORK, strict=True):
             number = project(client, address, folder)
             page.goto(f"{address}/projects/{number}/data?labeling=1")
             page.get_by_role("button", name="Submit current annotation").wait_for(timeout=60_000)
@@ -202,5 +213,7 @@ def main(address: str, questions: Path, spans: Path, docent: Path, exports: Path
         browser.close()
 
 
+WORK = (answer_questions, mark_spans, mark_descriptions, answer_own_questions)  # in the order of the folders
+
 if __name__ == "__main__":
-    main(sys.argv[1], *map(Path, sys.argv[2:6]))
+    main(sys.argv[1], *map(Path, sys.argv[2:]))

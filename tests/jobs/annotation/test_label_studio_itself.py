@@ -47,6 +47,7 @@ MARKED = {  # description -> kind, category and words
     "model_c": {("mistake", "mistake", "black")},
     "model_d": set(),
 }
+OWN_ANSWERS = {("set0", "1", "yes"), ("set0", "2", "no"), ("set0", "3", "yes"), ("set1", "1", "no")}
 GENERATED = "A harbour 🐈 with five ships and a lighthouse.\nOne man is swimming."
 
 
@@ -107,7 +108,8 @@ def _study(folder: Path) -> None:
 
 
 def _annotate(folder: Path, name: str, *more: str) -> None:
-    study = [f"records={folder / 'records'}", f"raters={folder / 'raters.csv'}", "rubric=century_labels", "per_item=1"]
+    study = [f"records={folder / 'records'}", f"raters={folder / 'raters.csv'}", "per_item=1"]
+    study += [] if any(key.startswith("rubric=") for key in more) else ["rubric=century_labels"]
     shown = ["pictures=files", f'picture_base="/data/local-files/?d={name}/pictures/"', f"out={folder / name}"]
     cli.execute("annotate", [*study, *shown, *more])
 
@@ -121,11 +123,12 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
     _annotate(tmp_path, "questions", f"input={tmp_path / 'images'}")
     items = [f"{table}={tmp_path / table}" for table in ("images", "texts", "responses")]
     _annotate(tmp_path, "spans", f"input={tmp_path / 'items'}", *items, "span_labels=mistakes_omissions",
-              "questions=[sensitive]")  # fmt: skip
+              "only_questions=[sensitive]")  # fmt: skip
     _docent_study(tmp_path)
+    _own_study(tmp_path)
     exports = tmp_path / "exports"
     exports.mkdir()
-    folders = [str(tmp_path / name) for name in ("questions", "spans", "docent", "exports")]
+    folders = [str(tmp_path / name) for name in ("questions", "spans", "docent", "own", "exports")]
     done = subprocess.run(
         [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=1200, check=False
     )
@@ -163,6 +166,29 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
     assert [category for _, category, _, _ in spans[:3]] == ["noun", "relationship", "missing"]
     assert spans[3:] == [("mistake", None, 0, 0), ("omission", None, 0, 0)]
     _check_docent(tmp_path)
+    keys = ["rubric=dsg", "rater_from=assigned", f"out={tmp_path / 'O'}"]
+    cli.execute("import_ratings", [f"input={exports / 'own.json'}", *keys])
+    answers = _rows(tmp_path / "O", "ratings")
+    assert {(row["target"], row["question"], row["value"]) for row in answers} == OWN_ANSWERS
+    assert {row["status"] for row in answers} == {"ok"}
+
+
+def _own_study(folder: Path) -> None:
+    """Two pictures with questions of their own, which say how the person answers them."""
+    items = [
+        {"item_id": content_id("own", str(n)), "kind": "image", "image_ids": [picture(n)["image_id"]],
+         "attributes": [("prompt", f"set{n}")]}
+        for n in range(2)
+    ]  # fmt: skip
+    questions = [
+        {"set_id": set_id, "question_id": name, "text": f"Answer with {value.capitalize()} to $5, please?",
+         "parents": [], "valid": True}
+        for set_id, name, value in sorted(OWN_ANSWERS)
+    ]  # fmt: skip
+    write_table(str(folder / "own_items"), "items", items)
+    write_table(str(folder / "own_questions"), "questions", questions)
+    tables = [f"input={folder / 'own_items'}", f"images={folder / 'images'}", f"questions={folder / 'own_questions'}"]
+    _annotate(folder, "own", *tables, "rubric=dsg", "show_columns=[]")
 
 
 def _docent_study(folder: Path) -> None:

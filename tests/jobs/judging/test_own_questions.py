@@ -114,10 +114,8 @@ def test_refused(
 
 def test_other_jobs_refuse_the_rubric(tmp_path: Path, keys: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     tables = [key for key in keys if key.split("=")[0] in ("input", "images", "texts")]
-    (tmp_path / "raters.csv").write_text("rater\np1\n")
     responses = write_table(tmp_path / "responses", "responses", [])
     commands = {
-        "annotate": [*tables, f"raters={tmp_path}/raters.csv", "per_item=1"],
         "generate": [*tables, "prompt=rubric_json", "model=local-tiny"],
         "parse": [f"input={responses}"],
     }

@@ -1,0 +1,61 @@
+"""The questions that people are asked about each item by itself: the same as those that `judge questions=` asks."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.judging.own_questions import OwnQuestionsConfig, candidate_sets, is_asked
+from jobs.runtime.console import say
+from jobs.store.reading import open_table
+
+
+@dataclass(frozen=True)
+class OwnSet:
+    """The questions of one item: the id of their set, and (question_id, text) of each valid one."""
+
+    set_id: str
+    questions: tuple[tuple[str, str], ...]
+
+
+def read_own_sets(
+    cfg: OwnQuestionsConfig, items: Sequence[Mapping[str, Any]], texts: Mapping[str, Mapping[str, Any]]
+) -> dict[str, OwnSet]:
+    """Return item_id -> its questions; items without any are left out, and their number is printed.
+
+    Args:
+        items: rows of `items`.
+        texts: text_id -> its row, with role and text.
+
+    Raises:
+        InputError: no table of questions, or no item has questions.
+    """
+    assert cfg.questions is not None
+    names = {item["item_id"]: candidate_sets(_value(item, texts, cfg.questions_by)) for item in items}
+    wanted = {name for of_item in names.values() for name in of_item}
+    sets: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for batch in open_table(cfg.questions, "questions").batches(["set_id", "question_id", "text", "valid"]):
+        for row in batch.to_pylist():
+            if row["set_id"] in wanted and is_asked(row):
+                sets[row["set_id"]].append((row["question_id"], row["text"]))
+    own = {
+        item: OwnSet(name, tuple(sets[name]))
+        for item, of_item in names.items()
+        if (name := next((name for name in of_item if name in sets), None))
+    }
+    if not own:
+        raise InputError(
+            f"questions={cfg.questions}: none of the {len(items):,} items has a set of questions; its set_id must be "
+            f"the item's {cfg.questions_by!r} (questions_by=) or belong to that text"
+        )
+    if left_out := len(items) - len(own):
+        say(f"  {left_out:,} of {len(items):,} items have no questions and are left out")
+    return own
+
+
+def _value(item: Mapping[str, Any], texts: Mapping[str, Mapping[str, Any]], by: str) -> str:
+    """Return the attribute `by` of an item, else its texts of that role, as the context fields of prompts."""
+    if value := dict(item["attributes"] or ()).get(by):
+        return str(value)
+    return "\n\n".join(texts[name]["text"] or "" for name in item["text_ids"] or () if texts[name]["role"] == by)

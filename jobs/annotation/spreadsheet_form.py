@@ -1,0 +1,68 @@
+"""Writer of a study as a spreadsheet: a CSV with one row per question, which people fill in.
+
+`import_ratings` reads the columns item_id, target, rater, question, value, comment, skipped and reported by their
+names, and fields for free text by theirs.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jobs.annotation.form import Form, ShownItem
+from jobs.annotation.label_studio_form import field_of
+from jobs.annotation.tools import COMMENT
+from jobs.corpora.spreadsheet_cells import escaped
+
+REPORTED, SKIPPED = "reported", "skipped"
+
+
+def check(form: Form) -> None:
+    """Check that rows of a spreadsheet can ask what the form asks.
+
+    Raises:
+        ValueError: people mark spans, or write free text about items with several questions.
+    """
+    if form.span_labels:
+        raise ValueError("tool=spreadsheet: people cannot mark spans in a spreadsheet; use label_studio or prodigy")
+    if form.free_texts and (form.own_question or len(form.questions) != 1):
+        names = ", ".join(free_text.name for free_text in form.free_texts)
+        raise ValueError(
+            f"tool=spreadsheet: the fields for free text ({names}) need a row per item, and each question has a row; "
+            "choose one question (only_questions=), or use label_studio or prodigy"
+        )
+
+
+def header(form: Form) -> list[str]:
+    """Return the columns: what people read, then what they fill in."""
+    pictures = [field_of(number) for number in range(form.pictures)]
+    shown = ["place", "rater", "item_id", "target", "question", *pictures, *form.texts, "wording", "answers"]
+    filled = ["value", *(free_text.name for free_text in form.free_texts), *([COMMENT] if form.welfare.comment else [])]
+    return [*shown, *filled, SKIPPED, *([REPORTED] if form.asks_report else [])]
+
+
+def rows(
+    form: Form, item: ShownItem, *, target: str, assigned_to: str | None, place: int
+) -> Iterator[dict[str, str | int]]:
+    """Yield one row per question of an item, by column; those to fill in are missing."""
+    shown: dict[str, str | int] = {field_of(number): address for number, address in enumerate(item.pictures)}
+    shown |= {role: escaped(text) for role, (_, text) in item.texts.items()}
+    for question in form.questions_of(item):
+        yield shown | {
+            "place": place,
+            "rater": assigned_to or "",
+            "item_id": item.item_id,
+            "target": target,
+            "question": question.name,
+            "wording": escaped(" ".join(filter(None, [question.text, question.guidance]))),
+            "answers": escaped(" / ".join(option.label for option in question.options)),
+        }
+
+
+def as_csv(form: Form, filled: Sequence[dict[str, Any]]) -> str:
+    """Return the file, with a byte-order mark, by which spreadsheet programs recognise UTF-8."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, header(form))
+    writer.writeheader()
+    writer.writerows(filled)
+    return "\ufeff" + out.getvalue()
