@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from omegaconf import MISSING
@@ -76,7 +77,7 @@ def execute(cfg: GenerateImagesConfig) -> dict[str, Any] | None:
         return output.write(*items, job="generate_images")
     kept = exclusions.keep(run, excluded)
     for model in models:
-        _draw(cfg, run.part(lambda unit, name=model.rater: _model_of(unit) == name), model, readers[model.rater], kept)
+        _draw(cfg, run.part(partial(_is_of, model.rater)), model, readers[model.rater], kept)
     manifest = lifecycle.end("generate_images", run, excluded)
     return {"images": manifest, **(output.write(*items, job="generate_images") or {})}
 
@@ -108,6 +109,10 @@ def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
 def _model_of(unit: Unit) -> str:
     """Return the name in the tables of the model that draws the pictures of a unit."""
     return str(unit.extra[image_prompts.IMAGE_MODEL])
+
+
+def _is_of(rater: str, unit: Unit) -> bool:
+    return _model_of(unit) == rater
 
 
 def _drawn(cfg: GenerateImagesConfig, model: ImageModelConfig) -> DrawnPictures:

@@ -112,6 +112,25 @@ def _add_unmarked(marks: Mapping[str, Readings]) -> None:
                 by_rater[rater].setdefault(text, MarkedText())
 
 
+def check_places(marks: Mapping[str, Readings], texts: Mapping[str, str]) -> None:
+    """Check that all spans are within their texts.
+
+    Raises:
+        InputError: the first that is not.
+    """
+    for by_rater in marks.values():
+        for rater, of_rater in by_rater.items():
+            for text, marked in of_rater.items():
+                length = len(texts[text.text_id])
+                for start, end in marked.spans:
+                    if end > length:
+                        raise InputError(
+                            f"spans of {rater.rater}: item_id={text.item_id}, text_id={text.text_id}: the span from "
+                            f"{start} to {end} is outside of the text of {length} characters; offsets count characters "
+                            "(code points) of the text in texts="
+                        )
+
+
 def without_items(marks: Mapping[str, Readings], items: Collection[str]) -> dict[str, Readings]:
     """Return the readings without the texts of some items, and without raters who then have none."""
     kept = {

@@ -14,6 +14,7 @@ from jobs.analysis.span_marks import (
     Readings,
     SpanRater,
     TextOfItem,
+    check_places,
     read_marked_items,
     read_marks,
     read_statuses,
@@ -76,11 +77,13 @@ def read_span_tables(
         exclusion_filter: the exclusions.
 
     Raises:
-        InputError: `texts` lack a text with spans, or two tables contradict each other.
+        InputError: `texts` lack a text with spans, a span is outside of its text, or two tables contradict each other.
     """
     marks = read_marks(sources)
     keys = {text for by_rater in marks.values() for read in by_rater.values() for text in read}
     text_of = read_texts(texts, {text.text_id for text in keys}) if texts else None
+    if text_of is not None:
+        check_places(marks, text_of)
     marked_items = read_marked_items(items, {text.item_id for text in keys})
     read = read_statuses(sources)
     excluded: set[str] = set()

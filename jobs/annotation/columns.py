@@ -6,6 +6,7 @@ from typing import Any
 
 from actors.vlm.people import FreeText
 from jobs.annotation.answers import Questionnaire
+from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited
 from jobs.errors import InputError
 
@@ -77,6 +78,7 @@ class Reading:
     question: str | None = None  # the one question that all rows answer
     rater: str | None = None  # the one rater of all rows
     free_texts: Sequence[FreeText] = ()  # the fields to read for table=remarks
+    span_labels: SpanLabels | None = None  # the kinds and labels that table=spans may have; None: any
     encoding: str | None = None
     delimiter: str | None = None
     private: bool = False  # keep cells out of rejects

@@ -101,6 +101,7 @@ def _of_columns(cfg: ImportRatingsConfig, format_: str, asked: _Asked, *, privat
         question=asked.question,
         rater=cfg.rater,
         free_texts=asked.free_texts,
+        span_labels=asked.span_labels,
         encoding=cfg.encoding,
         delimiter=cfg.delimiter,
         private=private,

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 
 from actors.status import Status
 from jobs.annotation import model
+from jobs.annotation.answers import fold
 from jobs.annotation.columns import JOINED, MARKED, NEEDED, ColumnMapping, Reading, layout
 from jobs.annotation.model import ROWS_AT_A_TIME
+from jobs.annotation.spans import SpanLabels
 from jobs.corpora import delimited
 from jobs.errors import InputError
 from jobs.store import locations
@@ -136,6 +138,8 @@ class Batches:
         rows = self._integers(rows, ("start", "end"))
         backwards = pc.less(rows["end"], rows["start"])
         rows = self._drop(rows, backwards, "bad_end", "the span ends before it begins")
+        if self._reading.span_labels:
+            rows = self._labelled(rows, self._reading.span_labels)
         for role in ("score", "probability"):
             if role in rows.column_names:
                 rows = _with(rows, role, mapped(rows[role], _number, pa.float64()))
@@ -143,6 +147,31 @@ class Batches:
             outside = pc.fill_null(pc.or_(pc.less(rows["probability"], 0), pc.greater(rows["probability"], 1)), False)
             rows = self._drop(rows, outside, "bad_probability", "the probability is not from 0 to 1")
         return _with_schema(self._times(rows, ()), model.SPANS)
+
+    def _labelled(self, rows: pa.Table, span_labels: SpanLabels) -> pa.Table:
+        """Return `rows` with the kinds and categories of the span labels, which a file may name by value or label."""
+        kinds = {fold(word): kind for kind in span_labels.kinds for word in (kind.kind, kind.name)}
+        by_kind = {kind.kind: kind for kind in span_labels.kinds}
+        named = mapped(rows["kind"], lambda word: kinds[fold(word)].kind if fold(word) in kinds else None, pa.string())
+        rows = _with(rows, "kind", named)
+        allowed = f"must be one of {', '.join(by_kind)}"
+        rows = self._drop(rows, pc.is_null(rows["kind"]), "unknown_kind", f"kind: {allowed}")
+        if "category" not in rows.column_names:
+            return rows
+
+        def category(word: str) -> str | None:
+            kind, _, labels = word.partition(JOINED)
+            values = [by_kind[kind].category(label) for label in labels.split("+")] if labels else [""]
+            return None if None in values else "+".join(filter(None, values))
+
+        words = pc.binary_join_element_wise(rows["kind"], pc.fill_null(rows["category"], ""), JOINED)
+        rows = _with(rows, "category", mapped(words, category, pa.string()))
+        message = "category: must be one of " + "; ".join(
+            f"{name}: {', '.join(label.value for label in kind.labels)}" for name, kind in by_kind.items()
+        )
+        rows = self._drop(rows, pc.is_null(rows["category"]), "unknown_label", message)
+        unlabelled = pc.equal(rows["category"], "")
+        return _with(rows, "category", pc.if_else(unlabelled, pa.scalar(None, pa.string()), rows["category"]))
 
     def _times(self, rows: pa.Table, durations: Sequence[str]) -> pa.Table:
         for role in durations:

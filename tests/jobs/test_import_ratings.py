@@ -339,6 +339,22 @@ def test_spans_outside_of_their_text_are_rejects(tmp_path: Path) -> None:
     refused("table=spans: .* span_labels=NAME", source, "table=spans", f"out={tmp_path / 'S'}")
 
 
+def test_spans_of_a_spreadsheet_have_the_kinds_and_labels_of_the_study(tmp_path: Path) -> None:
+    lines = ["mistake,2,5,noun", "Mistakes,6,9,Wrong object", "omission,0,2,", "mistake,0,1,missing", "slip,0,1,noun"]
+    lines += ["mistake,9,4,noun", "mistake,9,12,noun+descriptor"]
+    text = "item_id,rater,text_id,kind,start,end,category\n" + "".join(f"i,anna,t,{line}\n" for line in lines)
+    (tmp_path / "spans.csv").write_text(text)
+    more = ["table=spans", "span_labels=mistakes_omissions"]
+    manifest = ratings(f"input={tmp_path / 'spans.csv'}", *more, f"out={tmp_path / 'R'}")
+    assert [(row["kind"], row["start"], row["category"]) for row in rows(tmp_path / "R")] == [
+        ("mistake", 2, "noun"),
+        ("mistake", 6, "noun"),
+        ("omission", 0, None),
+        ("mistake", 9, "noun+descriptor"),
+    ]
+    assert manifest["counts"]["rejected"] == {"unknown_label": 1, "unknown_kind": 1, "bad_end": 1}
+
+
 def test_of_two_annotations_of_a_text_one_is_kept(tmp_path: Path) -> None:
     first = annotation([result("mistakes", start=0, end=1, labels=["noun"])], updated_at="2026-05-01T00:00:00Z")
     second = annotation(

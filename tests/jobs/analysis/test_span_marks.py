@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from jobs.analysis.span_marks import SpanRater, TextOfItem, read_marks
 from jobs.analysis.span_metrics import read_span_tables, span_metrics
+from jobs.errors import InputError
 from jobs.metrics.question import MetricSettings
 from jobs.runtime.exclusions import ExclusionFilter
 from tests.factories import TableInMemory
@@ -54,6 +57,13 @@ def test_excluded_pictures_have_no_metrics() -> None:
         metrics = {m.name: m.n for m in span_metrics(read, MetricSettings()) if m.dims.get("group") == "people"}
         numbers.append(metrics["description_omissions"])
     assert numbers == [3, 2]
+
+
+def test_a_span_outside_of_its_text_is_refused() -> None:
+    tables: Any = [[TableInMemory(name, of)] for name, of in
+                   (("spans", [span("i1", 12, 18)]), ("texts", [{"text_id": "t", "text": CORRECT}]))]  # fmt: skip
+    with pytest.raises(InputError, match=r"anna: item_id=i1, text_id=t: the span from 12 to 18 .* of 17 characters"):
+        read_span_tables(*tables, [], kinds={}, exclusion_filter=ExclusionFilter(frozenset()))
 
 
 def test_texts_that_metrics_leave_out_are_counted() -> None:

@@ -25,7 +25,9 @@ ANSWERS = {(set_id_of(PROMPT), "1"): "yes", (set_id_of(PROMPT), "2"): "no", (set
 @pytest.fixture
 def keys(tmp_path: Path) -> list[str]:
     """Three items with questions, two of them about the same prompt, and one without."""
-    items, texts, images = [], [], [picture(number) for number in range(4)]
+    items: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    images = [picture(number) for number in range(4)]
     for number, (image, prompt) in enumerate(zip(images, (PROMPT, PROMPT, ALONE, "No set."), strict=True)):
         texts.append({"text_id": f"t{number}", "role": "prompt", "text": prompt})
         row = {"item_id": content_id("item", str(number)), "kind": "image", "image_ids": [image["image_id"]]}
@@ -35,7 +37,8 @@ def keys(tmp_path: Path) -> list[str]:
         for set_id, of_set in QUESTIONS.items()
         for name, text in of_set.items()
     ]
-    for table, rows in {"items": items, "texts": texts, "images": images, "questions": questions}.items():
+    tables_of = {"items": items, "texts": texts, "images": images, "questions": questions}
+    for table, rows in tables_of.items():
         write_table(tmp_path / table, table, rows)
     (tmp_path / "raters.csv").write_text("rater\nanna\nbo\n")
     tables = [f"{name}={tmp_path}/{name}" for name in ("texts", "images", "questions")]
