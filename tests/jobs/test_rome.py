@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import ttest_ind
 
+from jobs.judging.own_questions import set_id_of
 from jobs.run import RunConfig
 from jobs.runtime import cli, config
 from tests import scripted_model
@@ -48,7 +49,10 @@ def write_inputs(folder: Path) -> list[str]:
 
 
 def answers_of_people(folder: Path, out: str) -> list[str]:
-    """Return the inputs with people's answers: a rating per picture, and of each pair the picture rated higher."""
+    """Return the inputs with people's answers.
+
+    A rating per picture, of each pair the picture rated higher, and a yes to each question about the triumph.
+    """
     images = {row["image_id"]: Path(row["source_url"]).stem for row in rows_of(f"{out}/images")}
     items = {row["item_id"]: images[row["image_ids"][0]] for row in rows_of(f"{out}/prompts/items")}
     ratings = [[item, "p1", "match", RATED[colour], f"not {colour}"] for item, colour in items.items()]
@@ -56,12 +60,19 @@ def answers_of_people(folder: Path, out: str) -> list[str]:
     for row in rows_of(f"{out}/pairs/items"):
         first, second = (RATED[images[name]] for name in row["image_ids"])
         comparisons.append([row["item_id"], "p1", "preference", "first" if first > second else "second"])
+    triumph, lupercalia = map(set_id_of, PROMPTS)
+    answers = [
+        [item, "p1", name, *(("yes", triumph) if RATED[colour] > 2 else ("no", lupercalia))]
+        for item, colour in items.items()
+        for name in ("1", "2")
+    ]
     header = ["item_id", "rater", "question", "value"]
     rated = write_csv(folder / "ratings.csv", [*header, "mismatches"], ratings)
     return [
         f"pipeline.inputs.people_ratings={rated}",
         f"pipeline.inputs.people_remarks={rated}",
         f"pipeline.inputs.people_comparisons={write_csv(folder / 'comparisons.csv', header, comparisons)}",
+        f"pipeline.inputs.people_answers={write_csv(folder / 'answers.csv', [*header, 'target'], answers)}",
     ]
 
 
@@ -97,14 +108,19 @@ def test_from_pictures_to_the_report(tmp_path: Path, s3: str) -> None:
               if row["question"] == "with_dependencies"}  # fmt: skip
     assert sorted(scores.values()) == [0, 0, 1, 1, 1]
     assert value("dsg_score", rater="first", rubric="dsg", reading="without dependencies", convention="answered") == 0.8
-    dims = {"rater": "first", "rubric": "dsg", "reading": "with dependencies", "convention": "answered"}
-    assert value("dsg_spearman", **dims) > 0.8
+    dims = {"rubric": "dsg", "reading": "with dependencies", "convention": "answered"}
+    assert value("dsg_spearman", rater="first", **dims) > 0.8
+    assert value("dsg_score", rater="p1", **dims) == 3 / 5
+    # The models that drew the pictures: a drew red, blue and white, b green and black
+    part = {"attribute": "image_model", "part": "model a", "group": "people"}
+    assert value("group_mean_score", **part, **match) == (5 + 3 + 2) / 3
 
     from jobs.store import locations
 
     files = {file.uri.rsplit("/", 1)[-1] for file in locations.listing(f"{out}/report/paper")}
-    assert {"table_1.csv", "table_2.csv", "table_3.csv", "table_4.csv", "figure_3_left.svg", "figure_3_right.svg",
-            "figure_4.svg", "figure_5.csv", "by_scenario.csv", "bradley_terry.svg"} <= files  # fmt: skip
+    drawn = ("figure_3_left", "figure_3_right", "figure_4", "figure_5", "image_models", "bradley_terry")
+    tables = ("table_1", "table_2", "table_3", "table_4", "by_scenario")
+    assert {*(f"{name}.svg" for name in drawn), *(f"{name}.csv" for name in tables)} <= files
     table = {
         (row["Model"], row["column"]): row
         for row in csv.DictReader(locations.read_bytes(f"{out}/report/paper/table_2.csv").decode().splitlines())
