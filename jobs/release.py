@@ -19,6 +19,7 @@ from pathlib import Path
 from omegaconf import MISSING
 
 from jobs.annotation.pseudonyms import Pseudonyms, read_key
+from jobs.corpora.terms import is_file, read_phrases
 from jobs.errors import InputError
 from jobs.judging.rating_tables import open_ratings
 from jobs.releasing import card
@@ -42,7 +43,8 @@ class ReleaseConfig:
     records: str = MISSING  # table of the pictures
     starter: str | None = None  # records of the starter set (jobs.curate select=starter)
     images: str | None = None  # images table: authors and licences
-    terms: list[str] = field(default_factory=list)  # tables, or globs: search terms
+    # tables, or globs, or .csv, .tsv, .txt and .parquet files: search terms
+    terms: list[str] = field(default_factory=list)
     ratings: list[str] = field(default_factory=list)  # tables, or globs: annotations of pictures, and of responses
     items: list[str] = field(default_factory=list)  # tables, or globs: which response and picture an item is
     responses: list[str] = field(default_factory=list)  # tables, or globs; written only with include=[responses]
@@ -65,7 +67,8 @@ def execute(cfg: ReleaseConfig) -> list[ReleasedFile]:
         records=open_table(cfg.records, "records"),
         starter=open_table(cfg.starter, "records") if cfg.starter else None,
         images=open_table(cfg.images, "images") if cfg.images else None,
-        terms=open_tables(cfg.terms, "terms"),
+        terms=open_tables([path for path in cfg.terms if not is_file(path)], "terms"),
+        listed_terms={term for path in cfg.terms if is_file(path) for term in read_phrases(path)},
         ratings=open_ratings(cfg.ratings),
         items=open_tables(cfg.items, "items"),
         responses=open_tables(cfg.responses, "responses"),

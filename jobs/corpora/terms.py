@@ -72,13 +72,30 @@ def read_terms(config: TermsConfig, fold: Fold | None = None) -> dict[str, tuple
             if phrase and (term := fold.whole(phrase)):
                 by_term.setdefault(term, set()).add(source)
                 terms += 1
-        if not terms and (len(paths) == 1 or path.lower().endswith(KINDS)):
+        if not terms and (len(paths) == 1 or is_file(path)):
             raise InputError(f"terms.path={path}: has no terms")
         if not terms:
             say(f"  terms.path={path}: has no terms")
     if not by_term:
         raise InputError(f"terms.path=[{','.join(paths)}]: have no terms")
     return {term: tuple(sorted(names)) for term, names in sorted(by_term.items())}
+
+
+def is_file(path: str) -> bool:
+    """Return whether a path of terms names a file, by its ending, and not a table."""
+    return path.lower().endswith(KINDS)
+
+
+def read_phrases(path: str) -> set[str]:
+    """Return the terms of a file as they are written, without white space around them.
+
+    Raises:
+        InputError: the file, its column or its terms are missing.
+    """
+    phrases = {phrase.strip() for phrase, _ in _phrases(TermsConfig(path=path), path) if phrase and phrase.strip()}
+    if not phrases:
+        raise InputError(f"terms={path}: has no terms")
+    return phrases
 
 
 def _paths(value: Any) -> list[str]:

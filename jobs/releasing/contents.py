@@ -21,7 +21,10 @@ LABELLED = "the answers of one person or model about one {}"
 
 @dataclass(frozen=True)
 class ReleaseTables:
-    """The tables of a release: `starter` and `images` are optional, of the others there may be none."""
+    """The tables of a release: `starter` and `images` are optional, of the others there may be none.
+
+    `listed_terms` are search terms out of files.
+    """
 
     records: TableSource
     starter: TableSource | None
@@ -30,6 +33,7 @@ class ReleaseTables:
     ratings: Sequence[TableSource]
     items: Sequence[TableSource]
     responses: Sequence[TableSource]
+    listed_terms: Collection[str] = ()
 
     @property
     def sources(self) -> list[TableSource]:
@@ -102,8 +106,8 @@ def write_contents(
         return {"image_url": row["image_url"], "century_id": item} if row else None
 
     files = [write_csv(folder, "pictures", "a picture", pictures.PICTURE_COLUMNS, chosen.rows.values())]
-    if tables.terms:
-        rows = pictures.read_terms(tables.terms)
+    if tables.terms or tables.listed_terms:
+        rows = pictures.read_terms(tables.terms, tables.listed_terms)
         files.append(write_csv(folder, "search_terms", "a search term", pictures.TERM_COLUMNS, rows))
     of_pictures = annotations(picture, subject_of_pictures())
     if of_pictures.rows:

@@ -1,7 +1,7 @@
 """The released pictures: links with metadata, without bytes; and the search terms."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,9 @@ def _credits(images: TableSource) -> dict[str, tuple[str | None, str | None]]:
     return credits
 
 
-def read_terms(sources: Sequence[TableSource]) -> Iterator[dict[str, str]]:
-    """Yield the distinct search terms, sorted, as rows of `search_terms.csv`."""
-    terms = {term for source in sources for batch in source.batches(["term"]) for term in batch["term"].to_pylist()}
+def read_terms(sources: Sequence[TableSource], further: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the distinct search terms of tables and `further` ones, sorted, as rows of `search_terms.csv`."""
+    terms = set(further) | {
+        term for source in sources for batch in source.batches(["term"]) for term in batch["term"].to_pylist()
+    }
     yield from ({"terms": term} for term in sorted(terms))

@@ -1,4 +1,4 @@
-"""`pipeline=century` from a dump and WIT's rows to the released data set, through Ray and S3, with scripted models.
+"""`pipeline=century` from a dump and rows of WIT to the released data set, through Ray and S3, with scripted models.
 
 Judge and writer are `tests.scripted_model`: the title of a page and the description decide the judge's answers, the
 prompt decides what the writer writes. So each number below can be computed by hand.
@@ -131,29 +131,45 @@ def cells(uri: str) -> dict[tuple[str, ...], tuple[float | None, int, float | No
     }  # fmt: skip
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_session")
-def test_from_a_dump_and_wit_to_the_released_set(tmp_path: Path, s3: str) -> None:
-    out = f"{s3}/century"
-    run = ["pipeline=century", f"out={out}", *write_inputs(tmp_path, f"{s3}/century-inputs")]
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
+    """The tables of the pipeline: it was run, people did their tasks, and it was run again with their answers."""
+    folder, out = tmp_path_factory.mktemp("century"), f"{s3}/century"
+    run = ["pipeline=century", f"out={out}", *write_inputs(folder, f"{s3}/century-inputs")]
     assert cli.main("run", run) == 0
-    described = rows_of(f"{out}/described/items")
-    people = [f"people_labels={tmp_path}/labels.csv", f"people_ratings={answers_about_descriptions(tmp_path, out)}"]
+    people = [f"people_labels={folder}/labels.csv", f"people_ratings={answers_about_descriptions(folder, out)}"]
     assert cli.main("run", [*run, *(f"pipeline.inputs.{answers}" for answers in people)]) == 0
+    return out
 
-    # Terms, records and pictures
-    methods = {row["image_id"]: row["methods"] for row in rows_of(f"{out}/records")}
+
+@pytest.mark.timeout(900)
+def test_terms_records_and_pictures(out: str) -> None:
+    methods = {IDS[row["image_id"]]: row["methods"] for row in rows_of(f"{out}/records")}
     graph, manual = ["knowledge_graph"], ["manual"]
-    assert {IDS[name]: by for name, by in methods.items()} == dict.fromkeys(PICTURES, graph) | {"white": manual}
+    assert methods == dict.fromkeys(PICTURES, graph) | {"white": manual}
     for table, width in (("images", 300), ("images_1024", 360)):  # no picture is enlarged
         assert {(row["image_id"], row["width"]) for row in rows_of(f"{out}/{table}")} == {(n, width) for n in IDS}
+    paper = f"{out}/report/paper"
+    assert cells(f"{paper}/table_6.csv")["Riot", "Entities"] == (2, 2, 496)
+    assert cells(f"{paper}/table_7.csv")["Event", "Entities"] == (5, 5, 6980)  # with the classes battle and civil war
 
-    # Labels, descriptions and their ratings
+
+def test_labels_of_judges_and_people(out: str) -> None:
     labels = {(row["item_id"], row["question"]): row["value"] for row in rows_of(f"{out}/ratings/labels-judge")}
     assert {IDS[name]: int(labels[name, "sensitive"]) for name in IDS} == LABELS
     assert {IDS[name]: labels[name, "sub_region"] for name in IDS} == {
         "red": "Eastern Asia", "green": "Eastern Asia", "blue": "Western Europe", "white": "Western Europe",
     }  # fmt: skip
+    table_2 = cells(f"{out}/report/paper/table_2.csv")
+    lowest, mean = "“Not at all” (1) · by mean", "“Somewhat” (3) or higher · by mean"
+    assert table_2["Sensitive", "judge", lowest][:2] == (1 / 4, 4)
+    assert table_2["Sensitive", "judge", mean][:2] == (3 / 4, 4)
+    assert table_2["Sensitive", "People", mean] == (0, 4, 0.558)  # their means are 7/3
+    assert table_2["Sensitive", "People", "“Somewhat” (3) or higher · by any rater"] == (1, 4, 0.909)
+
+
+def test_descriptions_and_their_ratings(out: str) -> None:
+    described = rows_of(f"{out}/described/items")
     of = {row["item_id"]: (dict(row["attributes"])["prompt"], IDS[row["image_ids"][0]]) for row in described}
     assert len(of) == len(PROMPTS) * len(PICTURES) * SAMPLES
     ratings = rows_of(f"{out}/ratings/descriptions-judge")
@@ -161,20 +177,12 @@ def test_from_a_dump_and_wit_to_the_released_set(tmp_path: Path, s3: str) -> Non
     assert {(*of[row["item_id"]], row["score"]) for row in ratings} == {
         (prompt, colour, score) for prompt, scores in RATED.items() for colour, score in scores.items()
     }
+    value = metric_values(f"{out}/report_descriptions/metrics")
+    assert value("people_total", rubric="century_contextualisation", question="identification", group="people") == 3
+    assert {row["text"] for row in rows_of(f"{out}/remarks")} == {"No such riot."}
 
-    # Pictures: tables 2, 6 and 7
-    paper = f"{out}/report/paper"
-    table_2, (lowest, mean, any_) = cells(f"{paper}/table_2.csv"), (
-        "“Not at all” (1) · by mean", "“Somewhat” (3) or higher · by mean", "“Somewhat” (3) or higher · by any rater",
-    )  # fmt: skip
-    assert table_2["Sensitive", "judge", lowest][:2] == (1 / 4, 4)
-    assert table_2["Sensitive", "judge", mean][:2] == (3 / 4, 4)
-    assert table_2["Sensitive", "People", mean] == (0, 4, 0.558)  # their means are 7/3
-    assert table_2["Sensitive", "People", any_] == (1, 4, 0.909)
-    assert cells(f"{paper}/table_6.csv")["Riot", "Entities"] == (2, 2, 496)
-    assert cells(f"{paper}/table_7.csv")["Event", "Entities"] == (5, 5, 6980)  # with the classes battle and civil war
 
-    # Descriptions: tables 3, 12 and 13, figure 13
+def test_tables_and_figures_of_descriptions(out: str) -> None:
     paper = f"{out}/report_descriptions/paper"
     table_3 = cells(f"{paper}/table_3.csv")
     identified, errors = ("Accuracy", "Correct identification"), ("Accuracy", "Factuality errors (inverted)")
@@ -186,19 +194,22 @@ def test_from_a_dump_and_wit_to_the_released_set(tmp_path: Path, s3: str) -> Non
     assert delta == [3 / 4, 1 / 4, 1 / 2]
     table_13 = cells(f"{paper}/table_13.csv")
     assert table_13["Ordinal", "Correct identification", "IRR"] == (pytest.approx(1 / 3), 6, 0.3909)
+    # The judge agrees about both pictures of one region and one of the other; people, who count as one rater, never do.
     figure_13 = cells(f"{paper}/figure_13.csv")
-    drawn = {of[item_id][1] for item_id in {row["item_id"] for row in rows_of(f"{out}/ratings/descriptions_people")}}
-    assert len(drawn) == 3
-    # the judge's share and people's, who never agree, count as one rater each
     assert figure_13["writer", "Eastern Asia", "Correct identification"][0] == pytest.approx(1 / 2)
     assert figure_13["writer", "Western Europe", "Correct identification"][0] == pytest.approx(1 / 4)
     assert all(locations.exists(f"{paper}/figure_{number}.svg") for number in (9, 11, 12, 13))
-    value = metric_values(f"{out}/report_descriptions/metrics")
-    assert value("people_total", rubric="century_contextualisation", question="identification", group="people") == 3
-    assert {row["text"] for row in rows_of(f"{out}/remarks")} == {"No such riot."}
 
-    # The data set, and the way back
-    released = locations.read_bytes(f"{out}/release/data/annotations.csv").decode()
-    assert len(list(csv.DictReader(io.StringIO(released)))) == 4 * (1 + 3)
-    assert "ann" not in {row["rating.rater_id"] for row in csv.DictReader(io.StringIO(released))}
+
+def test_the_released_data_set(out: str) -> None:
+    def released(name: str) -> list[dict[str, str]]:
+        text = locations.read_bytes(f"{out}/release/data/{name}.csv").decode()
+        return list(csv.DictReader(io.StringIO(text)))
+
+    names = ["Battle", "Battle of X", "Civil war", "Riot in Harbin", "Riot in Osaka", "battle", "civil war", "memorial"]
+    assert [row["terms"] for row in released("search_terms")] == names
+    assert {row["image_url"] for row in released("pictures")} == {address(colour) for colour in PICTURES}
+    annotations = released("annotations")
+    assert len(annotations) == len(PICTURES) * (1 + len(PEOPLE))
+    assert not {row["rating.rater_id"] for row in annotations} & set(PEOPLE)
     assert not locations.exists(f"{out}/release/data/responses.csv")

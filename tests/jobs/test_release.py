@@ -49,6 +49,7 @@ def tables(tmp_path: Path) -> dict[str, str]:
     items = [{"item_id": "x0", "kind": "response", "image_ids": [IDS[0]], "response_id": "s0"}]
     terms = [{"term": t, "source": "manual", "concept": c, "entity_id": "", "response_id": ""}
              for t, c in (("riot, 1905", "a"), ("riot, 1905", "b"), ("war", "a"))]  # fmt: skip
+    listed = write_csv(tmp_path / "terms.csv", ["Term", "source"], [["War, 1914 ", "manual"], ["war", "manual"]])
     (tmp_path / "key").write_text(KEY)
     return {
         "records": write_file(tmp_path / "records", "records", records),
@@ -57,7 +58,7 @@ def tables(tmp_path: Path) -> dict[str, str]:
         "ratings": f"[{write_file(tmp_path / 'ratings', 'ratings', ratings, rubric=rubric)}]",
         "responses": f"[{write_file(tmp_path / 'responses', 'responses', responses)}]",
         "items": f"[{write_file(tmp_path / 'items', 'items', items)}]",
-        "terms": f"[{write_file(tmp_path / 'terms', 'terms', terms)}]",
+        "terms": f"[{write_file(tmp_path / 'terms', 'terms', terms)},{listed}]",
         "key_file": f"{tmp_path}/key",
         "card.licence": "cc-by-4.0",
         "card.title": "Test: pictures",
@@ -92,7 +93,7 @@ def test_by_default_what_the_paper_released(tables):
     assert (first["wit_split"], first["century_method"]) == ("validation", "with_knowledge_graph")
     assert (first["is_starter_set"], second["is_starter_set"]) == ("true", "false")
     assert (first["licence"], second["licence"], first["author"]) == ("", "CC BY-SA 4.0", "A. Author")
-    assert [row["terms"] for row in read(out, "search_terms")] == ["riot, 1905", "war"]
+    assert [row["terms"] for row in read(out, "search_terms")] == ["War, 1914", "riot, 1905", "war"]
     annotations = read(out, "annotations")
     assert len(annotations) == 3 * 3 + 1  # also the incomplete one of a report
     of_model = next(r for r in annotations if r["rating.src"] == "qwen@1" and r["century_id"] == IDS[1])
@@ -177,7 +178,7 @@ def test_datasets_reads_each_configuration(tables, tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets", reason="datasets is not installed (extra cards)")
     out = release(tables)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True, raising=False)
-    for name, rows in (("pictures", 4), ("search_terms", 2), ("annotations", 10)):
+    for name, rows in (("pictures", 4), ("search_terms", 3), ("annotations", 10)):
         loaded = datasets.load_dataset(str(out), name, split="train", cache_dir=str(tmp_path / "cache"))
         assert loaded.num_rows == rows
     assert set(loaded["rating.sensitive"]) >= {1, 3, 5}
@@ -189,7 +190,7 @@ def test_croissants_own_reader_finds_no_error(tables):
     metadata = mlcroissant.Dataset(jsonld=str(out / "croissant.json"))
     assert metadata.metadata.ctx.issues.errors == set()
     rows = list(metadata.records("search_terms"))
-    assert [next(iter(row.values())) for row in rows] == [b"riot, 1905", b"war"]
+    assert [next(iter(row.values())) for row in rows] == [b"War, 1914", b"riot, 1905", b"war"]
     assert len(list(metadata.records("pictures"))) == 4
     described = json.loads((out / "croissant.json").read_text())
     columns = {field["name"] for field in described["recordSet"][2]["field"]}
