@@ -21,6 +21,7 @@ from jobs.store.hashing import Hashes
 LEVELS = tuple(f"{level}" for level in range(1, 6))
 MOST_POINTS = 200  # of a scatter plot: those with the smallest hashes of their ids; the line is of all responses
 REGION = "sub_region"
+TWO_COLUMNS = 32  # characters of the longest label next to which two plots fit on the page
 
 
 def figure_9(study: Study) -> Iterator[PaperFigure]:
@@ -63,6 +64,7 @@ def figure_11(study: Study) -> Iterator[PaperFigure]:
         judges.append((PEOPLE, PEOPLES))
     panels: list[tuple[str, Panel]] = []
     rows = []
+    longest = max((len(f"{label} of {short(writer)}") for _, label in judges for writer in own), default=0)
     for element in ELEMENTS:
         shares, labels = [], []
         for judge, label in judges:
@@ -78,7 +80,7 @@ def figure_11(study: Study) -> Iterator[PaperFigure]:
         return
     title = "Distribution of the scores of responses by judge and writer"
     text = "One plot per element: share of ratings with each score from 1 (strongly disagree) to 5 (strongly agree)."
-    svg = small_multiples(panels, title=title, description=text, columns=2)
+    svg = small_multiples(panels, title=title, description=text, columns=2 if longest <= TWO_COLUMNS else 1)
     columns = tuple((level,) for level in LEVELS)
     numbers = PaperTable("figure_11", title, "Century, figure 11", ("Element", "Judge", "Writer"), columns, tuple(rows),
                          (prompt_note(study), "n counts ok ratings. Factuality errors are not inverted."))  # fmt: skip

@@ -33,5 +33,6 @@ def titled(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """Return a rater or model without its revision."""
-    return name.partition("@")[0]
+    """Return a rater or model without its revision; a local model by the name behind it (`profile=debug`)."""
+    checkpoint, _, revision = name.partition("@")
+    return revision if checkpoint.startswith("local:") and revision else checkpoint

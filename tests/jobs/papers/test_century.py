@@ -9,7 +9,7 @@ import yaml
 
 from actors.vlm.rubric import Rubric
 from jobs.judging.kept_rubric import KeptRubric, of_rubric
-from jobs.papers.century.words import ELEMENTS, REGIONS
+from jobs.papers.century.words import ELEMENTS, REGIONS, short
 from jobs.runtime import cli, config
 from tests.factories import rating, write_file
 
@@ -189,6 +189,11 @@ def test_figures_are_drawn(parts):
     assert {path.stem for path in parts.glob("*.svg")} == {
         "figure_6", "figure_7", "figure_9", "figure_11", "figure_12", "figure_13",
     }  # fmt: skip
+
+
+def test_models_have_different_names_in_tables():
+    names = ["qwen@1", "local:qwen2.5-vl-tiny@gemma-3-12b", "local:qwen2.5-vl-tiny", "ann"]
+    assert [short(name) for name in names] == ["qwen", "gemma-3-12b", "local:qwen2.5-vl-tiny", "ann"]
 
 
 def test_the_papers_own_numbers_fit_each_other():
