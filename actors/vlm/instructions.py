@@ -126,7 +126,8 @@ class Instruction:
 
     def begin(self, **values: Any) -> str:
         """Return the start of the model's own turn."""
-        return environment().from_string(self.start).render(values)
+        end = "\n" if self.start.endswith("\n") else ""  # Jinja2 drops one
+        return environment().from_string(self.start).render(values) + end
 
 
 def identity(instruction: Instruction) -> str:

@@ -1,6 +1,6 @@
 """Century's prompts, rendered, against golden files; to change them, run with UPDATE_GOLDEN=1 and read them.
 
-A picture is written as [picture].
+A picture is written as [picture], the beginning of the model's turn as [answer].
 """
 
 import os
@@ -43,6 +43,11 @@ WRITTEN = {
     "explicit": ("explicit", None, {}),
     "minimal": ("minimal", None, {}),
     "explicit_context": ("explicit_context", None, LEAD),
+    "page_titles": (
+        "page_titles",
+        None,
+        {"titles": "2", "categories": "- reform: protest", "sub_regions": "Melanesia"},
+    ),
 }
 
 
@@ -62,7 +67,9 @@ def closed_prompts(rubric: str, layout: str, context: dict[str, str]) -> str:
 
 def instruction(prompt: str, rubric: str | None, context: dict[str, str]) -> str:
     questions = asked_questions(Rubric.from_dict(load("rubric", rubric))) if rubric else []
-    return as_text(Instruction.from_dict(load("prompt", prompt)).render(context, questions=questions))
+    parts = Instruction.from_dict(load("prompt", prompt))
+    start = parts.begin()
+    return as_text(parts.render(context, questions=questions)) + (f"\n[answer]\n\n{start}" if start else "")
 
 
 def rendered(name: str) -> str:
