@@ -12,7 +12,7 @@ from actors.devices import find_device, find_dtype
 from actors.encoders.settings import EncoderSettings
 from actors.encoders.towers import find_geometry, load_tower
 from actors.pictures import DEFAULT_MAX_PIXELS, PictureError, decode_rgb
-from actors.status import Status
+from actors.status import PROCESS_DIED, Status
 
 if TYPE_CHECKING:
     import torch
@@ -262,6 +262,8 @@ class TextEmbedder:
         kinds: list[str | None] = [None] * rows
         messages: list[str | None] = [None] * rows
         for row, text in enumerate(texts):
+            if statuses[row] == PROCESS_DIED.kind:
+                statuses[row], (kinds[row], messages[row]), texts[row] = Status.ERROR.value, PROCESS_DIED, ""
             if statuses[row] == Status.OK and not text.strip():
                 statuses[row], kinds[row] = Status.MISSING_INPUT.value, "empty_text"
                 messages[row] = "the text is empty"

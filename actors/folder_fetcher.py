@@ -95,8 +95,8 @@ class FolderFetcher:
             "final_url": source_url,
             "attempts": 0 if path is None else 1,
         }
-        if status == Status.REPORTED:
-            return row | image_rows.excluded()
+        if withheld := image_rows.withheld(status):
+            return row | withheld
         if path is None:
             return row | image_rows.failed(Status.MISSING, "not_in_folder", "the folder has no such picture")
         try:

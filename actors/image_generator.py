@@ -88,8 +88,8 @@ class ImageGenerator:
         shared = {"image_id": row["image_id"], "rendition": RENDITION, "attempts": 0 if outcome is None else 1}
         if outcome is not None:
             return shared | self._facts | outcome
-        if row["status"] == Status.REPORTED:
-            return shared | image_rows.excluded()
+        if withheld := image_rows.withheld(row["status"]):
+            return shared | withheld
         return shared | image_rows.failed(Status.MISSING_INPUT, "no_prompt", "the item has no text of prompt_role=")
 
     def _drawn(self, rows: Sequence[Mapping[str, Any]]) -> list[image_rows.ImageRow]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actors.status import Status
+from actors.status import PROCESS_DIED, Status
 from actors.vlm import context
 from actors.vlm.errors import ScoringError
 
@@ -20,6 +20,7 @@ _WITHHELD: dict[str, tuple[Status, ScoringError]] = {  # status of an item -> wh
         Status.SKIPPED,
         ScoringError(NO_RESPONSE, f"the response was refused or has no text (the item's attribute {RESPONSE_STATUS})"),
     ),
+    PROCESS_DIED.kind: (Status.ERROR, ScoringError(*PROCESS_DIED)),
 }
 TARGETS = "targets"  # list<string>, the item's labels, which replace the rubric's
 QUESTIONS = "questions"  # `actors.schemas.OWN_QUESTIONS`, the item's questions, which replace the rubric's

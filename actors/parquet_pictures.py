@@ -69,7 +69,7 @@ class ParquetPictures:
         requests = batch.to_pylist()
         groups: dict[tuple[str, int], set[int]] = {}
         for request in requests:
-            if request["path"] is not None and request.get("status") != Status.REPORTED:
+            if request["path"] is not None and not image_rows.withheld(request.get("status")):
                 groups.setdefault((request["path"], request["row_group"]), set()).add(request["row"])
         outcomes: dict[Cell, ImageRow] = {}
         for (path, group), rows in groups.items():
@@ -88,8 +88,8 @@ class ParquetPictures:
             "rendition": self._rendition,
             "source_url": request["source_url"],
         }
-        if request.get("status") == Status.REPORTED:
-            return row | image_rows.excluded()
+        if withheld := image_rows.withheld(request.get("status")):
+            return row | withheld
         if request["path"] is None:
             missing = image_rows.failed(Status.MISSING, "not_in_corpus", "no file of the corpus has it")
             return row | {"attempts": 0} | missing

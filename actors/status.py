@@ -1,6 +1,7 @@
 """The status of a row. A row that is not `ok` has no score; it is counted, never averaged."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Status(StrEnum):
@@ -20,3 +21,13 @@ class Status(StrEnum):
 
 
 STATUSES: tuple[str, ...] = tuple(s.value for s in Status)
+
+
+class Reason(NamedTuple):
+    """Why a row is not ok: the columns `error_kind` and `error_message`."""
+
+    kind: str
+    message: str
+
+
+PROCESS_DIED = Reason("process_died", "the process ended each time at this row: memory, or a crash of a native library")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from actors.pictures import PictureError, PictureFacts
-from actors.status import Status
+from actors.status import PROCESS_DIED, Status
 
 DEFAULT_MAX_BYTES = 64 * 2**20
 
@@ -28,6 +28,13 @@ def failed(status: Status, kind: str, message: str) -> ImageRow:
 def undecodable(error: PictureError) -> ImageRow:
     """The columns of a picture that could not be decoded: status `error` with the error's kind."""
     return failed(Status.ERROR, error.kind, str(error))
+
+
+def withheld(status: str | None) -> ImageRow | None:
+    """The columns of a picture that must not be read because of its status; None if it may be read."""
+    if status == Status.REPORTED:
+        return excluded()
+    return failed(Status.ERROR, *PROCESS_DIED) if status == PROCESS_DIED.kind else None
 
 
 def excluded() -> ImageRow:

@@ -1,5 +1,6 @@
 """Errors of a forward pass: those of one request (such as too little memory), and the loss of the device."""
 
+import sys
 from typing import NamedTuple
 
 from actors.errors import first_line
@@ -31,6 +32,11 @@ def is_fatal(error: Exception) -> bool:
     if is_out_of_memory(error):
         return False
     return "CUDA error" in str(error) or isinstance(error, getattr(torch, "AcceleratorError", ()))
+
+
+def is_device_lost(error: Exception) -> bool:
+    """Return whether a stage failed because of its device; does not import torch if the process has not."""
+    return isinstance(error, EngineError) or ("torch" in sys.modules and is_fatal(error))
 
 
 def reason(error: Exception) -> ScoringError:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from jobs.runtime.attempts import Ledger
+
 REPORT_EVERY_S = 0.5
 
 Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
 
 
 class Board:
-    """The counters of the stages of all runs, in a Ray actor of their own."""
+    """The counters of the stages of all runs, and the attempts of their workers, in a Ray actor of their own."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Counts] = {}
+        self._ledgers: dict[str, Ledger] = {}
         self._life = uuid4().hex
 
     def add(self, run: str, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
@@ -28,9 +31,14 @@ class Board:
         """A name of this board's process, and stage -> done, errors, notes since it started."""
         return self._life, self._runs.get(run, {})
 
+    def call(self, run: str, method: str, *arguments: Any) -> Any:
+        """Call a method of the run's `jobs.runtime.attempts.Ledger`."""
+        return getattr(self._ledgers.setdefault(run, Ledger()), method)(*arguments)
+
     def forget(self, run: str) -> None:
-        """Remove the counters of a run that ended."""
+        """Remove what belongs to a run that ended."""
         self._runs.pop(run, None)
+        self._ledgers.pop(run, None)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,20 @@ class RunBoard:
 
         answer: Any = ray.get(self.actor.read.remote(self.run), timeout=timeout)
         return answer[0], answer[1]
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        """Call a method of the run's ledger, without waiting."""
+        self.actor.call.remote(self.run, method, *arguments)
+
+    def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
+        """What a method of the run's ledger returns, after at most `timeout` seconds.
+
+        Raises:
+            RayError: the board is being restarted, or did not answer in time.
+        """
+        import ray
+
+        return ray.get(self.actor.call.remote(self.run, method, *arguments), timeout=timeout)
 
     def forget(self) -> None:
         """Remove the run's counters, without waiting."""

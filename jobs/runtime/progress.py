@@ -4,6 +4,7 @@ Workers report to a board (`jobs.runtime.board`). A thread of the driver reads i
 terminal, otherwise a line every ten seconds.
 """
 
+import contextlib
 import math
 import sys
 import threading
@@ -45,6 +46,7 @@ class Progress:
         self._live = self._stream.isatty() if live is None else live
         self.board = open_board()
         self._totals = Totals()
+        self.given_up: dict[str, str] = {}  # units that were left out -> why; complete after the context
         self._begun = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
@@ -54,8 +56,12 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        import ray
+
         self._stop.set()
         self._thread.join(timeout=5)
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            self.given_up = self.board.ask("given_up", timeout=5)
         self.board.forget()
 
     def lines(self) -> list[str]:

@@ -15,8 +15,10 @@ import pyarrow.compute as pc
 from ray.data import Datasink
 from ray.data.block import Block, BlockAccessor
 
+from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime import exclusions
+from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
 from jobs.store.reading import read_unit
@@ -65,7 +67,10 @@ class StageRunner:
             # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
+        self._attempts = Attempts(board, stage.name)
+        self._attempts.start()
         self._actor: StageActor = stage.actor(**kwargs)
+        self._attempts.started()
         self._report = Reporter(board, stage.pool)
         if hasattr(self._actor, "report_tokens"):
             self._actor.report_tokens(lambda tokens: self._report.add(0, tokens=tokens))
@@ -73,7 +78,7 @@ class StageRunner:
     def __call__(self, batch: pa.Table) -> pa.Table:
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
-        output = self._actor(inputs)
+        output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks().dictionary).to_pylist())
         check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
         counts = self._stage.returned_counts(inputs, output)
         for column in UNIT_COLUMNS:
@@ -86,6 +91,42 @@ class StageRunner:
         self._report.add(output.num_rows, errors=_count_errors(output))
         self._report.flush()
         return output
+
+    def _run(self, inputs: pa.Table, *, units: Sequence[str]) -> pa.Table:
+        """What the actor returns for a batch; if its process ended at it before, row by row."""
+        ids = inputs.column(self._actor.INPUTS.names[0])
+        key = ("batch", *units, *([str(ids[0]), str(ids[-1]), str(len(ids))] if len(ids) else []))
+        if self._attempts.begin(*key) < BATCH_ATTEMPTS:
+            output = self._call(inputs)
+        else:
+            rows = [inputs.slice(row, 1) for row in range(inputs.num_rows)]
+            output = pa.concat_tables([self._run_row(row, key=(*key, str(n))) for n, row in enumerate(rows)])
+        self._attempts.end(*key)
+        return output
+
+    def _run_row(self, row: pa.Table, *, key: Sequence[str]) -> pa.Table:
+        """What the actor returns for a row; if its process ended at it before, for the row as an error.
+
+        Raises:
+            RunError: the process ended even then.
+        """
+        if not self._attempts.begin(*key):
+            output = self._call(row)
+            self._attempts.end(*key)
+            return output
+        if self._attempts.begin(*key, "marked"):
+            raise RunError(f"the process of {self._stage.name} ends at {row.column(0)[0]}; {REMEDY}")
+        output = self._call(mark_died(row))
+        self._attempts.end(*key, "marked", by_device=False)  # the row's own attempt remains: it stays marked
+        return output
+
+    def _call(self, inputs: pa.Table) -> pa.Table:
+        try:
+            return self._actor(inputs)
+        except Exception as error:
+            if not is_device_lost(error):
+                raise
+            self._attempts.leave(error)
 
     def _tallies(self, batch: pa.Table, counts: Sequence[int]) -> pa.Array:
         """Column TALLY: the tallies of earlier stages stay with their rows, this stage's goes into the first row."""
@@ -114,18 +155,25 @@ class StageChain:
 
 
 class UnitRunner:
-    """Calls an actor with a task and the writer of its unit."""
+    """Calls an actor with a task and the writer of its unit; leaves out a unit that ends its process each time."""
 
     def __init__(self, *, stage: Stage, board: RunBoard | None, target: Target) -> None:
+        self._attempts = Attempts(board, stage.name)
+        self._attempts.start()
         self._actor = stage.actor(**stage.kwargs)
+        self._attempts.started()
         self._report = Reporter(board, stage.pool)
-        self._target = target
+        self._target, self._name = target, stage.name
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         for text in batch[TASK].to_pylist():
             task = UnitTask.from_json(text)
+            if (earlier := self._attempts.begin("unit", task.unit.name)) >= UNIT_ATTEMPTS:
+                self._attempts.give_up(task.unit.name, f"the process of {self._name} ended {earlier} times; {REMEDY}")
+                continue
             with UnitWriter(self._target, task) as writer:
                 self._actor(task, writer, self._report)
+            self._attempts.end("unit", task.unit.name)
             self._report.flush()
         return batch
 

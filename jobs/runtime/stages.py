@@ -23,7 +23,7 @@ from jobs.runtime import resources as res
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import Read, Stage
 from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, count_rows
-from jobs.runtime.worker_errors import RESTARTS, as_run_errors
+from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.compact_list import CompactList
 from jobs.store.run import RunPart, TableRun
 from jobs.store.writer import UnitTask, UnitWriter
@@ -93,6 +93,7 @@ def process(
         )
         for _ in data.iter_batches(batch_size=None, batch_format="pyarrow"):
             pass
+    run.given_up.update(progress.given_up)
 
 
 def groups_of(stages: Sequence[Stage], resources: res.Resources) -> Iterator[tuple[list[Stage], res.StageResources]]:
@@ -171,8 +172,8 @@ def _map(
         num_cpus=pool.num_cpus,
         num_gpus=pool.num_gpus or None,
         memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
-        max_restarts=RESTARTS,
-        max_task_retries=RESTARTS,
+        max_restarts=-1,  # machines are withdrawn; jobs.runtime.attempts finds data that end a process
+        max_task_retries=-1,
     )
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import InputError, RunError
+from jobs.runtime.attempts import REMEDY
 from jobs.store import faults
 
-RESTARTS = 3  # of an actor whose process dies: a row that kills it each time must end the run
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Invalid|BadZipFile)): (.+)$", re.MULTILINE)
 _DEAD_ACTOR = re.compile(r"class_name: MapWorker\(MapBatches\((\w+)\)\)")
 _WRAPPERS = ("UserCodeException", "ActorDiedError")
@@ -35,9 +35,5 @@ def describe(trace: str) -> str:
         kind, message = errors[-1]
         return faults.sentence_of_text(message) or f"{kind}: {message}"
     if dead := _DEAD_ACTOR.search(trace):
-        stages = dead.group(1).replace("_", " and ")
-        return (
-            f"the process of {stages} ended {RESTARTS + 1} times; there is too little memory, or a row crashes "
-            "a native library"
-        )
+        return f"the process of {dead.group(1).replace('_', ' and ')} ended; {REMEDY}"
     return (trace.strip() or "Ray gave no reason").splitlines()[-1]

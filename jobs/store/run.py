@@ -21,6 +21,7 @@ from jobs.store.units import Unit, check_distinct
 from jobs.store.versions import versions
 from jobs.store.writer import Target, UnitTask
 
+GIVEN_UP_NAMED = 3  # units in the message
 _ABSENT = object()
 
 
@@ -67,6 +68,7 @@ class TableRun:
     def __init__(self, plan: TablePlan, units: Sequence[Unit], todo: CompactList[UnitTask], target: Target) -> None:
         self.plan, self.units, self.todo, self.target = plan, units, todo, target
         self.done_before = len(units) - len(todo)
+        self.given_up: dict[str, str] = {}  # units that the workers left out -> why
         self._begun = time.time()
         self._unlock = weakref.finalize(self, lock.release, target.out)  # also of a run that failed
 
@@ -119,7 +121,8 @@ class TableRun:
         place.remove_temporary(out, before=self._begun)
         self._unlock()
         if missing:
-            raise RunError(f"{out}: {missing} of {len(self.units)} units were not written")
+            why = "".join(f"; {unit}: {reason}" for unit, reason in sorted(self.given_up.items())[:GIVEN_UP_NAMED])
+            raise RunError(f"{out}: {missing} of {len(self.units)} units were not written{why}")
         if not total.balances():
             raise RunError(f"{out}: the run does not balance: {total}")
         return {**manifest, "units": units}

@@ -21,6 +21,7 @@ import ray
 from ray.data import DataContext
 
 from actors import schemas
+from actors.fetching import image_rows
 from jobs.errors import InputError, RunError
 from jobs.runtime import cli, progress, ray_session, stages
 from jobs.runtime.board import Reporter
@@ -65,6 +66,9 @@ class Finish:
         self._faults, self._copies, self._note = faults, copies, note
 
     def __call__(self, batch: pa.Table) -> pa.Table:
+        if "status" in batch.column_names:  # of a row that ended the process each time
+            row = self._row(batch["item"][0].as_py(), 0, 0) | image_rows.withheld(batch["status"][0].as_py())
+            return pa.Table.from_pylist([row], schema=schemas.IMAGES)
         faults = {self._faults.get(item) for item in batch["item"].to_pylist()}
         if "raise" in faults:
             raise ValueError("this picture is cursed")
@@ -340,12 +344,14 @@ def test_an_actor_that_cannot_be_built_says_why(tmp_path: Path) -> None:
     assert not units_there(tmp_path / "out")
 
 
-def test_a_row_that_always_kills_its_process_ends_the_run(tmp_path: Path) -> None:
+def test_a_row_that_always_kills_its_process_is_an_error_and_the_run_completes(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(RunError, match=r"^a worker failed: the process of Double and Finish ended 4 times;") as caught:
-        go(opened(str(out), [64, 64, 64]), tmp_path / "log", {"u002-010": "exit"})
-    assert "\n" not in str(caught.value)
-    assert "u002" not in units_there(out)
+    run = opened(str(out), [64, 64, 64])
+    go(run, tmp_path / "log", {"u002-010": "exit"})
+    counts = run.finish()["counts"]
+    assert counts["status"] == {"ok": 191, "error": 1}
+    (row,) = pq.read_table(out / "u002.parquet").filter(pc.field("status") == "error").to_pylist()
+    assert (row["image_id"], row["error_kind"]) == ("u002-010", "process_died")
 
 
 @pytest.mark.parametrize(
