@@ -1,5 +1,7 @@
 """Device and dtype selection: the names in a configuration, checked before a model is loaded."""
 
+import os
+import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +20,26 @@ def check_device(name: str) -> None:
         _parse(name)
 
 
+def has_cuda() -> bool:
+    """Return whether this process can compute on a GPU.
+
+    Raises:
+        ValueError: it was given one (Ray and Slurm set `CUDA_VISIBLE_DEVICES`) and torch finds none. On a CPU a model
+            would need a hundred times as long, in another dtype, and nobody would notice.
+    """
+    import torch
+
+    if torch.cuda.is_available():
+        return True
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if given and given != "-1" and "NoDevFiles" not in given:
+        raise ValueError(
+            f"CUDA_VISIBLE_DEVICES={given}, and torch {torch.__version__} finds no CUDA device; "
+            f"check the driver of {socket.gethostname()} (nvidia-smi), or set num_gpus=0 to compute on CPUs"
+        )
+    return False
+
+
 def find_device(name: str) -> "torch.device":
     """Return the device of this machine; `auto` is cuda if available, else cpu.
 
@@ -27,7 +49,7 @@ def find_device(name: str) -> "torch.device":
     import torch
 
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if has_cuda() else "cpu")
     device = _parse(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
@@ -51,14 +73,21 @@ def find_dtype(name: str, device: "torch.device") -> str:
     """Return the name of the dtype; `auto` is bfloat16 on a cuda device that supports it, else float32.
 
     Raises:
-        ValueError: an unknown dtype.
+        ValueError: an unknown dtype, or bfloat16 on a GPU that only emulates it.
     """
     import torch
 
     check_dtype(name)
+    if device.type != "cuda" or name not in ("auto", "bfloat16"):
+        return "float32" if name == "auto" else name
+    if torch.cuda.is_bf16_supported(including_emulation=False):
+        return "bfloat16"
     if name == "auto":
-        return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-    return name
+        return "float32"
+    raise ValueError(
+        f"{socket.gethostname()}: dtype=bfloat16, and the GPU {torch.cuda.get_device_name(device)} does not compute in "
+        "it; use GPUs of compute capability 8.0 or newer, or dtype=float16 or float32 in a new table"
+    )
 
 
 def _parse(name: str) -> "torch.device":

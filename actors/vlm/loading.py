@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.devices import check_dtype
+from actors.devices import find_dtype, has_cuda
 from actors.errors import first_line
 from actors.local_models import is_local, resolve
 
@@ -52,7 +52,7 @@ def load_vlm(
     Args:
         model: a hub name, a folder, or `local:NAME` (`actors.local_models`).
         revision: commit, tag or branch of a hub model.
-        dtype: `auto` is bfloat16 on a GPU and float32 on a CPU.
+        dtype: `auto` is bfloat16 on a GPU that computes in it, else float32.
         device_map: of accelerate; `auto` uses the GPUs if there are any, else the CPU.
 
     Returns:
@@ -68,9 +68,7 @@ def load_vlm(
     from actors import onednn
 
     onednn.enable()
-    check_dtype(dtype)
-    if dtype == "auto":
-        dtype = "bfloat16" if torch.cuda.is_available() and device_map != "cpu" else "float32"
+    dtype = find_dtype(dtype, torch.device("cuda" if device_map != "cpu" and has_cuda() else "cpu"))
     source = resolve(model)
     options = {"revision": revision or "main", "trust_remote_code": False}
     try:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from jobs.errors import InputError, RunError
 from jobs.judging.settings import AskingConfig, ModelRunConfig
 from jobs.models.several import read_models
-from jobs.runtime import cli
+from jobs.runtime import cli, dtypes
 from jobs.runtime.console import say
 from jobs.store import locations
 
@@ -68,4 +68,7 @@ def run_each(
 def _per_model(job: str, cfg: Config) -> list[Config]:
     """Return one configuration per model of `models=`, each with a separate table."""
     models = read_models(job, cli.job(job).schema, key="model", listed="models", names=cfg.models)
-    return [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
+    configs = [replace(cfg, model=model, models=[], out=locations.join(cfg.out, model.name)) for model in models]
+    for one in configs:
+        dtypes.resolve(one)
+    return configs

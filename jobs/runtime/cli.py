@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.errors import InputError, RunError
-from jobs.runtime import completion, config, extras, help_text, signals
+from jobs.runtime import completion, config, dtypes, extras, help_text, signals
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
 from jobs.store import faults
@@ -55,7 +55,9 @@ def summary(name: str) -> str:
 def execute(name: str, overrides: list[str]) -> object:
     """Run a job in this process with `key=value` overrides; raises its errors."""
     loaded = job(name)
-    return loaded.execute(config.load(name, loaded.schema, overrides))
+    cfg = config.load(name, loaded.schema, overrides)
+    dtypes.resolve(cfg)
+    return loaded.execute(cfg)
 
 
 def main(name: str, arguments: list[str] | None = None) -> int:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from actors.devices import check_device, check_dtype, find_device, find_dtype
+from actors.vlm.loading import load_vlm
 
 
 def test_names() -> None:
@@ -29,3 +30,27 @@ def test_what_this_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_device("auto") == find_device("cuda")
     with pytest.raises(ValueError, match=r"device=cuda:7: .* 1 cuda"):
         find_device("cuda:7")
+
+
+def test_a_process_that_was_given_a_gpu_does_not_fall_back_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for given in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+        assert find_device("auto") == torch.device("cpu")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(ValueError, match=r"CUDA_VISIBLE_DEVICES=3, and torch .* finds no CUDA device"):
+        find_device("auto")
+    assert find_device("cpu") == torch.device("cpu")
+    with pytest.raises(ValueError, match="finds no CUDA device"):
+        load_vlm("local:tiny-qwen2-vl")
+
+
+def test_bfloat16_is_refused_where_a_gpu_only_emulates_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Tesla T4")
+    for computes, auto in ((True, "bfloat16"), (False, "float32")):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda computes=computes, **_: computes)
+        assert find_dtype("auto", gpu) == auto
+        assert find_dtype("float16", gpu) == "float16"
+    with pytest.raises(ValueError, match=r"dtype=bfloat16, and the GPU Tesla T4"):
+        find_dtype("bfloat16", gpu)

@@ -1,0 +1,53 @@
+"""The dtype that `auto` means in a run, decided before it starts.
+
+A table records the dtype in its identity. Decided by each worker, `auto` would mix bfloat16 of one kind of GPU with
+float32 of another, and a run that is resumed on a machine without a GPU would go unnoticed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jobs.runtime import ray_session
+
+STAGES = {"model": "judge", "embedder": "embed", "image_model": "judge"}  # key with a dtype -> its pool
+_DEVICES = Path("/dev")
+
+
+def resolve(cfg: Any) -> None:
+    """Replace `dtype=auto` of the models of a job's configuration.
+
+    On a cluster a stage with GPUs uses bfloat16, one without float32. On this machine its GPU decides, if it has one.
+    """
+    for key, pool in STAGES.items():
+        model = getattr(cfg, key, None)
+        if getattr(model, "dtype", None) == "auto" and hasattr(cfg, "resources"):
+            placed = getattr(model, "device_map", None) or getattr(model, "device", "auto")
+            is_local = ray_session.address_of(cfg.ray) is None
+            gpus = getattr(cfg.resources, pool).num_gpus
+            model.dtype = choose(gpus=gpus, placed=str(placed), local=_local_gpu() if is_local else None)
+
+
+def choose(*, gpus: float, placed: str, local: str | None) -> str:
+    """The dtype of a stage.
+
+    Args:
+        gpus: GPUs of each of its actors.
+        placed: `device` or `device_map` of its model.
+        local: the dtype of this machine's GPU, empty without one; None on a cluster, whose machines are not known yet.
+    """
+    if placed == "cpu":
+        return "float32"
+    if local is None:
+        return "bfloat16" if gpus or placed.startswith("cuda") else "float32"
+    return local or "float32"
+
+
+def _local_gpu() -> str:
+    """The dtype of this machine's GPU: bfloat16, or float32 if it does not compute in it; empty without a GPU."""
+    if not any(_DEVICES.glob("nvidia[0-9]*")):  # without importing torch, which takes seconds
+        return ""
+    import torch
+
+    if not torch.cuda.is_available():
+        return ""
+    return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
