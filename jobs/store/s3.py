@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from jobs.store import faults
@@ -28,6 +29,7 @@ READ_TIMEOUT_S = 60
 KEYS_PER_REQUEST = 1000  # the protocol's limit for a page of a listing and for a deletion
 REACH_ATTEMPTS = 3  # to connect to a configured endpoint: if nothing listens there, the error comes within seconds
 CREATE_ATTEMPTS = 5
+CONNECTIONS = 64  # of a process at a time
 
 
 def key_path(uri: str) -> str:
@@ -57,13 +59,20 @@ def forget_settings() -> None:
     import s3fs
 
     settings.cache_clear()
+    arrow_filesystem.cache_clear()
     _creates_once.clear()
     _check_reachable.cache_clear()
     s3fs.S3FileSystem.clear_instance_cache()  # instances keep their credentials
 
 
+@lru_cache(maxsize=1)
 def arrow_filesystem() -> pafs.S3FileSystem:
-    """pyarrow's filesystem, for bytes."""
+    """pyarrow's filesystem, for bytes; one per process.
+
+    Each new one resolves the credentials again, by a request to the machine's metadata service, and opens connections
+    of its own. pyarrow keeps as many connections as it has threads for input, but at least 25.
+    """
+    pa.set_io_thread_count(max(CONNECTIONS, pa.io_thread_count()))
     configured = settings()
     options: dict[str, Any] = {
         "connect_timeout": CONNECT_TIMEOUT_S,
@@ -75,6 +84,9 @@ def arrow_filesystem() -> pafs.S3FileSystem:
     if configured["endpoint"]:
         options["scheme"], _, options["endpoint_override"] = configured["endpoint"].rstrip("/").partition("://")
     return pafs.S3FileSystem(retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS), **options)
+
+
+os.register_at_fork(after_in_child=arrow_filesystem.cache_clear)  # connections are not shared with a child
 
 
 def client() -> Any:

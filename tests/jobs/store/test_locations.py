@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import locations
-from jobs.store.s3 import REACH_ATTEMPTS, forget_settings
+from jobs.store import footers, locations
+from jobs.store.s3 import REACH_ATTEMPTS, arrow_filesystem, forget_settings
 from tests.jobs.store.answering import answering, in_environment
 
 ODD = ["a b.txt", "a#b.txt", "a?b.txt", "a[1].txt", "a*b.txt", "x%20y.txt", "é.txt"]
@@ -241,3 +242,19 @@ def test_a_store_that_ignores_conditions_is_recognised(s3: str, tmp_path: Path) 
     assert list(locations.listing(f"{s3}/probe")) == []
     with answering(200) as url, in_environment(url):
         assert not locations.creates_once("s3://bucket/probe")
+
+
+def test_a_process_keeps_one_client_with_a_connection_for_each_thread_that_reads_footers(
+    settings_forgotten: pytest.MonkeyPatch,
+) -> None:
+    settings_forgotten.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    forget_settings()
+    first, _ = locations.filesystem("s3://bucket/a")
+    assert locations.filesystem("s3://bucket/b")[0] is first
+    assert pa.io_thread_count() >= footers.THREADS_S3 == 64
+    child = os.fork()
+    if not child:  # connections are not shared with a child
+        os._exit(arrow_filesystem.cache_info().currsize)
+    assert os.waitpid(child, 0)[1] == 0
+    forget_settings()
+    assert locations.filesystem("s3://bucket/a")[0] is not first
