@@ -1,10 +1,22 @@
 """Cheap checks, before a run, that a model exists on the Hugging Face hub or in its local cache."""
 
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from actors.errors import first_line
 
 TIMEOUT_S = 10.0
+PAUSES_S = (5.0, 15.0, 45.0, 120.0)  # between attempts to load a model; many machines ask the hub at once
+LONGEST_PAUSE_S = 300.0  # that a hub's Retry-After may ask for
+_PASSING = {408, 429, 500, 502, 503, 504}  # HTTP statuses of a hub that is busy
+_CLIENTS = ("httpx", "httpcore", "requests", "urllib3", "huggingface_hub")
+_INTERRUPTIONS = ("Timeout", "Connect", "Protocol", "ReadError", "ChunkedEncoding")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 def check_reachable(repository: str, *, files: tuple[str, ...], revision: str | None = None) -> None:
@@ -51,6 +63,48 @@ def read(repository: str, name: str, *, revision: str | None = None) -> str | No
         except Exception as error:
             raise ValueError(_unavailable(repository, revision, _reason(error))) from None
     return Path(path).read_text(encoding="utf-8")
+
+
+def with_retries(load: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:
+    """Return what `load` returns; if the hub is busy or the connection breaks, call it again after a pause.
+
+    Raises:
+        Exception: that of `load`, if it has another cause or the last attempt failed.
+    """
+    for seconds in PAUSES_S:
+        try:
+            return load()
+        except Exception as error:
+            if (asked := _pause_asked(error)) is None:
+                raise
+            reason = first_line(error)
+        wait = max(seconds, min(asked, LONGEST_PAUSE_S)) * random.uniform(1.0, 1.25)  # machines that start together
+        log.warning("the model hub did not answer (%s); the next attempt follows in %.0f s", reason, wait)
+        pause(wait)
+    return load()
+
+
+def _pause_asked(error: BaseException) -> float | None:
+    """The seconds that a busy hub asks to wait (0 if it does not say), None if waiting does not help."""
+    for cause in _causes(error):
+        response = getattr(cause, "response", None)
+        status = getattr(response, "status_code", None)
+        if status is not None:
+            asked = str(getattr(response, "headers", {}).get("Retry-After", ""))
+            return (float(asked) if asked.isdigit() else 0.0) if status in _PASSING else None
+        is_client = type(cause).__module__.startswith(_CLIENTS)
+        if isinstance(cause, ConnectionError | TimeoutError) or (
+            is_client and any(word in type(cause).__name__ for word in _INTERRUPTIONS)
+        ):
+            return 0.0
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and those it was raised from, the first cause last."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _cached(repository: str, name: str, revision: str | None) -> str | None:

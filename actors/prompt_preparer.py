@@ -9,7 +9,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.errors import first_line
 from actors.items import TARGETS, count_pictures, count_prompt, skip_reason
-from actors.local_models import resolve
+from actors.model_files import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.status import Status
 from actors.vlm import context, errors
@@ -53,7 +53,7 @@ class PromptPreparer:
         self.required_fields = self.instruction.context_fields if settings.empty_context == "skip" else ()
         processor = load_processor(model.checkpoint, revision=model.revision)
         config = AutoConfig.from_pretrained(
-            resolve(model.checkpoint), revision=model.revision or "main", trust_remote_code=False
+            resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
         )
         self.chat = ChatEncoder(processor, bounds=model.bounds, config=config)
         if self.instruction.shows_picture and not self.chat.sees_pictures:

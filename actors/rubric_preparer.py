@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors import schemas
 from actors.errors import first_line
 from actors.items import NO_QUESTIONS, QUESTIONS, TARGETS, count_pictures, count_prompt, skip_reason
-from actors.local_models import resolve
+from actors.model_files import resolve
 from actors.pictures import PictureError, decode_rgb
 from actors.rubric_rater import RubricSettings, asked_pairs, default_targets, item_targets
 from actors.status import Status
@@ -69,7 +69,7 @@ class RubricPreparer:
         self.required_fields = self.rubric.context_fields if settings.empty_context == "skip" else ()
         processor = load_processor(model.checkpoint, revision=model.revision)
         config = AutoConfig.from_pretrained(
-            resolve(model.checkpoint), revision=model.revision or "main", trust_remote_code=False
+            resolve(model.checkpoint, weights=False), revision=model.revision or "main", trust_remote_code=False
         )
         self.chat = Chat(processor, name=f"model {model.checkpoint!r}", bounds=model.bounds, config=config)
         positions = getattr(config.get_text_config(), "max_position_embeddings", None)

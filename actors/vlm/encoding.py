@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.errors import first_line
-from actors.local_models import is_local, is_ready, resolve
+from actors.local_models import is_local, is_ready
+from actors.model_files import is_s3, resolve
 from actors.vlm import pieces
 from actors.vlm.chat_format import ChatFormat
 from actors.vlm.families import PER_TOKEN
@@ -84,7 +85,7 @@ def load_processor(model: str, *, revision: str | None = None, local_only: bool 
     """
     from transformers import AutoConfig, AutoProcessor
 
-    source = resolve(model)
+    source = resolve(model, weights=False)
     options = {"revision": revision or "main", "trust_remote_code": False, "local_files_only": local_only}
     try:
         processor = AutoProcessor.from_pretrained(source, **options)
@@ -111,11 +112,11 @@ def tokens_of_sizes(
     from PIL import Image
     from transformers import AutoConfig
 
-    if is_local(model) and not is_ready(model):
+    if is_s3(model) or (is_local(model) and not is_ready(model)):
         return None
     try:
         processor = load_processor(model, revision=revision, local_only=True)
-        source, options = resolve(model), {"revision": revision or "main", "trust_remote_code": False}
+        source, options = resolve(model, weights=False), {"revision": revision or "main", "trust_remote_code": False}
         config = AutoConfig.from_pretrained(source, local_files_only=True, **options)
         chat = ChatEncoder(processor, bounds=bounds, config=config)
     except (ValueError, OSError):

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from actors.devices import find_dtype, has_cuda
 from actors.errors import first_line
-from actors.local_models import is_local, resolve
+from actors.local_models import is_local
+from actors.model_files import is_s3, name_of, resolve
 
 
 class RaterFacts(NamedTuple):
@@ -36,6 +37,8 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
     """Return `model@revision` for a hub model (`main` by default), `local:NAME` unchanged, or a folder's name."""
     if is_local(model):
         return model
+    if is_s3(model):
+        return name_of(model)
     if Path(model).is_dir():
         return Path(model).resolve().name
     return f"{model}@{revision or 'main'}"
@@ -50,7 +53,7 @@ def load_vlm(
     files.
 
     Args:
-        model: a hub name, a folder, or `local:NAME` (`actors.local_models`).
+        model: a hub name, a folder, `s3://bucket/folder` or `local:NAME` (`actors.model_files`).
         revision: commit, tag or branch of a hub model.
         dtype: `auto` is bfloat16 on a GPU that computes in it, else float32.
         device_map: of accelerate; `auto` uses the GPUs if there are any, else the CPU.
@@ -84,7 +87,7 @@ def load_vlm(
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ValueError(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
-            "use a vision-language or text model of the hub, a folder with one as safetensors, or local:NAME"
+            "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
         ) from error
     return loaded.eval(), processor
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Protocol
 
-from actors import hub
+from actors import hub, model_files
 from actors.local_models import is_local, resolve
 
 CONFIG = "config.json"
@@ -20,7 +20,7 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
     Of a model on the hub, a few small files are read, which are kept in the hub's cache.
 
     Args:
-        model: a hub name, a folder, or `local:NAME`.
+        model: a hub name, a folder, `s3://bucket/folder` or `local:NAME`.
 
     Raises:
         ValueError: the model does not exist or cannot be reached, is of another kind, or has no weights as safetensors
@@ -28,6 +28,8 @@ def check_vlm(model: str, *, revision: str | None = None) -> bool:
     """
     if is_local(model) or Path(model).is_dir():
         return _check_files(model, _Folder(Path(resolve(model))))
+    if model_files.is_s3(model):
+        return _check_files(model, _S3Folder(model))
     if model.startswith(("/", ".", "~")):
         raise ValueError(f"{model}: no such folder")
     return _check_files(model, _HubRepository(model, revision))
@@ -55,6 +57,19 @@ class _Folder:
 
     def has_weights(self) -> bool:
         return any(self._path.glob("*.safetensors"))
+
+
+class _S3Folder:
+    place = "there"
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def read(self, name: str) -> str | None:
+        return model_files.read(self._uri, name)
+
+    def has_weights(self) -> bool:
+        return any(name.endswith(".safetensors") for name, _, _ in model_files.objects(self._uri))
 
 
 class _HubRepository:

@@ -12,7 +12,7 @@ from actors.vlm.sampling import MAX_TOKENS, Sampling
 class ModelSettings(Settings):
     """A model, and the size at which it is shown pictures."""
 
-    checkpoint: str  # hub name, folder or local:NAME
+    checkpoint: str  # hub name, folder, s3://bucket/folder or local:NAME
     revision: str | None = None  # of the hub's repository: a branch, tag or commit
     dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
     device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU

@@ -13,7 +13,7 @@ class ModelConfig(ModelSettings):
     """Which model judges or generates; `conf/model/` has named ones."""
 
     name: str = MISSING
-    checkpoint: str = MISSING  # hub name, folder or local:NAME
+    checkpoint: str = MISSING  # hub name, folder, s3://bucket/folder or local:NAME
     # GB that an actor needs with the weights loaded in 16-bit numbers (float32: twice); plan=true compares it
     memory_gb: float | None = None
     licence: str | None = None  # of the weights; shown by plan=true and on the report's page, not checked

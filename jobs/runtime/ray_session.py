@@ -26,6 +26,7 @@ STOP_S = 15.0  # time for Ray started here to end before its processes are kille
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
 GROW_AT = 0.9
+FAILED_STARTS = 3  # constructors of actors that may fail one after the other on a cluster that grows
 
 
 def address_of(settings: RayConfig) -> str | None:
@@ -67,6 +68,8 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
     context.execution_no_progress_timeout_s = NEVER
     # A run starts with the first actor of each pool; the watch waits for it (jobs.runtime.actor_watch).
     context.wait_for_min_actors_s = 0
+    # Of a cluster's machines one may have a wrong driver or a full disk; on one machine the next attempt fails too.
+    context.max_consecutive_actor_init_deaths = FAILED_STARTS if resources.autoscaling else 0
     from jobs.runtime.actor_watch import ActorWatch
 
     watch: Any = functools.partial(ActorWatch, wait_s=resources.wait_s)

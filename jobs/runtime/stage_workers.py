@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ray.data import Datasink
 from ray.data.block import Block, BlockAccessor
 
+from actors import hub
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime import exclusions
@@ -69,7 +70,7 @@ class StageRunner:
         self._stage = stage
         self._attempts = Attempts(board, stage.name)
         self._attempts.start()
-        self._actor: StageActor = stage.actor(**kwargs)
+        self._actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
         self._attempts.started()
         self._report = Reporter(board, stage.pool)
         if hasattr(self._actor, "report_tokens"):

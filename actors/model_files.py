@@ -1,0 +1,98 @@
+"""Where the files of a model are on this machine: a hub's name or a folder, a small local model, or a copy from S3."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from actors import local_models
+from actors.ids import content_id
+
+SCHEME = "s3://"
+# As transformers, which loads nothing else: no pickled weights and no code.
+WEIGHTS = ".safetensors"
+SUFFIXES = (WEIGHTS, ".json", ".txt", ".model", ".jinja", ".tiktoken")
+THREADS = 8  # files copied at a time
+
+
+def is_s3(model: str) -> bool:
+    """Return whether `model` is a prefix of S3, `s3://bucket/folder`."""
+    return model.startswith(SCHEME)
+
+
+def resolve(model: str, *, weights: bool = True) -> str:
+    """Return the folder of `local:NAME` (built on first use) or of `s3://...` (copied); any other `model` unchanged.
+
+    A model of S3 is copied once per machine into the cache (`actors.local_models.cache_folder`): processes that need it
+    at the same time wait for one copy. Objects that changed make a new copy.
+
+    Args:
+        weights: copy the weights too; without them the folder has what a processor needs.
+
+    Raises:
+        ValueError: `local:NAME` with an unknown name, or no model at that place of S3.
+    """
+    if not is_s3(model):
+        return local_models.resolve(model)
+    store, files = storage(), objects(model)
+    version = content_id(model, *(f"{name} {size} {etag}" for name, size, etag in files))
+    folder = local_models.cache_folder() / "s3" / version / ("whole" if weights else "without-weights") / name_of(model)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _copy(store, model, [name for name, _, _ in files if weights or not name.endswith(WEIGHTS)], folder)
+    return str(folder)
+
+
+def name_of(model: str) -> str:
+    """Return the last part of a prefix of S3."""
+    return PurePosixPath(model.removeprefix(SCHEME)).name
+
+
+def objects(model: str) -> list[tuple[str, int, str]]:
+    """Return name, size and ETag of the files of a model of S3, directly below its prefix.
+
+    Raises:
+        ValueError: there are none, or they cannot be listed.
+    """
+    prefix = model.removeprefix(SCHEME).rstrip("/")
+    try:
+        listed = storage().ls(prefix, detail=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{model}: cannot be listed ({error}); allowed: a folder of a model on S3") from error
+    files = [(PurePosixPath(one["name"]).name, one["size"], str(one.get("ETag", ""))) for one in listed]
+    if not (chosen := sorted(file for file in files if file[0].endswith(SUFFIXES))):
+        raise ValueError(f"{model}: no files of a model there; copy a folder with config.json and .safetensors to it")
+    return chosen
+
+
+def read(model: str, name: str) -> str | None:
+    """Return a text file of a model of S3; None if it does not exist."""
+    if name not in {file for file, _, _ in objects(model)}:
+        return None
+    text: bytes = storage().cat_file(f"{model.removeprefix(SCHEME).rstrip('/')}/{name}")
+    return text.decode("utf-8")
+
+
+def storage() -> Any:
+    """s3fs's file system, with credentials, region and endpoint of the usual AWS chain."""
+    import s3fs
+
+    return s3fs.S3FileSystem(use_listings_cache=False)
+
+
+def _copy(store: Any, model: str, names: Sequence[str], folder: Path) -> None:
+    prefix = model.removeprefix(SCHEME).rstrip("/")
+    temporary = Path(tempfile.mkdtemp(prefix=".copy-", dir=folder.parent))
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda name: store.get_file(f"{prefix}/{name}", os.fspath(temporary / name)), names))
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
