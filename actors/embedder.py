@@ -116,7 +116,6 @@ class Embedder:
         dtype = find_dtype(settings.dtype, self._device)
         self._tower = load_tower(settings.checkpoint, settings.pretrained, device=self._device, dtype=dtype)
         self._batch_size = batch_size
-        self._halved = False
         self.dim = self._tower.dim
 
     @property
@@ -141,7 +140,7 @@ class Embedder:
             (`not_finite`).
 
         Raises:
-            torch.OutOfMemoryError: half of `batch_size` does not fit the device's memory either.
+            torch.OutOfMemoryError: a single picture does not fit the device's memory.
         """
         statuses, kinds, messages = (batch[name].to_pylist() for name in _OUTCOME)
         pixels = batch["pixels"]
@@ -210,14 +209,13 @@ class Embedder:
                 with torch.inference_mode():
                     part = torch.nn.functional.normalize(encode(start, end).float(), dim=-1)
             except torch.OutOfMemoryError:
-                if self._halved or self._batch_size == 1:
+                if self._batch_size == 1:
                     raise
             else:
                 parts.append(part)  # left on the device: the next batch is packed while this one is computed
                 start = end
                 continue
             # Outside the except clause, whose traceback would keep the failed batch's memory.
-            self._halved = True
             log.warning("out of memory on %s: batch size %d halved", self._device, self._batch_size)
             self._batch_size //= 2
             if self._device.type == "cuda":

@@ -79,7 +79,11 @@ class LoglikRater:
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(
-            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+            model.checkpoint,
+            revision=model.revision,
+            dtype=model.dtype,
+            device_map=model.device_map,
+            offload=model.offload,
         )
         self.chat = ChatEncoder(processor)
         self.scorer = CompletionScorer(loaded, pad_id=pad_token(self.chat, loaded))

@@ -94,7 +94,11 @@ class RubricRater:
         if threads is not None:
             torch.set_num_threads(threads)
         self.model, self.processor = load_vlm(
-            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+            model.checkpoint,
+            revision=model.revision,
+            dtype=model.dtype,
+            device_map=model.device_map,
+            offload=model.offload,
         )
         self.facts: RaterFacts = model_facts(self.model, model=model.checkpoint, revision=model.revision)
         self._tally: Counter[str] = Counter()

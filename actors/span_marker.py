@@ -91,7 +91,11 @@ class SpanMarker:
         if threads is not None:
             torch.set_num_threads(threads)
         loaded, processor = load_vlm(
-            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+            model.checkpoint,
+            revision=model.revision,
+            dtype=model.dtype,
+            device_map=model.device_map,
+            offload=model.offload,
         )
         self.facts = model_facts(loaded, model=model.checkpoint, revision=model.revision)
         self.kinds, self.method, self.condition = settings.kinds, settings.method, settings.condition

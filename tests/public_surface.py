@@ -35,6 +35,7 @@ KEYS = {
         model.revision: str | None
         model.dtype: str
         model.device_map: str
+        model.offload: bool
         model.max_pixels: int | None
         model.min_pixels: int | None
         model.name: str
@@ -221,6 +222,7 @@ KEYS = {
         model.revision: str | None
         model.dtype: str
         model.device_map: str
+        model.offload: bool
         model.memory_gb: float | None
         model.licence: str | None
         model.max_pixels: int | None
@@ -362,6 +364,7 @@ KEYS = {
         model.revision: str | None
         model.dtype: str
         model.device_map: str
+        model.offload: bool
         model.memory_gb: float | None
         model.licence: str | None
         model.max_pixels: int | None
@@ -394,6 +397,7 @@ KEYS = {
         model.revision: str | None
         model.dtype: str
         model.device_map: str
+        model.offload: bool
         model.memory_gb: float | None
         model.licence: str | None
         model.max_pixels: int | None
@@ -483,6 +487,7 @@ KEYS = {
         model.revision: str | None
         model.dtype: str
         model.device_map: str
+        model.offload: bool
         model.memory_gb: float | None
         model.licence: str | None
         model.max_pixels: int | None

@@ -42,5 +42,5 @@ def is_device_lost(error: Exception) -> bool:
 def reason(error: Exception) -> ScoringError:
     """Return the result of a request that failed with an error that is not fatal."""
     if is_out_of_memory(error):
-        return ScoringError("out_of_memory", "not enough memory on the device, even with half of the memory budget")
+        return ScoringError("out_of_memory", "not enough memory on the device, even for the smallest pass")
     return ScoringError(type(error).__name__, first_line(error))

@@ -74,7 +74,6 @@ class TextGenerator:
         self._row_bytes = int(text.vocab_size) * LOGIT_BYTES
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._budget = budget
-        self._is_halved = False
         self.on_tokens: Callable[[int], None] | None = None
 
     def generate(
@@ -146,10 +145,8 @@ class TextGenerator:
         return self._budget
 
     def _halve(self) -> None:
-        if not self._is_halved:
-            self._is_halved = True
-            self._budget = self.budget() // 2
-            log.warning("out of memory on %s: the memory budget is halved", self.model.device)
+        self._budget = max(min(MIN_BUDGET, self.budget()), self.budget() // 2)
+        log.warning("out of memory on %s: the memory budget is halved", self.model.device)
 
     def _attempt(
         self,

@@ -45,7 +45,12 @@ def rater_name(model: str, *, revision: str | None = None) -> str:
 
 
 def load_vlm(
-    model: str, *, revision: str | None = None, dtype: str = "auto", device_map: str = "auto"
+    model: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device_map: str = "auto",
+    offload: bool = False,
 ) -> tuple[Any, Any]:
     """Load a model and its processor for inference, from safetensors only and without running remote code.
 
@@ -57,13 +62,15 @@ def load_vlm(
         revision: commit, tag or branch of a hub model.
         dtype: `auto` is bfloat16 on a GPU that computes in it, else float32.
         device_map: of accelerate; `auto` uses the GPUs if there are any, else the CPU.
+        offload: allow weights outside of the GPUs, where there are any.
 
     Returns:
         (model, processor) of AutoModelForImageTextToText and AutoProcessor; for a text model, of AutoModelForCausalLM
         and `TextProcessor`.
 
     Raises:
-        ValueError: an unknown dtype, or a model that does not exist or cannot be loaded.
+        ValueError: an unknown dtype, a model that does not exist or cannot be loaded, or one that the GPUs have no room
+            for.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
@@ -89,7 +96,29 @@ def load_vlm(
             f"cannot load model {model!r} at revision {revision or 'main'!r} ({first_line(error)}); "
             "use a vision-language or text model of the hub, a folder (or s3://) with safetensors, or local:NAME"
         ) from error
+    if not offload:
+        check_placement(model, getattr(loaded, "hf_device_map", None) or {})
     return loaded.eval(), processor
+
+
+def check_placement(model: str, places: Mapping[str, Any]) -> None:
+    """Check that all weights of `model` are on GPUs, or all on the CPU.
+
+    Args:
+        places: module -> device, as accelerate's `hf_device_map`.
+
+    Raises:
+        ValueError: the GPUs have too little memory, and accelerate put some of the weights elsewhere, from where they
+            are copied in each pass.
+    """
+    devices = {str(place) for place in places.values()}
+    if (outside := sorted(devices & {"cpu", "disk"})) and (len(devices) > 1 or "disk" in devices):
+        count = sum(str(place) in outside for place in places.values())
+        raise ValueError(
+            f"model {model!r}: {count} of its {len(places)} parts do not fit the memory of the GPUs and were put on "
+            f"{' and '.join(outside)}; use a larger GPU, more of them (resources.judge.num_gpus), a smaller model, or "
+            "model.offload=true, which is slow"
+        )
 
 
 def completed(processor: Any, config: Any) -> Any:

@@ -42,7 +42,7 @@ class CompletionScorer:
         text = model.config.get_text_config()
         self.max_positions: int | None = getattr(text, "max_position_embeddings", None)
         self.budget = int(memory.SHARE * memory.free_bytes(model.device))
-        self._is_halved = False
+        self._least_budget = memory.least_budget(model)
         self._token_bytes = memory.key_bytes(text, model.dtype.itemsize)
         self._logit_bytes = int(text.vocab_size) * LOGIT_BYTES
 
@@ -59,6 +59,7 @@ class CompletionScorer:
         needed = int(inputs["input_ids"].shape[1]) + max(map(len, completions))
         if self.max_positions is not None and needed > self.max_positions:
             return ScoringError("prompt_too_long", f"{needed} tokens; the model takes {self.max_positions}")
+        before = self.budget
         while True:
             try:
                 logprobs = self._log_likelihoods(dict(inputs), completions)
@@ -66,10 +67,11 @@ class CompletionScorer:
             except Exception as error:
                 if errors.is_fatal(error):
                     raise EngineError(f"model {self.model.config.model_type!r}: {error}") from error
-                if self._is_halved or not errors.is_out_of_memory(error):
+                if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
+                    self.budget = before  # one large prompt must not slow all others
                     return errors.reason(error)
             # outside of the except clause, whose traceback would keep the failed pass's memory alive
-            self._is_halved, self.budget = True, self.budget // 2
+            self.budget = max(self._least_budget, self.budget // 2)
             log.warning("out of memory on %s: the memory budget is halved", self.model.device)
             if self.model.device.type == "cuda":
                 import torch

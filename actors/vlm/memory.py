@@ -52,6 +52,11 @@ def pass_bytes(config: Any, itemsize: int) -> int:
     return int(width * itemsize + 3 * 4 * config.num_attention_heads * size)
 
 
+def least_budget(model: Any) -> int:
+    """Return the bytes of the smallest pass; a smaller budget changes nothing."""
+    return int(LEAST_TOKENS * pass_bytes(model.config.get_text_config(), model.dtype.itemsize))
+
+
 def tokens_per_pass(model: Any, *, budget: int, prefix: int, width: int, kind: str) -> int:
     """Return how many tokens of suffixes fit into one pass.
 

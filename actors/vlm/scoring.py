@@ -50,7 +50,7 @@ class ClosedSetScorer:
         self.chat = Chat(processor, name=self._label(), bounds=bounds, config=model.config)
         self.sees_pictures = self.chat.sees_pictures
         self.budget = int((memory_budget_gb or 0) * 1e9) or int(memory.SHARE * memory.free_bytes(model.device))
-        self._is_halved = False
+        self._least_budget = memory.least_budget(model)
         self._codes: dict[tuple[tuple[str, ...], str], AnswerCodes] = {}
 
     @property
@@ -148,14 +148,19 @@ class ClosedSetScorer:
     def _likelihoods(
         self, group: RequestGroup, inputs: dict[str, Any], numbers: Sequence[int]
     ) -> list[RequestLikelihoods]:
-        """Run the engine; after the first out-of-memory error of this scorer, again with half of the budget."""
+        """Run the engine; while the memory is exhausted, again with half of the budget.
+
+        A group that does not fit even then leaves the budget as it was: one large picture must not slow all others.
+        """
+        before = self.budget
         while True:
             try:
                 if not self.engines.is_settled:
                     self.engines.settle(group, inputs, numbers, budget=self.budget)
                 return self.engines.current.log_likelihoods(group, inputs, numbers, budget=self.budget)
             except Exception as error:
-                if self._is_halved or not errors.is_out_of_memory(error):
+                if not errors.is_out_of_memory(error) or self.budget <= self._least_budget:
+                    self.budget = before
                     raise
             # outside of the except clause, whose traceback would keep the failed pass's memory alive
             self._halve()
@@ -163,8 +168,7 @@ class ClosedSetScorer:
     def _halve(self) -> None:
         import torch
 
-        self._is_halved = True
-        self.budget //= 2
+        self.budget = max(self._least_budget, self.budget // 2)
         log.warning("%s: out of memory; the memory budget is halved", self._label())
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -16,6 +16,9 @@ class ModelSettings(Settings):
     revision: str | None = None  # of the hub's repository: a branch, tag or commit
     dtype: str = "auto"  # auto: bfloat16 on a GPU, float32 on a CPU; or float32, bfloat16, float16
     device_map: str = "auto"  # accelerate's: auto spreads a model that is larger than one GPU
+    offload: bool = (
+        False  # whether weights that no GPU has room for may stay in main memory or on disk: 100 times slower
+    )
     max_pixels: int | None = 1_003_520  # width x height of a picture as the model sees it; null: the model's own bound
     min_pixels: int | None = None  # smaller pictures are enlarged to it; null: as the model's processor does
 

@@ -67,7 +67,11 @@ class QuestionWriter:
             torch.set_num_threads(threads)
         self.instructions = SceneGraphInstructions.from_dict(instructions)
         loaded, processor = load_vlm(
-            model.checkpoint, revision=model.revision, dtype=model.dtype, device_map=model.device_map
+            model.checkpoint,
+            revision=model.revision,
+            dtype=model.dtype,
+            device_map=model.device_map,
+            offload=model.offload,
         )
         self.chat = ChatEncoder(processor)
         self.engine = text_generator(

@@ -181,10 +181,10 @@ def test_vectors_that_are_not_finite(decoder, embedder, monkeypatch):
     assert out["embedding"].null_count == 3
 
 
-def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
+def test_out_of_memory_halves_the_batch_until_it_fits(decoder, caplog, monkeypatch):
     small = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=4)
     encode = small._tower.pictures
-    asked, capacity = [], [2]
+    asked, capacity = [], [1]
 
     def narrow(tensor):
         asked.append(len(tensor))
@@ -196,12 +196,12 @@ def test_out_of_memory_halves_once(decoder, caplog, monkeypatch):
     data = [encoded(picture(n)) for n in range(5)]
     with caplog.at_level(logging.WARNING, logger="actors.embedder"):
         out = small(decoder(images(*data)))
-    assert asked == [4, 2, 2, 1]
+    assert asked == [4, 2, 1, 1, 1, 1, 1]
     assert "batch size 4 halved" in caplog.text
     monkeypatch.undo()
-    whole = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=2)(decoder(images(*data)))
+    whole = Embedder(EncoderSettings(MODEL, device="cpu"), batch_size=1)(decoder(images(*data)))
     assert [v.tobytes() for v in vectors(out)] == [v.tobytes() for v in vectors(whole)]
-    capacity[0] = 1
+    capacity[0] = 0
     monkeypatch.setattr(small._tower, "pictures", narrow)
     with pytest.raises(torch.OutOfMemoryError):
         small(decoder(images(*data)))

@@ -214,7 +214,7 @@ def test_the_machines_memory_is_memory(
     assert engine.budget() == before // 2
 
 
-def test_out_of_memory_halves_the_groups_once(
+def test_out_of_memory_halves_the_groups_until_they_fit(
     engine: TextGenerator, prompts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch

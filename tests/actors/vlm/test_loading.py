@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.vlm.loading import load_vlm, model_facts, rater_name
+from actors.vlm.loading import check_placement, load_vlm, model_facts, rater_name
 from actors.vlm.model_checks import check_vlm
 
 
@@ -227,3 +227,11 @@ def test_the_local_model_is_the_same_whenever_built(tmp_path: Path, vlm: tuple[A
     ours, theirs = (load_file(folder / "model.safetensors") for folder in (tmp_path, stored))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_weights_outside_of_the_gpus_are_refused() -> None:
+    for allowed in ({}, {"": "cpu"}, {"": 0}, {"vision": 0, "layers.0": 1}, {"vision": "cuda:0", "layers.0": "cuda:1"}):
+        check_placement("gemma", allowed)
+    for places in ({"vision": 0, "layers.0": "cpu"}, {"vision": 0, "head": "disk"}, {"": "disk"}):
+        with pytest.raises(ValueError, match=r"model 'gemma': 1 of its \d parts .* model\.offload=true"):
+            check_placement("gemma", places)
