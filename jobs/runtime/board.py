@@ -7,18 +7,27 @@ from typing import Any
 from uuid import uuid4
 
 from jobs.runtime.attempts import Ledger
+from jobs.runtime.worker_warnings import Collected
 
 REPORT_EVERY_S = 0.5
 
 Counts = dict[str, tuple[int, int, Counter[str]]]  # stage -> done, errors, notes
 
 
+class RunRecords(Ledger, Collected):
+    """The attempts and warnings of a run's workers."""
+
+    def __init__(self) -> None:
+        Ledger.__init__(self)
+        Collected.__init__(self)
+
+
 class Board:
-    """The counters of the stages of all runs, and the attempts of their workers, in a Ray actor of their own."""
+    """The counters of the stages of all runs, and the attempts and warnings of their workers, in a Ray actor of their own."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Counts] = {}
-        self._ledgers: dict[str, Ledger] = {}
+        self._records: dict[str, RunRecords] = {}
         self._life = uuid4().hex
 
     def add(self, run: str, stage: str, done: int, errors: int, notes: dict[str, int]) -> None:
@@ -32,13 +41,13 @@ class Board:
         return self._life, self._runs.get(run, {})
 
     def call(self, run: str, method: str, *arguments: Any) -> Any:
-        """Call a method of the run's `jobs.runtime.attempts.Ledger`."""
-        return getattr(self._ledgers.setdefault(run, Ledger()), method)(*arguments)
+        """Call a method of the run's `RunRecords`."""
+        return getattr(self._records.setdefault(run, RunRecords()), method)(*arguments)
 
     def forget(self, run: str) -> None:
         """Remove what belongs to a run that ended."""
         self._runs.pop(run, None)
-        self._ledgers.pop(run, None)
+        self._records.pop(run, None)
 
 
 @dataclass(frozen=True)
@@ -64,11 +73,11 @@ class RunBoard:
         return answer[0], answer[1]
 
     def tell(self, method: str, *arguments: Any) -> None:
-        """Call a method of the run's ledger, without waiting."""
+        """Call a method of the run's `RunRecords`, without waiting."""
         self.actor.call.remote(self.run, method, *arguments)
 
     def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
-        """What a method of the run's ledger returns, after at most `timeout` seconds.
+        """What a method of the run's `RunRecords` returns, after at most `timeout` seconds.
 
         Raises:
             RayError: the board is being restarted, or did not answer in time.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from jobs.runtime.board import Totals, open_board
+from jobs.runtime.worker_warnings import Printed
 
 LINE_EVERY_S = 10.0
 DRAW_EVERY_S = 0.5
@@ -46,6 +47,7 @@ class Progress:
         self._live = self._stream.isatty() if live is None else live
         self.board = open_board()
         self._totals = Totals()
+        self._warnings = Printed()
         self.given_up: dict[str, str] = {}  # units that were left out -> why; complete after the context
         self._begun = time.monotonic()
         self._stop = threading.Event()
@@ -60,6 +62,8 @@ class Progress:
 
         self._stop.set()
         self._thread.join(timeout=5)
+        for text in self._warnings.summary():
+            self._stream.write(text + "\n")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             self.given_up = self.board.ask("given_up", timeout=5)
         self.board.forget()
@@ -74,8 +78,11 @@ class Progress:
 
         try:
             life, read = self.board.read(timeout=5)
+            warned = self.board.ask("warnings", timeout=5)
         except (ray.exceptions.RayError, TimeoutError):  # a board that fails must not end the run
             return
+        for text in self._warnings.new_lines(warned):
+            self._stream.write(text + "\n")
         counts = self._totals.update(life, read)
         for stage in self._stages:
             stage.done, stage.errors, stage.notes = counts.get(stage.name, (0, 0, Counter()))

@@ -18,7 +18,7 @@ from ray.data.block import Block, BlockAccessor
 from actors import hub
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
-from jobs.runtime import exclusions
+from jobs.runtime import exclusions, worker_warnings
 from jobs.runtime.attempts import BATCH_ATTEMPTS, REMEDY, UNIT_ATTEMPTS, Attempts, mark_died
 from jobs.runtime.board import Reporter, RunBoard
 from jobs.runtime.stage_contract import ITEM, Read, Stage, StageActor, check_inputs, check_outputs
@@ -68,6 +68,7 @@ class StageRunner:
             # Ray sets OMP_NUM_THREADS to the logical CPUs of the actor, which say nothing about the machine's.
             kwargs["threads"] = len(os.sched_getaffinity(0))
         self._stage = stage
+        worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
         self._attempts.start()
         self._actor: StageActor = hub.with_retries(lambda: stage.actor(**kwargs)) if board else stage.actor(**kwargs)
@@ -159,6 +160,7 @@ class UnitRunner:
     """Calls an actor with a task and the writer of its unit; leaves out a unit that ends its process each time."""
 
     def __init__(self, *, stage: Stage, board: RunBoard | None, target: Target) -> None:
+        worker_warnings.send_to(board)
         self._attempts = Attempts(board, stage.name)
         self._attempts.start()
         self._actor = stage.actor(**stage.kwargs)

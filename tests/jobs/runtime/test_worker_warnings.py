@@ -1,0 +1,31 @@
+"""What workers warn of is printed once on the driver, with its number at the end."""
+
+import logging
+from types import SimpleNamespace
+
+from jobs.runtime import worker_warnings
+from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, Printed, send_to
+
+
+def test_warnings_of_workers_are_printed_once_and_counted() -> None:
+    collected, printed, log = Collected(), Printed(), logging.getLogger("actors.judge")
+    board = SimpleNamespace(tell=lambda method, text: getattr(collected, method)(text))
+    try:
+        for _ in range(2):  # a process that is used again sends each warning once
+            send_to(board)
+        log.warning("out of memory on %s\nwith a trace", "cuda:0")
+        log.info("nothing")
+        logging.getLogger("transformers").warning("noise")
+        assert printed.new_lines(collected.warnings()) == ["warning of a worker: out of memory on cuda:0"]
+        log.warning("out of memory on cuda:0")
+        log.warning("engine cascade is not used")
+        assert printed.new_lines(collected.warnings()) == ["warning of a worker: engine cascade is not used"]
+        assert printed.new_lines(collected.warnings()) == []
+        assert printed.new_lines({}) == []  # the board restarted
+        assert printed.summary() == ["2 times: out of memory on cuda:0"]
+        for number in range(2 * MOST_TEXTS):
+            log.warning("number %d", number)
+        assert len(collected.warnings()) == MOST_TEXTS
+    finally:
+        send_to(None)
+    assert not any(isinstance(handler, worker_warnings._Sender) for handler in logging.getLogger("actors").handlers)
