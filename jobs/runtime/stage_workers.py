@@ -80,7 +80,7 @@ class StageRunner:
     def __call__(self, batch: pa.Table) -> pa.Table:
         inputs = batch.drop_columns([name for name in (*UNIT_COLUMNS, TALLY) if name in batch.column_names])
         check_inputs(self._stage.name, inputs.schema, self._actor.INPUTS)
-        output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks().dictionary).to_pylist())
+        output = self._run(inputs, units=pc.unique(batch[TASK].combine_chunks()).to_pylist())
         check_outputs(self._stage.name, output.schema, self._actor.OUTPUTS)
         counts = self._stage.returned_counts(inputs, output)
         for column in UNIT_COLUMNS:
