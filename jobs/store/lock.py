@@ -1,17 +1,19 @@
-"""One process per table at a time, where the file system has locks: a lock on the table's folder `_run`.
+"""One process per table at a time: a lock on the table's folder `_run`, or on S3 a lease (`jobs.store.lease`).
 
-The lock ends with the process, however that ends. S3 has no locks: concurrent runs duplicate work and write identical
-rows.
+A lock ends with the process, however that ends; a lease some minutes later, if the process was on another machine.
 """
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
 
 from jobs.errors import InputError
 from jobs.store import locations
-from jobs.store.run_files import FOLDER
+from jobs.store.lease import Lease
+from jobs.store.run_files import FOLDER, IDENTITY, run_uri
 
+_leases: dict[str, Lease] = {}  # uri of a table -> its lease
 _held: dict[str, int] = {}  # path of a table -> descriptor of its folder; a process may open its own table again
 
 
@@ -22,7 +24,7 @@ def acquire(out: str) -> bool:
         InputError: another process has it.
     """
     if locations.is_s3(out):
-        return False
+        return _acquire_lease(out)
     try:
         folder = os.open(Path(out) / FOLDER, os.O_RDONLY)
     except FileNotFoundError:  # the table lost its run files; the run that restores them locks it
@@ -45,7 +47,18 @@ def acquire(out: str) -> bool:
     return True
 
 
+def _acquire_lease(out: str) -> bool:
+    if out in _leases or not locations.exists(run_uri(out, IDENTITY)):
+        return False
+    with locations.named_errors(out):
+        _leases[out] = Lease(out)
+    return True
+
+
 def release(out: str) -> None:
-    """Release the lock, if this process has it."""
+    """Release the lock or the lease, if this process has it."""
+    if (lease := _leases.pop(out, None)) is not None:
+        with contextlib.suppress(Exception):  # at the end of the interpreter nothing may be sent; the lease expires
+            lease.release()
     if (folder := _held.pop(out, None)) is not None:
         os.close(folder)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from actors.status import STATUSES
 from jobs.errors import InputError, RunError
-from jobs.store import locations, lock, place, run_files
+from jobs.store import lease, locations, lock, place, run_files
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
@@ -231,7 +231,8 @@ def _has_inputs(out: str, listed: Iterable[Object]) -> bool:
 
 def _delete(out: str, listed: Iterable[Object]) -> None:
     identity = run_uri(out, IDENTITY)
-    locations.remove([file.uri for file in listed if place.is_written_by_run(out, file.uri) and file.uri != identity])
+    kept = {identity, run_uri(out, lease.NAME)}
+    locations.remove([file.uri for file in listed if place.is_written_by_run(out, file.uri) and file.uri not in kept])
     locations.remove([identity])  # last, so that after an interruption the place is still a table of remine
 
 

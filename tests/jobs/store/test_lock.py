@@ -1,15 +1,21 @@
 """Two processes do not write one table; what one process does twice is its own affair."""
 
+import itertools
+import json
+import socket
 import subprocess
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from jobs.errors import InputError
-from jobs.store import lock
+from jobs.store import lease, locations, lock
 from jobs.store.locations import find
 from jobs.store.run import TablePlan, open_run, survey
+from jobs.store.run_files import run_uri
 from jobs.store.units import Unit
 from tests.jobs.store.small_runs import begin, complete, contents, plan, write
 
@@ -95,3 +101,63 @@ def test_a_table_is_not_written_where_its_input_lies(out: str, overwrite: bool) 
     with pytest.raises(InputError, match="contains the input"):
         open_run(derived, resume=True, overwrite=overwrite, retry=[])
     assert contents(out) == before
+
+
+class TestLease:
+    """On S3."""
+
+    @pytest.fixture
+    def table(self, s3: str, tmp_path: Path) -> str:
+        uri = f"{s3}/{tmp_path.name}/out"
+        complete(plan(uri))
+        return uri
+
+    def test_another_host_is_waited_for_until_its_lease_expires(
+        self, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = time.time()
+        other = lease.Holder("head-2", 7, now)
+        with monkeypatch.context() as patch:
+            patch.setattr(lease.Holder, "this_process", staticmethod(lambda: other))
+            assert lock.acquire(table)
+        del lock._leases[table]  # it is another process's
+        for overwrite in (False, True):
+            with pytest.raises(
+                InputError, match=r"process 7 on head-2 is writing this table; wait .* or 1\d\d s after"
+            ):
+                begin(plan(table), overwrite=overwrite)
+        taken = lease.Lease(table, clock=lambda: now + 2 * lease.LEASE_S)
+        assert taken._is_ours()
+        taken.release()
+        assert not locations.exists(run_uri(table, lease.NAME))
+
+    def test_a_process_of_this_host_that_was_killed_is_not_waited_for(self, table: str) -> None:
+        holder = subprocess.run([sys.executable, "-c", HOLDER, table], cwd=ROOT, input=b"", check=True, timeout=120)
+        assert holder.returncode == 0
+        ended = lease.Holder(socket.gethostname(), 2**22 - 1, 0.0)
+        content = {"holder": asdict(ended), "until": time.time() + lease.LEASE_S}
+        locations.replace(run_uri(table, lease.NAME), json.dumps(content).encode())
+        run = begin(plan(table), overwrite=True)  # which deletes all but the lease
+        assert lock._leases[table]._is_ours()
+        complete(plan(table))
+        del run
+        locations.replace(run_uri(table, lease.NAME), b"damaged")
+        assert lock.acquire(table)
+        lock.release(table)
+
+    def test_a_lease_is_renewed_until_another_process_has_it(self, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lease, "RENEW_S", 0.01)
+        clock = itertools.count(1e9)
+        held = lease.Lease(table, clock=lambda: float(next(clock)))
+        first = lease._read(run_uri(table, lease.NAME))
+        while (read := lease._read(run_uri(table, lease.NAME))) == first:
+            time.sleep(0.01)
+        assert read is not None
+        content = {**read, "holder": asdict(lease.Holder("head-2", 7, 0.0))}
+        deadline = 100
+        while deadline and held._is_ours():  # a renewal may write over it once
+            locations.replace(run_uri(table, lease.NAME), json.dumps(content).encode())
+            time.sleep(0.1)
+            deadline -= 1
+        held.release()
+        assert locations.exists(run_uri(table, lease.NAME))  # it is the other's

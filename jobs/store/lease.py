@@ -1,0 +1,112 @@
+"""A lease on a table on S3, where there are no locks: an object in `_run/` that its holder renews and that expires.
+
+It keeps a second submission of the same job from doing, and paying for, all units again. It is no more than that: a
+holder that was suspended for longer than its lease may write beside another; units are still written whole.
+"""
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.store import locations
+from jobs.store.run_files import run_uri
+
+NAME = "lease.json"
+LEASE_S = 180.0  # without renewal; longer than an object store is ever unreachable between two retries
+RENEW_S = 45.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that writes a table: host, process id, the second since 1970 at which it started."""
+
+    host: str
+    pid: int
+    started: float
+
+    @staticmethod
+    def this_process() -> "Holder":
+        """The holder that this process is."""
+        import psutil
+
+        return Holder(socket.gethostname(), os.getpid(), psutil.Process().create_time())
+
+    def has_ended(self) -> bool:
+        """Whether the process is known to have ended: only that of a process on this host is."""
+        import psutil
+
+        if self.host != socket.gethostname():
+            return False
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.started) > 1
+        except psutil.NoSuchProcess:
+            return True
+
+
+class Lease:
+    """The lease on the existing table at `out`, renewed by a thread until `release`.
+
+    Raises:
+        InputError: another process holds it.
+    """
+
+    def __init__(self, out: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._uri, self._out, self._clock = run_uri(out, NAME), out, clock
+        self._holder = Holder.this_process()
+        self._acquire()
+        self._released = threading.Event()
+        threading.Thread(target=self._renew, daemon=True, name="lease").start()
+
+    def release(self) -> None:
+        """Remove the lease, if it is still this process's."""
+        self._released.set()
+        if self._is_ours():
+            locations.remove([self._uri])
+
+    def _acquire(self) -> None:
+        if locations.create(self._uri, self._content()):
+            return
+        written = _read(self._uri)
+        if written is not None and (other := Holder(**written["holder"])) != self._holder and not other.has_ended():
+            left = written["until"] - self._clock()
+            if left > 0:
+                raise InputError(
+                    f"out={self._out}: process {other.pid} on {other.host} is writing this table; wait until it ends, "
+                    f"or {left:.0f} s after it was killed, or use another out="
+                )
+        locations.replace(self._uri, self._content())
+
+    def _content(self) -> bytes:
+        return json.dumps({"holder": asdict(self._holder), "until": self._clock() + LEASE_S}).encode()
+
+    def _is_ours(self) -> bool:
+        written = _read(self._uri)
+        return written is not None and Holder(**written["holder"]) == self._holder
+
+    def _renew(self) -> None:
+        while not self._released.wait(RENEW_S):
+            try:
+                if not self._is_ours():
+                    log.warning("out=%s: another process took over the lease on this table", self._out)
+                    return
+                locations.replace(self._uri, self._content())
+            except Exception as error:  # the store may answer next time
+                log.warning("out=%s: the lease could not be renewed (%s)", self._out, error)
+
+
+def _read(uri: str) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads(locations.read_bytes(uri))
+        Holder(**content["holder"])
+        content["until"] = float(content["until"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # gone, or damaged
+        return None
+    return content
