@@ -23,7 +23,7 @@ class RunRecords(Ledger, Collected):
 
 
 class Board:
-    """The counters of the stages of all runs, and the attempts and warnings of their workers, in a Ray actor of their own."""
+    """The counters of all runs, and the attempts and warnings of their workers, in a Ray actor of their own."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Counts] = {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from jobs.runtime.board import Totals, open_board
-from jobs.runtime.worker_warnings import Printed
+from jobs.runtime.worker_warnings import PrintedWarnings
 
 LINE_EVERY_S = 10.0
 DRAW_EVERY_S = 0.5
@@ -47,7 +47,7 @@ class Progress:
         self._live = self._stream.isatty() if live is None else live
         self.board = open_board()
         self._totals = Totals()
-        self._warnings = Printed()
+        self._warnings = PrintedWarnings()
         self.given_up: dict[str, str] = {}  # units that were left out -> why; complete after the context
         self._begun = time.monotonic()
         self._stop = threading.Event()

@@ -28,7 +28,7 @@ class Collected:
         return dict(self._warnings)
 
 
-class Printed:
+class PrintedWarnings:
     """The driver's side: which warnings have been printed, and how often they occurred.
 
     A board that restarts loses its counts, so that the counts are lower bounds.

@@ -4,11 +4,11 @@ import logging
 from types import SimpleNamespace
 
 from jobs.runtime import worker_warnings
-from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, Printed, send_to
+from jobs.runtime.worker_warnings import MOST_TEXTS, Collected, PrintedWarnings, send_to
 
 
 def test_warnings_of_workers_are_printed_once_and_counted() -> None:
-    collected, printed, log = Collected(), Printed(), logging.getLogger("actors.judge")
+    collected, printed, log = Collected(), PrintedWarnings(), logging.getLogger("actors.judge")
     board = SimpleNamespace(tell=lambda method, text: getattr(collected, method)(text))
     try:
         for _ in range(2):  # a process that is used again sends each warning once
