@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
@@ -90,7 +90,7 @@ class ActorWatch(ExecutionCallback):
             say(line, err=True)
 
 
-def _states(operators: Mapping) -> Iterator[PoolState]:  # type: ignore[type-arg]
+def _states(operators: Mapping[Any, Any]) -> Iterator[PoolState]:
     """The states of the pools that still have work."""
     for operator in operators:
         if not operator.get_autoscaling_actor_pools() or operator.has_execution_finished():

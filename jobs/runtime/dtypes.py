@@ -19,7 +19,7 @@ def resolve(cfg: Any) -> None:
     On a cluster a stage with GPUs uses bfloat16, one without float32. On this machine its GPU decides, if it has one.
     """
     for key, pool in STAGES.items():
-        model = getattr(cfg, key, None)
+        model: Any = getattr(cfg, key, None)
         if getattr(model, "dtype", None) == "auto" and hasattr(cfg, "resources"):
             placed = getattr(model, "device_map", None) or getattr(model, "device", "auto")
             is_local = ray_session.address_of(cfg.ray) is None

@@ -146,7 +146,7 @@ def _limit_actors(pool: res.StageResources, units: int) -> res.StageResources:
     return replace(pool, actors=min(pool.actors, units), max_actors=pool.max_actors and min(pool.max_actors, units))
 
 
-def pool_sizes(pool: res.StageResources) -> dict[str, int]:
+def pool_sizes(pool: res.StageResources) -> dict[str, Any]:
     """The sizes of a pool, as arguments of `ray.data.ActorPoolStrategy`.
 
     A pool on GPUs asks for all its actors at once, so that all machines boot at the same time; the run starts with the

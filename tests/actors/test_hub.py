@@ -25,7 +25,7 @@ class AnswerError(OSError):
 
 def load_after(*errors: Exception) -> tuple[str, list[float]]:
     """What is loaded after `errors`, and the pauses between the attempts."""
-    left, pauses = list(errors), []
+    left, pauses = list(errors), list[float]()
 
     def load() -> str:
         if left:

@@ -27,7 +27,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import UnitTask
 
 UNITS, ROWS = 16, 3
-SMALL = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+SMALL: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 PICTURES = pa.schema({"image_id": pa.string()})
 
 

@@ -13,6 +13,7 @@ from actors.vlm.errors import EngineError
 from jobs.errors import RunError
 from jobs.runtime import attempts
 from jobs.runtime.attempts import DEVICE_FAULTS, STARTS, UNIT_ATTEMPTS, Attempts, Ledger, mark_died
+from jobs.runtime.board import RunBoard
 from jobs.runtime.stage_contract import Stage
 from jobs.runtime.stage_workers import EXCLUDED, EXPECTED_ROWS, TASK, StageRunner, UnitRunner
 from jobs.store.units import Unit
@@ -23,11 +24,14 @@ class Ended(BaseException):
     """Stands for the end of a process."""
 
 
-class LocalBoard:
+class LocalBoard(RunBoard):
     """A ledger with the interface of a `RunBoard`, in this process."""
 
+    ledger: Ledger
+
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        super().__init__(None)
+        object.__setattr__(self, "ledger", Ledger())
 
     def tell(self, method: str, *arguments: Any) -> None:
         getattr(self.ledger, method)(*arguments)
@@ -35,7 +39,7 @@ class LocalBoard:
     def ask(self, method: str, *arguments: Any, timeout: float) -> Any:
         return getattr(self.ledger, method)(*arguments)
 
-    def add(self, *_: object) -> None:
+    def add(self, *_: Any) -> None:
         """Counters are not read here."""
 
 

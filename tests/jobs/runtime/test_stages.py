@@ -67,7 +67,7 @@ class Finish:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         if "status" in batch.column_names:  # of a row that ended the process each time
-            row = self._row(batch["item"][0].as_py(), 0, 0) | image_rows.withheld(batch["status"][0].as_py())
+            row = self._row(batch["item"][0].as_py(), 0, 0) | (image_rows.withheld(batch["status"][0].as_py()) or {})
             return pa.Table.from_pylist([row], schema=schemas.IMAGES)
         faults = {self._faults.get(item) for item in batch["item"].to_pylist()}
         if "raise" in faults:
