@@ -29,7 +29,7 @@ from jobs.items_from.output import ITEMS, ItemsPlan, UnitRows
 from jobs.models.image_model import ImageModelConfig
 from jobs.models.plan import plan_lines
 from jobs.models.several import read_models
-from jobs.runtime import cli, exclusions, lifecycle
+from jobs.runtime import cli, dtypes, exclusions, lifecycle
 from jobs.runtime.config import Common, plain
 from jobs.runtime.exclusions import Exclusions
 from jobs.runtime.stage_contract import Stage
@@ -93,6 +93,8 @@ def _models(cfg: GenerateImagesConfig) -> list[ImageModelConfig]:
         models = read_models(
             "generate_images", GenerateImagesConfig, key="image_model", listed="image_models", names=cfg.image_models
         )
+    for model in models:
+        dtypes.resolve_model(model, cfg, pool="judge")
     if len({model.rater for model in models}) < len(models):
         raise InputError(f"image_models={','.join(cfg.image_models)}: two have one checkpoint; name each model once")
     if not cfg.plan:

@@ -20,11 +20,16 @@ def resolve(cfg: Any) -> None:
     """
     for key, pool in STAGES.items():
         model: Any = getattr(cfg, key, None)
-        if getattr(model, "dtype", None) == "auto" and hasattr(cfg, "resources"):
-            placed = getattr(model, "device_map", None) or getattr(model, "device", "auto")
-            is_local = ray_session.address_of(cfg.ray) is None
-            gpus = getattr(cfg.resources, pool).num_gpus
-            model.dtype = choose(gpus=gpus, placed=str(placed), local=_local_gpu() if is_local else None)
+        if hasattr(model, "dtype") and hasattr(cfg, "resources"):
+            resolve_model(model, cfg, pool=pool)
+
+
+def resolve_model(model: Any, cfg: Any, *, pool: str) -> None:
+    """Replace `dtype=auto` of a model that the actors of a pool load; `cfg` is the job's configuration."""
+    if model.dtype == "auto":
+        placed = getattr(model, "device_map", None) or getattr(model, "device", "auto")
+        local = _local_gpu() if ray_session.address_of(cfg.ray) is None else None
+        model.dtype = choose(gpus=getattr(cfg.resources, pool).num_gpus, placed=str(placed), local=local)
 
 
 def choose(*, gpus: float, placed: str, local: str | None) -> str:

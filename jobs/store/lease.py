@@ -1,7 +1,7 @@
 """A lease on a table on S3, where there are no locks: an object in `_run/` that its holder renews and that expires.
 
 It keeps a second submission of the same job from doing, and paying for, all units again. It is no more than that: a
-holder that was suspended for longer than its lease may write beside another; units are still written whole.
+holder that was suspended for longer than its lease may write next to another; units are still written whole.
 """
 
 import json
