@@ -14,7 +14,7 @@ from jobs.annotation.label_studio_form import field_of
 from jobs.annotation.tools import COMMENT
 from jobs.corpora.spreadsheet_cells import escaped
 
-REPORTED, SKIPPED = "reported", "skipped"
+ABOUT, REPORTED, SKIPPED = "about", "reported", "skipped"
 
 
 def check(form: Form) -> None:
@@ -36,7 +36,7 @@ def check(form: Form) -> None:
 def header(form: Form) -> list[str]:
     """Return the columns: what people read, then what they fill in."""
     pictures = [field_of(number) for number in range(form.pictures)]
-    shown = ["place", "rater", "item_id", "target", "question", *pictures, *form.texts, "wording", "answers"]
+    shown = ["place", "rater", "item_id", "target", "question", *pictures, ABOUT, *form.texts, "wording", "answers"]
     filled = ["value", *(free_text.name for free_text in form.free_texts), *([COMMENT] if form.welfare.comment else [])]
     return [*shown, *filled, SKIPPED, *([REPORTED] if form.asks_report else [])]
 
@@ -47,6 +47,7 @@ def rows(
     """Yield one row per question of an item, by column; those to fill in are missing."""
     shown: dict[str, str | int] = {field_of(number): address for number, address in enumerate(item.pictures)}
     shown |= {role: escaped(text) for role, (_, text) in item.texts.items()}
+    shown[ABOUT] = escaped("\n".join(f"{label}: {text}" for label, text in (*item.facts, *item.links)))
     for question in form.questions_of(item):
         yield shown | {
             "place": place,

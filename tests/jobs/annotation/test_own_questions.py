@@ -139,3 +139,33 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, keys: list[str], capsys: p
         assert cli.main("annotate", [*changed, f"out={tmp_path}/T"]) == 2, message
         assert message in capsys.readouterr().err
     assert not (tmp_path / "T").exists()
+
+
+def test_a_spreadsheet_of_a_rubric_has_a_row_per_question(tmp_path: Path, keys: list[str]) -> None:
+    given = dict(key.split("=", 1) for key in keys) | {"rubric": "image_rating", "questions": "null"}
+    changed = [f"{name}={value}" for name, value in given.items()]
+    records = [
+        {"record_id": "r", "image_id": picture(0)["image_id"], "page_title": "A page", "page_url": "https://e/p"}
+    ]
+    write_table(tmp_path / "records", "records", records)
+    more = ["tool=spreadsheet", f"records={tmp_path}/records", f"out={tmp_path}/T"]
+    assert cli.main("annotate", [*changed, *more]) == 0
+    with (tmp_path / "T" / "spreadsheet" / "anna.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4
+    assert {row["question"] for row in rows} == {"match"}
+    assert {row["prompt"] for row in rows} == {PROMPT, ALONE, "No set."}
+    assert "page title: A page" in {row["about"].partition("\n")[0] for row in rows}
+    assert all(row["image"].startswith("https://") for row in rows)
+    for row in rows:
+        row.update({"value": "3", "mismatches": "the boat"} if row["place"] != "1" else {"skipped": "yes"})
+    with (tmp_path / "done.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    for table, out in (("ratings", "P"), ("remarks", "M")):
+        read = [f"input={tmp_path}/done.csv", "rubric=image_rating", f"table={table}", f"out={tmp_path}/{out}"]
+        assert cli.main("import_ratings", read) == 0
+    assert sorted((row["status"], row["score"]) for row in rows_of(f"{tmp_path}/P") if row["score"]) == [("ok", 3)] * 3
+    assert [row["status"] for row in rows_of(f"{tmp_path}/P")].count("skipped") == 1
+    assert [row["text"] for row in rows_of(f"{tmp_path}/M")] == ["the boat"] * 3
