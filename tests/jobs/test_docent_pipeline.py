@@ -2,11 +2,13 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from jobs.runtime import cli
+from jobs.run import RunConfig
+from jobs.runtime import cli, config
 from tests.factories import metric_values, rows_of
 
 CORRECT = "A dog on a sandy beach."
@@ -51,20 +53,38 @@ def test_from_a_file_to_the_report(study: Path, s3: str) -> None:
     out = f"{s3}/docent"
     inputs = [f"pipeline.inputs.{name}={study}/{value}" for name, value in
               (("descriptions", "docent.csv"), ("pictures", "photos"), ("people", "people.csv"))]  # fmt: skip
+    (study / "raters.csv").write_text("rater\nanna\nbo\n")
     more = ["pipeline.inputs.generated=[model_a,model_b]", "pipeline=docent", "profile=debug", f"out={out}"]
-    assert cli.main("run", [*inputs, *more]) == 0
+    assert cli.main("run", [*inputs, *more, f"pipeline.inputs.raters={study}/raters.csv"]) == 0
 
     for method in ("direct", "claims"):  # random weights say nothing, but every text is accounted for
         spans = rows_of(f"{out}/spans/{method}/qwen2.5-vl-7b")
         assert {row["method"] for row in spans} == {method}
         assert len({(row["item_id"], row["kind"]) for row in spans}) == 2 * 2 * PICTURES
+    plan = {(row["rater"], row["item_id"]) for row in rows_of(f"{out}/tasks/assignments")}
+    assert len(plan) == 2 * 2 * PICTURES  # every description for both people of the study
     value = metric_values(f"{out}/report/metrics")
     assert value("description_mistakes", group="people", model="model_a") == 1
     assert value("description_mistakes", group="people", model="model_b") == 0
     assert value("description_precision", group="people", model="model_a") == pytest.approx(5 / 6)
     assert value("description_coverage", group="people", model="model_b") == pytest.approx(1 - 1 / 8)
     assert value("span_agreement", kind="omission", unit="token", group="people") == 1
-    # Both models omit a word; only model_a makes a mistake.
-    # BLEU prefers the description with the otter, which shares more words with the correct one, to the vague one.
+    # Both models omit a word, and only model_a makes a mistake; BLEU prefers its otter to the vague description.
     assert value("description_pearson", rater="bleu", method="overlap", score="precision") == pytest.approx(-1)
     assert value("description_pearson", rater="bleu", method="overlap", score="coverage") is None
+
+
+def test_people_are_optional() -> None:
+    given = {"descriptions": "/d.csv", "pictures": "/p", "generated": "[a,b]"}
+    keys = ["pipeline=docent", "out=/r", *(f"pipeline.inputs.{name}={value}" for name, value in given.items())]
+
+    def steps(*more: str) -> dict[str, Any]:
+        loaded = config.load("run", RunConfig, [*keys, *more])
+        return {step.job: step.set for step in loaded.pipeline.steps}
+
+    alone = steps()
+    assert list(alone) == ["fetch", "items", "mark_spans", "report"]
+    assert alone["report"]["spans"] == ["/r/spans/*/*"]
+    people = steps("pipeline.inputs.people=/e.json", "pipeline.inputs.raters=/r.csv")
+    assert list(people) == ["fetch", "items", "mark_spans", "annotate", "import_ratings", "report"]
+    assert people["report"]["spans"] == ["/r/spans/*/*", "/r/people"]

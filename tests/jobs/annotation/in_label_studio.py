@@ -166,7 +166,7 @@ def answer_own_questions(page: Page) -> None:
         asked.first.wait_for(timeout=60_000)
         for number in range(asked.count()):
             word = (asked.nth(number).text_content() or "").split()[2]
-            page.get_by_text(word, exact=True).nth(number).click()
+            page.get_by_role("radio").nth(2 * number + ("Yes", "No").index(word)).check()
         submit(page)
 
 
