@@ -124,16 +124,19 @@ def figure_6(study: Study) -> PaperFigure:
     levels = [f"{level}" for level in range(1, 6)]
     panels, rows = [], []
     for question in SCALES:
-        cells = {
-            label: [
+        cells = [
+            [
                 study.cell("share", {"rubric": rubric, "question": question, "rater": rater, "answer": level})
                 for level in levels
             ]
-            for rater, label in raters
-        }
-        shares = [[cell.metric.value if cell.metric else None for cell in line] for line in cells.values()]
-        panels.append((titled(question), StackedBars(shares, list(cells), levels, legend=question == SCALES[0])))
-        rows += [PaperRow((titled(question), label), tuple(line)) for label, line in cells.items()]
+            for rater, _ in raters
+        ]
+        shares = [[cell.metric.value if cell.metric else None for cell in line] for line in cells]
+        bars = StackedBars(shares, [label for _, label in raters], levels, legend=question == SCALES[0])
+        panels.append((titled(question), bars))
+        rows += [
+            PaperRow((titled(question), label), tuple(line)) for (_, label), line in zip(raters, cells, strict=True)
+        ]
     title = "Distribution of the scores of pictures by labeller"
     text = "Stacked bars: share of ratings with each score from 1 (not at all) to 5 (very), one bar per labeller."
     svg = small_multiples(panels, title=title, description=text, columns=1)
