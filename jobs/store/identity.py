@@ -21,3 +21,13 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
 def stored_identity_hash(content: Mapping[str, Any]) -> str:
     """The identity hash for the content of an `_run/identity.json`."""
     return identity_hash({key: value for key, value in content.items() if key != TABLE})
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """The leaves of a nested dict under their dotted keys."""
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+    return flat

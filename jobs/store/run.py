@@ -13,7 +13,7 @@ from jobs.store import lease, locations, lock, place, run_files
 from jobs.store.compact_list import CompactList, HashSet
 from jobs.store.counts import Counts
 from jobs.store.footers import Footer, data_objects, read_footers
-from jobs.store.identity import EXCLUSIONS, TABLE, identity_hash
+from jobs.store.identity import EXCLUSIONS, TABLE, flatten, identity_hash
 from jobs.store.json_types import FooterJson, GenerationJson, WrittenUnitJson
 from jobs.store.objects import Object
 from jobs.store.run_files import IDENTITY, INPUTS, MANIFEST, UNITS, run_uri
@@ -257,7 +257,7 @@ def _check_identity(out: str, plan: TablePlan) -> None:
         except FileNotFoundError:  # it was lost: the footers have its hash
             _check_footers(out, plan)
             return
-    flat_planned, flat_written = _flatten(planned), _flatten(written)
+    flat_planned, flat_written = flatten(planned), flatten(written)
     keys = {*flat_planned, *flat_written}
     differing = sorted(key for key in keys if flat_planned.get(key, _ABSENT) != flat_written.get(key, _ABSENT))
     if TABLE in differing:
@@ -375,13 +375,3 @@ def written_unit(footer: Footer, record: FooterJson) -> WrittenUnitJson:
         "inputs": record["unit"]["inputs"],
         "retired": record["retired"],
     }
-
-
-def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    """The leaves of a nested dict under their dotted keys."""
-    if not isinstance(value, dict) or not value:
-        return {prefix: value}
-    flat: dict[str, Any] = {}
-    for key, inner in value.items():
-        flat |= _flatten(inner, f"{prefix}.{key}" if prefix else str(key))
-    return flat

@@ -77,3 +77,16 @@ def test_forms(arguments: str, overrides: str) -> None:
 def test_what_is_refused(arguments: str, message: str) -> None:
     with pytest.raises(InputError, match=f"^job: .*{message.replace('[', '.')}"):
         to_overrides("job", Keys, arguments.split(" "))
+
+
+def test_values_alone_belong_to_positional_keys() -> None:
+    for arguments, positional, overrides in (
+        ("a", ("input",), ["input=a"]),
+        ("a b", ("ratings",), ["ratings=[a,b]"]),
+        ("a --overwrite b c", ("input", "ratings"), ["input=a", "overwrite=true", "ratings=[b,c]"]),
+        ("near_distance=3 s3://b/x", ("input",), ["near_distance=3", "input=s3://b/x"]),
+    ):
+        assert to_overrides("job", Keys, arguments.split(" "), positional=positional) == overrides
+    for arguments, refused in (("a b", "'b'"), ("-x", "'-x'")):
+        with pytest.raises(InputError, match=f"{refused} is not key=value"):
+            to_overrides("job", Keys, arguments.split(" "), positional=("input",))

@@ -1,0 +1,109 @@
+"""Compare two tables of one kind: their configurations, the keys that only one has, and the values that differ.
+
+    remine diff R/ratings/qwen R2/ratings/qwen
+    remine diff R/report/metrics R2/report/metrics ignore=[status] tolerance=1e-6 out=changes.csv
+
+Rows are matched by the table's primary key. Exits with 0 whether or not the tables differ; with strict=true it exits
+with 1 if rows differ. out= writes all rows that differ, with both values of each column, as CSV.
+"""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+from omegaconf import MISSING
+
+from jobs.corpora.spreadsheet_cells import escaped
+from jobs.errors import InputError, RunError
+from jobs.inventory.differences import Differences, compare
+from jobs.inventory.shown import in_columns
+from jobs.runtime import cli
+from jobs.runtime.console import say
+from jobs.store import locations
+from jobs.store.spool import Spool
+
+ALL = 2**31 - 1
+WIDTH = 40  # of a value that is printed
+
+
+@dataclass
+class DiffConfig:
+    """Keys of `diff`."""
+
+    a: str = MISSING  # a table; local or s3://bucket/prefix
+    b: str = MISSING  # another table of the same kind
+    ignore: list[str] = field(default_factory=list)  # columns that do not count, as in [seconds]
+    tolerance: float = 0.0  # numbers that differ by at most this are equal
+    examples: int = 10  # rows that differ to print
+    out: str | None = None  # a CSV file of all rows that differ
+    overwrite: bool = False  # replace an existing file
+    strict: bool = False  # exit with 1 if rows differ
+
+
+def execute(cfg: DiffConfig) -> Differences:
+    """Run the job; see the module's docstring. Returns the differences.
+
+    Raises:
+        InputError: no table, tables of different kinds, an unknown column, or `out` exists.
+        RunError: rows differ, and strict=true.
+    """
+    for key, value in (("tolerance", cfg.tolerance), ("examples", cfg.examples)):
+        if value < 0:
+            raise InputError(f"{key}={value:g}: at least 0")
+    out = locations.absolute(cfg.out) if cfg.out else None
+    if out and locations.exists(out) and not cfg.overwrite:
+        raise InputError(f"out={cfg.out}: exists; use another name or overwrite=true")
+    examples = ALL if out else cfg.examples
+    found = compare(cfg.a, cfg.b, ignored=cfg.ignore, tolerance=cfg.tolerance, examples=examples)
+    _show(found, cfg.examples)
+    if out:
+        _write(found.examples, out)
+        say(f"  all of them: {out}")
+    if cfg.strict and not found.is_equal:
+        raise RunError(f"a={cfg.a} and b={cfg.b} differ (strict=true)")
+    return found
+
+
+def _show(found: Differences, examples: int) -> None:
+    say(f"diff: table {found.name}, {found.rows[0]:,} rows in a and {found.rows[1]:,} in b")
+    for key, (a, b) in found.configuration.items():
+        say(f"  configuration: {key} is {_short(a)} in a, {_short(b)} in b")
+    if found.is_equal:
+        say("  the rows are equal")
+        return
+    say(f"  {found.only[0]:,} only in a, {found.only[1]:,} only in b, {found.changed:,} with other values")
+    for name, difference in found.columns.items():
+        largest = f", by at most {difference.largest:.6g}" if difference.largest is not None else ""
+        say(f"  {name}: differs in {difference.rows:,} rows{largest}")
+    rows = found.examples.slice(0, examples)
+    cells = [rows.column_names, *([_short(value) for value in row.values()] for row in rows.to_pylist())]
+    for line in in_columns(cells) if rows.num_rows else ():
+        say(f"    {line}")
+
+
+def _short(value: object) -> str:
+    text = "" if value is None else " ".join(str(value).split())
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def _write(rows: pa.Table, out: str) -> None:
+    """Write rows as CSV; lists, structs and bytes become text."""
+    columns = {name: _plain(rows[name]) for name in rows.column_names}
+    with Spool("diff") as spool:
+        path = Path(spool.path) / "rows.csv"
+        pcsv.write_csv(pa.table(columns), path)
+        locations.publish(path, out)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_primitive(column.type):
+        return column
+    return pa.array([None if value is None else escaped(str(value)) for value in column.to_pylist()], pa.string())
+
+
+JOB = cli.Job("diff", DiffConfig, execute, positional=("a", "b"))
+
+if __name__ == "__main__":
+    sys.exit(cli.main("diff"))

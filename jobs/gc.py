@@ -1,0 +1,53 @@
+"""Remove what interrupted and repeated runs left in tables and no reader uses.
+
+    remine gc R plan=true
+    remine gc R
+
+Leftovers are temporary files of killed runs, rejects of generations that a retry replaced, and objects of units that
+are not in the table's list. Rows that readers see never change. A table that another process is writing is refused.
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+from jobs.inventory.found import find_all
+from jobs.inventory.removal import leftovers, remove_leftovers
+from jobs.inventory.shown import size
+from jobs.runtime import cli
+from jobs.runtime.console import say
+
+
+@dataclass
+class GcConfig:
+    """Keys of `gc`."""
+
+    inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
+    plan: bool = False  # print what would be removed, and stop
+
+
+def execute(cfg: GcConfig) -> dict[str, int]:
+    """Run the job; see the module's docstring. Returns the number of removed files by table.
+
+    Raises:
+        InputError: there is no table, or another process writes one.
+    """
+    removed: dict[str, int] = {}
+    total = 0
+    for table in find_all(cfg.inputs):
+        files = list(leftovers(table))
+        if not files:
+            continue
+        if not cfg.plan:
+            remove_leftovers(table, files)
+        freed = sum(file.size for file in files)
+        total += freed
+        removed[table.uri] = len(files)
+        say(f"  {table.uri}: {len(files):,} files, {size(freed)}")
+    say(f"gc: {'would remove' if cfg.plan else 'removed'} {sum(removed.values()):,} files, {size(total)}")
+    return removed
+
+
+JOB = cli.Job("gc", GcConfig, execute, positional=("inputs",))
+
+if __name__ == "__main__":
+    sys.exit(cli.main("gc"))

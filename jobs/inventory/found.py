@@ -1,0 +1,119 @@
+"""Which tables lie at or below a folder, and what each of them holds."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import InputError
+from jobs.store import locations, run_files
+from jobs.store.footers import data_objects, read_footers
+from jobs.store.identity import TABLE, stored_identity_hash
+from jobs.store.objects import Object
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, MANIFEST, run_uri
+
+_END = f"/{FOLDER}/{IDENTITY}"
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table on disk or object storage.
+
+    Attributes:
+        name: its name in `jobs.tables`.
+        files: everything in its folder, without the tables below it.
+        identity: what its rows depend on, as in `_run/identity.json`.
+        units, planned: its data objects, and how many units its run has; None if the list of units is lost.
+        rows: in its data objects.
+        changed: Unix time of the last change of its run files.
+    """
+
+    uri: str
+    name: str
+    files: tuple[Object, ...]
+    identity: Mapping[str, Any]
+    units: int
+    planned: int | None
+    rows: int
+    changed: float
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def identity_hash(self) -> str:
+        """The hash that its footers have."""
+        return stored_identity_hash(self.identity)
+
+    @property
+    def state(self) -> str:
+        """`complete`, or how many of its units were written."""
+        if self.planned is None:
+            return "list of units lost"
+        return "complete" if self.units >= self.planned else f"{self.units:,} of {self.planned:,} units"
+
+
+def files_by_table(listed: Iterable[Object]) -> dict[str, list[Object]]:
+    """Uri of each table -> the files that belong to it and not to a table below it."""
+    files = list(listed)
+    tables = {file.uri.removesuffix(_END) for file in files if file.uri.endswith(_END)}
+    grouped: dict[str, list[Object]] = defaultdict(list)
+    for file in files:
+        folder = file.uri
+        while (cut := folder.rfind("/")) > 0:
+            folder = folder[:cut]
+            if folder in tables:
+                grouped[folder].append(file)
+                break
+    return dict(sorted(grouped.items()))
+
+
+def find_tables(root: str) -> list[FoundTable]:
+    """Return the tables at or below `root`, in order of uri.
+
+    Raises:
+        InputError: there is none, or a run file is damaged.
+    """
+    root = locations.absolute(root)
+    grouped = files_by_table(locations.listing(root))
+    if not grouped:
+        raise InputError(f"{root}: no table here or below; name a table, or a folder of tables")
+    return [_read(uri, files) for uri, files in grouped.items()]
+
+
+def find_all(places: Sequence[str]) -> list[FoundTable]:
+    """Return the tables at or below each of `places`, each table once.
+
+    Raises:
+        InputError: no place is given, or there is no table in one.
+    """
+    if not places:
+        raise InputError("inputs=[]: name at least one table, or a folder of tables, as in inputs=[R]")
+    return list({table.uri: table for place in places for table in find_tables(place)}.values())
+
+
+def _read(uri: str, files: list[Object]) -> FoundTable:
+    names = {file.uri for file in files}
+    identity = run_files.read_json(run_uri(uri, IDENTITY))
+    planned = None
+    if run_uri(uri, INPUTS) in names:
+        planned = sum(1 for _ in run_files.read_inputs(run_uri(uri, INPUTS)))
+    objects = list(data_objects(uri, files))
+    rows = _rows_of_manifest(uri) if run_uri(uri, MANIFEST) in names and planned == len(objects) else None
+    if rows is None:
+        rows = sum(footer.rows for footer in read_footers(objects, remote=locations.is_s3(uri)) if footer is not None)
+    changed = max(_changed(run_uri(uri, name)) for name in (IDENTITY, MANIFEST) if run_uri(uri, name) in names)
+    return FoundTable(uri, str(identity.get(TABLE, "?")), tuple(files), identity, len(objects), planned, rows, changed)
+
+
+def _rows_of_manifest(uri: str) -> int | None:
+    """The rows of a run that ended; None if it lacked units, so that a later one may have written more."""
+    manifest: Mapping[str, Any] = run_files.read_manifest(uri)
+    return int(manifest["counts"]["rows_out"]) if manifest.get("complete") else None
+
+
+def _changed(uri: str) -> float:
+    fs, path = locations.filesystem(uri)
+    return float((fs.get_file_info(path).mtime_ns or 0) / 1e9)

@@ -1,0 +1,82 @@
+"""Removing tables, and what interrupted or repeated runs left in tables."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from jobs.inventory.found import FoundTable
+from jobs.store import locations, lock, place
+from jobs.store.footers import data_objects, read_footers
+from jobs.store.objects import Object
+from jobs.store.run_files import FOLDER, IDENTITY, INPUTS, read_inputs, run_uri
+
+
+def remove_table(table: FoundTable) -> list[str]:
+    """Remove what a run wrote into the folder of `table`; returns the uris of the other files, which stay.
+
+    The identity goes last, so that after an interruption the place is still a table, and the removal can be repeated.
+
+    Raises:
+        InputError: another process writes the table.
+    """
+    lock.acquire(table.uri)
+    try:
+        identity = run_uri(table.uri, IDENTITY)
+        own = [f.uri for f in table.files if place.is_written_by_run(table.uri, f.uri) or place.is_temporary(f.uri)]
+        locations.remove([uri for uri in own if uri != identity])
+        locations.remove([identity])
+    finally:
+        lock.release(table.uri)
+    if not locations.is_s3(table.uri):
+        _remove_empty_folders(Path(table.uri))
+    return [f.uri for f in table.files if f.uri not in own]
+
+
+def leftovers(table: FoundTable) -> Iterator[Object]:
+    """Yield the files of `table` that no reader uses.
+
+    These are temporary files, rejects of replaced generations, and data objects and rejects of units that are not in
+    the list of the run. Of a table whose list of units is lost, only temporary files count.
+    """
+    yield from (file for file in table.files if place.is_temporary(file.uri))
+    if run_uri(table.uri, INPUTS) not in {file.uri for file in table.files}:
+        return
+    generations = {unit.name: 0 for unit in read_inputs(run_uri(table.uri, INPUTS))}
+    objects = list(data_objects(table.uri, table.files))
+    for footer in read_footers(objects, remote=locations.is_s3(table.uri)):
+        if footer is not None and (record := footer.record) is not None and record["unit"]["name"] in generations:
+            generations[record["unit"]["name"]] = record["generation"]
+    for file in table.files:
+        folder, _, name = file.uri.removeprefix(table.uri).lstrip("/").rpartition("/")
+        if not name.endswith(".parquet") or place.is_temporary(file.uri):
+            continue
+        if folder == "_rejects":
+            unit, _, generation = name.removesuffix(".parquet").rpartition(".")
+            # Rejects are written before their data object: those of a later generation may belong to a run.
+            if unit not in generations or int(generation) < generations[unit]:
+                yield file
+        elif not folder and name.removesuffix(".parquet") not in generations:
+            yield file
+
+
+def remove_leftovers(table: FoundTable, files: Iterable[Object]) -> None:
+    """Remove `files` of `table`.
+
+    Raises:
+        InputError: another process writes the table.
+    """
+    lock.acquire(table.uri)
+    try:
+        locations.remove([file.uri for file in files])
+    finally:
+        lock.release(table.uri)
+
+
+def _remove_empty_folders(folder: Path) -> None:
+    for name in (FOLDER, "_rejects"):
+        _remove_if_empty(folder / name)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

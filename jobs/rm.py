@@ -1,0 +1,67 @@
+"""Remove tables, after asking; files that no run of remine wrote stay.
+
+    remine rm R/ratings/qwen
+    remine rm R/old s3://bucket/R/old yes=true
+
+A folder of tables is removed with all tables below it. The job lists what it would remove and asks; without a terminal
+it needs yes=true. A table that another process is writing is refused. `gc` removes only leftovers, `purge` pictures.
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+from jobs.errors import InputError
+from jobs.inventory.found import FoundTable, find_all
+from jobs.inventory.removal import remove_table
+from jobs.inventory.shown import size
+from jobs.runtime import cli
+from jobs.runtime.console import confirm, say
+
+KEPT_SHOWN = 5
+
+
+@dataclass
+class RmConfig:
+    """Keys of `rm`."""
+
+    inputs: list[str] = field(default_factory=list)  # tables or folders of tables; local or s3://…
+    yes: bool = False  # remove without asking
+    plan: bool = False  # print what would be removed, and stop
+
+
+def execute(cfg: RmConfig) -> list[str]:
+    """Run the job; see the module's docstring. Returns the uris of the removed tables.
+
+    Raises:
+        InputError: there is no table, another process writes one, or there is nobody to ask.
+    """
+    tables = find_all(cfg.inputs)
+    for table in tables:
+        say(f"  {table.uri}: {table.name}, {table.rows:,} rows, {size(table.size)}")
+    total = f"{len(tables):,} table{'s' * (len(tables) != 1)}, {size(sum(table.size for table in tables))}"
+    if cfg.plan:
+        say(f"rm: would remove {total}")
+        return []
+    if not cfg.yes:
+        answer = confirm(f"rm: remove {total}?")
+        if answer is None:
+            raise InputError("yes=false: there is no terminal to ask; use yes=true to remove these tables")
+        if not answer:
+            say("rm: nothing removed")
+            return []
+    for table in reversed(tables):  # tables inside others first
+        _remove(table)
+    say(f"rm: removed {total}")
+    return [table.uri for table in tables]
+
+
+def _remove(table: FoundTable) -> None:
+    if kept := remove_table(table):
+        more = f" and {len(kept) - KEPT_SHOWN:,} more" if len(kept) > KEPT_SHOWN else ""
+        say(f"  kept, not written by a run: {', '.join(kept[:KEPT_SHOWN])}{more}")
+
+
+JOB = cli.Job("rm", RmConfig, execute, positional=("inputs",))
+
+if __name__ == "__main__":
+    sys.exit(cli.main("rm"))

@@ -1,0 +1,92 @@
+"""`diff` finds what was changed by hand, and nothing else."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from jobs.inventory.differences import compare
+from jobs.runtime import cli
+from tests.factories import rating, write_table, write_units
+
+SAME = [rating(f"i{n}", "ann", "sensitive", "yes", score=1.0) for n in range(50)]
+
+
+def two(tmp_path: Path) -> tuple[str, str]:
+    changed = [
+        rating("x", "ann", "sensitive", "yes", score=1.0, comment="=1+1"),
+        rating("y", "ann", "sensitive", "no", score=0.5),
+    ]
+    other = [
+        rating("x", "ann", "sensitive", "no", score=0.75, comment="=1+1"),
+        rating("y", "ann", "sensitive", "no", score=0.5 + 1e-9),
+    ]
+    a = write_units(tmp_path / "a", "ratings", [SAME, [*changed, rating("only a", "ann", "sensitive", "no")]])
+    b = write_units(
+        tmp_path / "b", "ratings", [[*other, rating("only b", "bob", "sensitive", "no")], SAME], prompt="other"
+    )
+    return a, b
+
+
+def test_rows_are_matched_by_key_and_compared_by_value(tmp_path: Path) -> None:
+    a, b = two(tmp_path)
+    found = compare(a, b)
+    assert (found.name, found.rows, found.only, found.changed) == ("ratings", (53, 53), (1, 1), 2)
+    assert {name: column.rows for name, column in found.columns.items()} == {"value": 1, "score": 2}
+    assert found.columns["score"].largest == 0.25
+    assert found.columns["value"].largest is None
+    rows = {row["item_id"]: row for row in found.examples.to_pylist()}
+    assert {item: row["in"] for item, row in rows.items()} == {"only a": "a", "only b": "b", "x": "both", "y": "both"}
+    assert (rows["x"]["value (a)"], rows["x"]["value (b)"]) == ("yes", "no")
+    assert (rows["x"]["score (a)"], rows["x"]["score (b)"]) == (1.0, 0.75)
+
+    near = compare(a, b, tolerance=1e-6, ignored=["value"])
+    assert (near.changed, list(near.columns), near.columns["score"].rows) == (1, ["score"], 1)
+    assert not near.is_equal
+    assert compare(a, a).is_equal
+
+
+def test_null_and_not_a_number_are_values(tmp_path: Path) -> None:
+    rows = {"a": [None, float("nan"), 1.0], "b": [None, float("nan"), None]}
+    a, b = (
+        write_table(
+            tmp_path / side, "ratings", [rating(f"i{n}", "r", "q", "v", score=score) for n, score in enumerate(scores)]
+        )
+        for side, scores in rows.items()
+    )
+    found = compare(a, b, tolerance=0.5)
+    assert (found.changed, found.columns["score"].rows) == (1, 1)
+
+
+def test_the_command_prints_the_configuration_and_writes_all_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = two(tmp_path)
+    out = tmp_path / "rows.csv"
+    assert cli.main("diff", [a, b, "examples=1", f"out={out}"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 only in a, 1 only in b, 2 with other values" in printed
+    assert "score: differs in 2 rows, by at most 0.25" in printed
+    with out.open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 4
+    assert cli.main("diff", [a, b, "strict=true"]) == 1
+    assert cli.main("diff", [a, a, "strict=true"]) == 0
+    assert "the rows are equal" in capsys.readouterr().out
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = two(tmp_path)
+    images = write_table(tmp_path / "images", "images", [])
+    existing = tmp_path / "there.csv"
+    existing.write_text("")
+    for arguments, words in (
+        ([a, images], "both must be of one kind"),
+        ([a, str(tmp_path / "nothing")], "nothing"),
+        ([a, b, "ignore=[item_id]"], "ignore=item_id: not a column to compare"),
+        ([a, b, "tolerance=-1"], "tolerance=-1"),
+        ([a, b, f"out={existing}"], "exists"),
+        ([a], "b="),
+        ([a, b, "third"], "not key=value"),
+    ):
+        assert cli.main("diff", arguments) == 2
+        assert words in capsys.readouterr().err, arguments
