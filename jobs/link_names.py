@@ -56,8 +56,7 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
     """Run the job; see the module's docstring. Returns the manifest, None with plan=true.
 
     Raises:
-        InputError: a value is not allowed, a table does not fit, or no name is in the knowledge base; nothing was
-            written.
+        InputError: a value is not allowed, or a table does not fit; nothing was written.
     """
     for name in ("k", "names", "longest"):
         if getattr(cfg, name) < 1:
@@ -102,19 +101,11 @@ def execute(cfg: LinkNamesConfig) -> dict[str, Any] | None:
 
 
 def _index(cfg: LinkNamesConfig, responses: TableSource, nodes: TableSource) -> LemmaIndex:
-    """Return the nodes that the responses name.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the nodes that the responses name."""
     texts = (text for batch in responses.batches(["text"]) for text in batch["text"].to_pylist() if text)
     index = LemmaIndex(nodes, phrase_hashes(texts, lines=cfg.names, longest=cfg.longest))
-    if responses.rows and not index:
-        raise InputError(
-            f"responses={cfg.responses}: none of its names is a lemma or title of kb.path={cfg.kb.path}; "
-            "have a model name the pictures with prompt=name_entity"
-        )
-    say(f"link_names: {len(index):,} names of the responses are in the knowledge base")
+    hint = "" if index else f"; did {cfg.responses} come from prompt=name_entity, and do its languages fit?"
+    say(f"link_names: {len(index):,} names of the responses are lemmas or titles of kb.path={cfg.kb.path}{hint}")
     return index
 
 

@@ -21,7 +21,7 @@ from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 from jobs.tables import TABLES, table
 
-DIM = 4  # of embeddings
+DIM = 4  # of embeddings, unless their rows have other vectors
 FIVE = of_answers("r", ["1", "2", "3", "4", "5"], ordinal=True)  # rubric r: every question from 1 to 5
 
 
@@ -63,7 +63,8 @@ def _write_run(
     metadata: dict[str, str] | None = None,
     rejected: int = 0,
 ) -> dict[str, Any]:
-    dim = DIM if name == "embeddings" else None
+    vectors = (row["embedding"] for rows in units.values() for row in rows if row.get("embedding") is not None)
+    dim = next((len(vector) for vector in vectors), DIM) if name == "embeddings" else None
     plan_units = [Unit(unit, (), rows=len(rows)) for unit, rows in units.items()]
     plan = TablePlan(out, name, {"by": "hand"}, plan_units, {}, metadata or {}, derived=False, dim=dim)
     run = open_run(plan, resume=True, overwrite=False, retry=[])

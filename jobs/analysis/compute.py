@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from actors.status import Status
 from jobs.analysis import metric_settings
-from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups
+from jobs.analysis.conditions import CONDITION, ConditionGroup, are_separate, condition_groups, reference_for
 from jobs.analysis.item_attributes import Items
 from jobs.analysis.question_scores import read_sets
 from jobs.analysis.rater_attributes import Raters, family_of
@@ -105,10 +105,11 @@ def _changes(answered: Sequence[ConditionRatings], settings: MetricSettings) -> 
         yield condition_changes.too_many(len(answered))
     for first, second in compared:
         yield from condition_changes.condition_changes(by_name[first], by_name[second])
-    if settings.reference_condition is not None and (reference := by_name.get(settings.reference_condition)):
+    if settings.reference_condition in by_name:
         for name, ratings in by_name.items():
-            if name != reference.name:
-                yield from condition_changes.f1_ratios(reference, ratings)
+            reference = reference_for(name, settings.reference_condition, by_name)
+            if name != reference:
+                yield from condition_changes.f1_ratios(by_name[reference], ratings)
 
 
 def _context(

@@ -14,6 +14,7 @@ from jobs.errors import InputError
 CONDITION = "condition"  # column of ratings, and dim
 LIKELIHOOD = "loglik"  # method whose scores are log-likelihoods, not on a scale
 UNCONDITIONAL = ("human", "gold")  # kinds whose ratings without a condition count under every condition
+SEPARATOR = "; "  # between a context and the way of answering, as in "article; log-likelihood"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,20 @@ def condition_groups(reduction: Reduction, kinds: Mapping[str, str]) -> dict[Key
             for condition in conditions
         ]
     return groups
+
+
+def reference_for(condition: str, reference: str, present: Collection[str]) -> str:
+    """Return the condition with which `condition` is compared: `reference`, if possible with its way of answering.
+
+    Likelihoods with a found article, "article; log-likelihood", are compared with those with the right one, "gold;
+    log-likelihood", if the ratings have them (CAIRE, table 11).
+
+    Args:
+        present: the conditions of the ratings.
+    """
+    _, separator, way = condition.partition(SEPARATOR)
+    alike = f"{reference}{separator}{way}"
+    return alike if alike in present else reference
 
 
 def are_separate(groups: Mapping[Key, Sequence[ConditionGroup]]) -> bool:

@@ -78,12 +78,22 @@ def test_accuracy_is_computed_as_of_other_links(tables: Path, tmp_path: Path) ->
     assert values["accuracy@1"] == pytest.approx(1 / 2)  # of the two pictures with links
 
 
+def test_a_model_may_name_nothing_that_the_knowledge_base_has(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipeline goes on: it is a result of the baseline."""
+    manifest = run(tables, tmp_path / "out", f"responses={tables}/cats")
+    assert manifest["counts"]["rows_out"] == 0
+    assert manifest["counts"]["filtered"] == {"no name is in the knowledge base": 1}
+    assert "0 names of the responses" in (printed := capsys.readouterr().out)
+    assert "prompt=name_entity" in printed
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         (["k=0"], "k=0: must be at least 1"),
         (["longest=0"], "longest=0: must be at least 1"),
-        (["responses={}/cats"], "none of its names is a lemma or title"),
         (["responses={}/kb/nodes"], "is a table 'nodes', expected responses"),
     ],
 )

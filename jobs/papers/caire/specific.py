@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from jobs.analysis.conditions import reference_for
 from jobs.papers.caire.raters import ShownRater, dims, with_printed
 from jobs.papers.model import PaperCell, PaperRow, PaperTable
 from jobs.papers.study import Study
@@ -68,11 +69,13 @@ def _change(study: Study, judge: ShownRater, baseline: str | None) -> PaperCell:
 def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
     """Return table 11: F1 with found context, divided by F1 with the right article."""
     printed, reference = study.printed("table_11"), study.metric_settings.reference_condition
+    conditions = study.metrics.conditions
     rows: list[tuple[str, PaperRow]] = []
     for judge in judges:
         of_row = judge.in_paper(study)
-        both = {"first": reference or "", "second": judge.condition}
-        reason = f"{judge.rater} has no ratings under metrics.reference_condition={reference}"
+        right = reference_for(judge.condition, reference or "", conditions)
+        both = {"first": right, "second": judge.condition}
+        reason = f"{judge.rater} has no ratings under {right!r}, the condition with the right article"
         cell = study.cell(
             "f1_ratio", dims(study, group=judge.rater, **both, **_reading(study)),
             printed=printed.at(of_row, "ratio"), reason=reason,
@@ -85,7 +88,10 @@ def _ratios(study: Study, judges: Sequence[ShownRater]) -> PaperTable:
         row_headers=(MODEL, SHOWN),
         columns=(("Ratio",),),
         rows=with_printed(study, "table_11", rows, ["ratio"]),
-        notes=("Paired by item and label, of the same rater.",),
+        notes=(
+            "Paired by item and label, of the same rater. Likelihoods are compared with likelihoods, if there are any "
+            "with the right article.",
+        ),
     )
 
 
