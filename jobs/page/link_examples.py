@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,14 @@ class LinkExample:
     neighbors: Mapping[str, Sequence[ShownNeighbor]]
     links: Mapping[str, Sequence[ShownLink]]
     nodes: Nodes
+
+    def candidates(self, search: str) -> list[tuple[str, str, int]]:
+        """Return the distinct nodes of the neighbours by id, with a lemma and the number of neighbours that have it.
+
+        These are what the vision methods rank (CAIRE, table 5).
+        """
+        entries = [entry for hit in self.neighbors[search] for entry in self.nodes.get(hit.item_id, ())]
+        return [(node, lemma, count) for (node, lemma), count in sorted(Counter(entries).items())]
 
 
 def examples(pictures: Sequence[str], neighbors: Neighbors, links: Links, nodes: Nodes) -> list[LinkExample]:
@@ -52,7 +61,10 @@ def check_place(out: str) -> None:
 
 
 def as_csv(shown: Sequence[LinkExample]) -> bytes:
-    """Return one row per neighbour and per ranked node, in UTF-8 with a byte-order mark."""
+    """Return one row per neighbour, candidate and ranked node, in UTF-8 with a byte-order mark.
+
+    A candidate is a node of the neighbours; its score is their number.
+    """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
@@ -61,6 +73,7 @@ def as_csv(shown: Sequence[LinkExample]) -> bytes:
         for name, hits in example.neighbors.items():
             lemmas = {hit.item_id: ", ".join(lemma for _, lemma in example.nodes.get(hit.item_id, ())) for hit in hits}
             rows += [("neighbor", name, hit.rank, hit.item_id, lemmas[hit.item_id], hit.score) for hit in hits]
+            rows += [("candidate", name, "", node, lemma, count) for node, lemma, count in example.candidates(name)]
         for method, links in example.links.items():
             rows += [("link", method, link.rank, link.node_id, link.lemma, link.score) for link in links]
         for row in rows:

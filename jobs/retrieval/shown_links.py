@@ -1,6 +1,6 @@
 """The neighbours, links and nodes of a few pictures, for a page that shows how they were linked."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ def read_neighbors(
     Raises:
         InputError: two tables have the same name.
     """
-    names = [source.uri.rstrip("/").rsplit("/", 1)[-1] for source in sources]
+    names = [_name(source) for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"neighbors=: two tables have the name {twice}, by which the page distinguishes them")
     found: dict[Places, list[ShownNeighbor]] = defaultdict(list)
@@ -54,14 +54,22 @@ def read_neighbors(
 
 
 def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: int) -> Links:
-    """Return the first `k` nodes of each of `pictures`, by the method of the links."""
-    found: dict[Places, list[ShownLink]] = defaultdict(list)
+    """Return the first `k` nodes of each of `pictures`, by the method of the links.
+
+    Tables with one method, such as frequency_vision of several encoders, are told apart by their names.
+    """
+    found: dict[tuple[str, str, str], list[ShownLink]] = defaultdict(list)
     for source in sources:
+        table = _name(source)
         for row in _rows(source, "image_id", pictures, ["method", "rank", "node_id", "lemma", "score"]):
             if row["rank"] <= k:
                 link = ShownLink(row["rank"], row["node_id"], row["lemma"] or "", row["score"])
-                found[row["image_id"], row["method"]].append(link)
-    return {place: sorted(links) for place, links in found.items()}
+                found[row["image_id"], row["method"], table].append(link)
+    tables = Counter(method for method, _ in {(method, table) for _, method, table in found})
+    return {
+        (image, f"{method}, {table}" if tables[method] > 1 else method): sorted(links)
+        for (image, method, table), links in found.items()
+    }
 
 
 def read_nodes(
@@ -91,6 +99,10 @@ def check_pictures(pictures: Sequence[str], neighbors: Neighbors, links: Links) 
             f"pictures=: {missing} is in no table of neighbors= or links=; image_ids look like "
             "3f2a9c…, as in the table of images"
         )
+
+
+def _name(source: TableSource) -> str:
+    return source.uri.rstrip("/").rsplit("/", 1)[-1]
 
 
 def _rows(source: TableSource, key: str, wanted: Collection[str], columns: list[str]) -> Iterator[dict[str, Any]]:

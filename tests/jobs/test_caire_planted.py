@@ -23,7 +23,7 @@ from PIL import Image
 from actors.ids import content_id
 from jobs.runtime import cli
 from tests import scripted_model
-from tests.factories import picture, rating, rows_of, write_file, write_table
+from tests.factories import picture, rating, rows_of, write_csv, write_file, write_table
 
 
 class Query(NamedTuple):
@@ -149,10 +149,10 @@ def write_knowledge_base(folder: Path) -> None:
     run("kb", *source, *columns, f"out={folder}/kb")
     for table, field in (("lemmas", "lemmas"), ("glosses", "glosses"), ("windows", "articles")):
         of_texts = {}
-        for row in rows_of(f"{folder}/kb/{table}"):
-            cosines = {query: getattr(facts, field).get(row["source"], 0.0) for query, facts in QUERIES.items()}
-            secondary = row["text"].startswith("a ")  # the first lemma of a node; its best one is the second
-            of_texts[row["text_id"]] = planted({q: 0.1 * c if secondary else c for q, c in cosines.items()})
+        for text in rows_of(f"{folder}/kb/{table}"):
+            cosines = {query: getattr(facts, field).get(text["source"], 0.0) for query, facts in QUERIES.items()}
+            secondary = text["text"].startswith("a ")  # the first lemma of a node; its best one is the second
+            of_texts[text["text_id"]] = planted({q: 0.1 * c if secondary else c for q, c in cosines.items()})
         write_vectors(folder / "vectors" / table, of_texts)
 
 
@@ -173,8 +173,7 @@ def write_pictures(folder: Path) -> None:
         })  # fmt: skip
         gold.append([ITEM[node], node, facts.dataset])
     write_table(folder / "items", "items", items)
-    with (folder / "gold.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["image_id", "node_id", "dataset"], *gold])
+    write_csv(folder / "gold.csv", ["image_id", "node_id", "dataset"], gold)
 
 
 def link_and_evaluate(folder: Path) -> None:

@@ -56,11 +56,28 @@ def test_neighbours_nodes_and_rankings(tmp_path: Path, keys: list[str]) -> None:
         ("frequency_vision", "1", "n2"), ("frequency_vision", "2", "n1"),
         ("lemma_vision", "1", "n1"), ("lemma_vision", "2", "n2"),
     ]  # fmt: skip
+    assert [(r["name"], r["id"], r["lemma"], r["score"]) for r in rows if r["kind"] == "candidate"] == [
+        ("siglip", "n1", "Pysanka", "1"), ("siglip", "n2", "Easter <egg>", "2"),
+        ("clip", "n1", "Pysanka", "1"), ("clip", "n2", "Easter <egg>", "1"), ("clip", "n3", "Ukraine", "1"),
+    ]  # fmt: skip
     page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count("candidate entities") == 2
     assert page.count("data:image/webp") == 3  # the picture, and k1 twice
     assert "Easter &lt;egg&gt;" in page
     assert page.index("Nearest pictures: siglip") < page.index("Nearest pictures: clip")
     assert cli.main("show_links", ["pictures=[q]", *keys]) == 0  # its own page is replaced
+
+
+def test_tables_with_one_method_are_told_apart_by_their_names(tmp_path: Path, keys: list[str]) -> None:
+    links = [
+        {"image_id": "q", "method": "frequency_vision", "rank": 1, "node_id": "n3", "lemma": "Ukraine", "score": 3.0}
+    ]
+    write_units(tmp_path / "links" / "clip", "links", [links])
+    assert cli.main("show_links", ["pictures=[q]", *keys]) == 0
+    rows = csv.DictReader(io.StringIO((tmp_path / "out" / "rankings.csv").read_text("utf-8-sig")))
+    assert [(r["name"], r["id"]) for r in rows if r["kind"] == "link" and r["rank"] == "1"] == [
+        ("frequency_vision, clip", "n3"), ("frequency_vision, frequency_vision", "n2"), ("lemma_vision", "n1"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
-"""`pipeline=tric` from a split on object storage to the re-ranked captions, compared with loops over its tables."""
+"""`pipeline=tric` from a split on object storage to the re-ranked captions, compared with loops over its tables.
+
+All steps run in the process of the test, and the judge again on Ray's workers; `make torture` runs them all there.
+"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,7 @@ from jobs.runtime import cli
 from jobs.store import locations
 from jobs.tric_rerank import answer_uri
 from tests.factories import copy_folder, rows_of, write_pictures
+from tests.in_process import stages_in_process
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
 PICTURES = {"red": ("1894-07-13", "1"), "green": ("1899-01-02", "3"), "blue": ("1921-08-19", "4")}
@@ -47,24 +52,45 @@ def lines(uri: str) -> list[list[str]]:
     return [line.split("\t") for line in locations.read_bytes(uri).decode().splitlines()]
 
 
-@pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_session")
-def test_from_a_split_to_the_reranked_captions(tmp_path: Path, s3: str) -> None:
-    split, out = f"{s3}/tric-split", f"{s3}/tric"
-    write_split(tmp_path / "split", split)
-    given = ["pipeline=tric", "profile=debug", f"out={out}", f"pipeline.inputs.split={split}", f"pipeline.inputs.k={K}"]
-    given += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32"]
-    assert cli.main("run", given) == 0
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, s3: str) -> Callable[[str], str]:
+    """Runs the pipeline on the split, below a folder of the object storage; returns its URI."""
+    split = f"{s3}/tric-split"
+    write_split(tmp_path_factory.mktemp("tric") / "split", split)
 
+    def run_below(folder: str) -> str:
+        keys = ["pipeline=tric", "profile=debug", f"out={s3}/{folder}", f"pipeline.inputs.split={split}"]
+        keys += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32", f"pipeline.inputs.k={K}"]
+        assert cli.main("run", keys) == 0
+        return f"{s3}/{folder}"
+
+    return run_below
+
+
+@pytest.fixture(scope="module")
+def out(run: Callable[[str], str]) -> str:
+    """The completed pipeline, all of whose steps ran in this process."""
+    with stages_in_process():
+        return run("tric")
+
+
+def mrr(orders: list[list[str]]) -> float:
+    right = [answer for _, answer in PICTURES.values()]
+    return float(np.mean([1 / (1 + order.index(a)) for order, a in zip(orders, right, strict=True)]))
+
+
+def metrics(out: str) -> dict[tuple[str, str], float]:
+    return {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{out}/reranked/metrics")}
+
+
+def test_captions_are_ranked_as_by_a_loop_in_float64(out: str) -> None:
     before = brute_force(out)
     assert lines(f"{out}/ranked/clip-b32/out.tsv") == before
-    metrics = {(row["metric"], row["dims"]): row["value"] for row in rows_of(f"{out}/reranked/metrics")}
+    assert metrics(out)["mrr@100", '{"ranking":"encoder"}'] == pytest.approx(mrr(before))
 
-    def mrr(orders: list[list[str]]) -> float:
-        right = [answer for _, answer in PICTURES.values()]
-        return float(np.mean([1 / (1 + order.index(a)) for order, a in zip(orders, right, strict=True)]))
 
-    assert metrics["mrr@100", '{"ranking":"encoder"}'] == pytest.approx(mrr(before))
+def test_the_judge_reranks_the_best_captions_under_each_wording_of_the_date(out: str) -> None:
+    before, values = brute_force(out), metrics(out)
     caption = {index: text.replace("\\n", "\n") for index, text in CAPTIONS.items()}
     for dates in ("none", "day"):
         ratings = rows_of(f"{out}/ratings/{dates}")
@@ -77,4 +103,19 @@ def test_from_a_split_to_the_reranked_captions(tmp_path: Path, s3: str) -> None:
         ]
         assert lines(answer_uri(f"{out}/reranked", (rater, dates))) == after
         key = json.dumps({"first": "encoder", "rater": rater, "second": dates}, separators=(",", ":"))
-        assert metrics["mrr_change@100", key] == pytest.approx(mrr(after) - mrr(before))
+        assert values["mrr_change@100", key] == pytest.approx(mrr(after) - mrr(before))
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_steps_that_are_missing_run_on_ray(run: Callable[[str], str], out: str) -> None:
+    before = metrics(out)
+    for table in ("ratings/day", "reranked"):
+        locations.remove([file.uri for file in locations.listing(f"{out}/{table}")])
+    assert metrics(run("tric")) == pytest.approx(before)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("ray_session")
+def test_all_steps_run_on_ray(run: Callable[[str], str], out: str) -> None:
+    assert metrics(run("tric-ray")) == pytest.approx(metrics(out))
