@@ -6,7 +6,7 @@
 
 `ranked` is a table `links` or `neighbors`. `gold` is a file with one row per query and right answer. The job computes
 accuracy and recall at k and the mean reciprocal rank, with bootstrap intervals, over all queries and for each value of
-the column `group_by`. Queries of `gold` without a list lower the coverage.
+the column `group_by`. Queries of `gold` without a list lower the coverage, or with unlisted=wrong are answered wrongly.
 """
 
 import sys
@@ -26,6 +26,9 @@ from jobs.runtime.console import say
 from jobs.store.reading import TableSource, open_table
 from jobs.store.single_unit import write_small
 
+WRONG = "wrong"
+UNLISTED = ("left_out", WRONG)
+
 
 @dataclass
 class EvaluateConfig:
@@ -38,6 +41,7 @@ class EvaluateConfig:
     encoding: str | None = None  # of gold as CSV; null: by its byte-order mark, else UTF-8
     group_by: str | None = None  # a column of gold; also compute metrics for each of its values
     k: list[int] = field(default_factory=lambda: [1, 5, 10, 20])  # of accuracy and recall
+    unlisted: str = "left_out"  # queries without a list: left_out, or wrong, as of a model that names no known entity
     exclusions: str | None = None  # pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -45,25 +49,33 @@ def execute(cfg: EvaluateConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if not cfg.k or min(cfg.k) < 1 or len(set(cfg.k)) < len(cfg.k):
         raise InputError(f"k={list(cfg.k)}: must be one or more different numbers of at least 1")
+    if cfg.unlisted not in UNLISTED:
+        raise InputError(f"unlisted={cfg.unlisted}: must be one of {', '.join(UNLISTED)}")
     source = open_table(cfg.ranked, *RANKED)
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
     gold = read_gold(cfg.gold, cfg.columns, cfg.group_by, encoding=cfg.encoding)
     gold = GoldAnswers({q: answers for q, answers in gold.right.items() if not exclusion_filter.hit(q)}, gold.group)
-    ranks = ranks_of(source, gold.right)
-    if not ranks:
+    listed = ranks_of(source, gold.right)
+    if not listed and (source.rows or cfg.unlisted != WRONG):
         raise InputError(f"gold={cfg.gold}: none of its {len(gold.right):,} queries has a list in {cfg.ranked}")
+    ranks = listed if cfg.unlisted != WRONG else {query: listed.get(query, []) for query in gold.right}
     metrics = list(ranking_metrics(ranks, gold, cfg.k, group_by=cfg.group_by))
-    say(f"evaluate: {len(ranks):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
+    say(f"evaluate: {len(listed):,} of {len(gold.right):,} queries of {cfg.gold} have a list in {cfg.ranked}")
     summary.show_exclusions(excluded, exclusion_filter.matched)
-    if not any(ranks.values()):
-        _show_ids(source, cfg.gold, gold, next(iter(ranks)))
+    if listed and not any(listed.values()):
+        _show_ids(source, cfg.gold, gold, next(iter(listed)))
     _show(metrics)
     return write_small(
         cfg.out,
         metrics_table(metrics),
         table="metrics",
-        identity={"ranked": source.identity, "group_by": cfg.group_by, "k": list(cfg.k)},
+        identity={
+            "ranked": source.identity,
+            "group_by": cfg.group_by,
+            "k": list(cfg.k),
+            **({"unlisted": WRONG} if cfg.unlisted == WRONG else {}),
+        },
         config=plain(cfg),
         inputs=tuple(footer.object for footer in source.footers),
     )

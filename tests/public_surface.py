@@ -709,6 +709,7 @@ KEYS = {
         encoding: str | None
         group_by: str | None
         k: list[int]
+        unlisted: str
         exclusions: str | None
     """,
     "ls": """

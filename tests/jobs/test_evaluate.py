@@ -50,6 +50,16 @@ def test_accuracy_recall_and_mrr_by_group(ranked: str, tmp_path: Path, capsys: p
     assert "2 of 3 queries" in capsys.readouterr().out
 
 
+def test_queries_without_a_list_may_count_as_wrong(ranked: str, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.csv"
+    gold.write_text("image_id,node_id\nq1,b\nq2,c\nq3,a\nq4,a\n")
+    nothing = write_table(f"{tmp_path}/nothing", "links", [])
+    for table, value in ((ranked, 0.5), (nothing, 0.0)):
+        assert evaluate(table, gold, "k=[1]", "unlisted=wrong") == 0
+        (accuracy,) = [row for row in rows_of(f"{tmp_path}/metrics") if row["metric"] == "accuracy@1"]
+        assert (accuracy["value"], accuracy["n"], accuracy["coverage"]) == (value, 4, 1.0)
+
+
 def test_gold_in_another_encoding_and_with_another_delimiter(ranked: str, tmp_path: Path) -> None:
     gold = tmp_path / "gold.csv"
     gold.write_bytes("image_id;node_id;köl\nq1;b;ä\nq2;b;ö\n".encode("cp1252"))
