@@ -56,7 +56,7 @@ def read_neighbors(
 def read_links(sources: Sequence[TableSource], pictures: Collection[str], *, k: int) -> Links:
     """Return the first `k` nodes of each of `pictures`, by the method of the links.
 
-    Tables with one method, such as frequency_vision of several encoders, are told apart by their names.
+    The name of a method that several tables have, such as frequency_vision of several encoders, ends in the table's.
     """
     found: dict[tuple[str, str, str], list[ShownLink]] = defaultdict(list)
     for source in sources:

@@ -162,7 +162,8 @@ def test_every_label_of_every_picture_is_rated_under_each_condition(out: str) ->
         assert {(row["rubric"], row["status"]) for row in rows} == {("cultural_relevance", "ok")}
     assert {row["order"] for row in rows_of(f"{out}/ratings/qwen2.5-vl-7b-article")} == {"paper"}
     reasoned = rows_of(f"{out}/ratings/qwen2.5-vl-7b-article-reasoned")
-    assert all(row["comment"] and sum(row["probabilities"]) <= 1 for row in reasoned)
+    assert any(row["comment"] for row in reasoned)
+    assert all(sum(row["probabilities"]) == pytest.approx(1 - row["outside_mass"], abs=1e-6) for row in reasoned)
 
 
 def test_entities_are_named_by_the_model(out: str) -> None:
@@ -194,7 +195,7 @@ def compared(out: str, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.usefixtures("ray_session")
 def test_steps_that_are_missing_run_on_ray(run: Callable[[str], str], out: str) -> None:
-    tables = ["near_texts/windows", "links/article", "ratings/qwen2.5-vl-7b-article"]
+    tables = ["links/article", "ratings/qwen2.5-vl-7b-article"]
     before = {table: compared(out, table) for table in tables}
     for table in (*tables, "report"):
         locations.remove([file.uri for file in locations.listing(f"{out}/{table}")])
