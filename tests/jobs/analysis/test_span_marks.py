@@ -63,7 +63,7 @@ def test_a_span_outside_of_its_text_is_refused() -> None:
     tables: Any = [[TableInMemory(name, of)] for name, of in
                    (("spans", [span("i1", 12, 18)]), ("texts", [{"text_id": "t", "text": CORRECT}]))]  # fmt: skip
     with pytest.raises(InputError, match=r"anna: item_id=i1, text_id=t: the span from 12 to 18 .* of 17 characters"):
-        read_span_tables(*tables, [], kinds={}, exclusion_filter=ExclusionFilter(frozenset()))
+        read_span_tables(tables[0], tables[1], [], kinds={}, exclusion_filter=ExclusionFilter(frozenset()))
 
 
 def test_texts_that_metrics_leave_out_are_counted() -> None:
