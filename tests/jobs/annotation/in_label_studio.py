@@ -69,7 +69,7 @@ def done(answer: requests.Response) -> dict[str, Any]:
 
 def press(page: Page, button: str) -> None:
     """Press a button that ends the task, and wait until the next task is loaded, however busy the machine is."""
-    with page.expect_response(lambda answer: "next_task" in answer.url, timeout=120_000):
+    with page.expect_response(lambda answer: "next_task" in answer.url, timeout=300_000):
         page.get_by_role("button", name=button).click()
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(STEP)
@@ -163,7 +163,7 @@ def answer_own_questions(page: Page) -> None:
     """Answer the questions of two pictures, three of one and one of the other, each by what its text says."""
     for _ in range(2):
         asked = page.get_by_text("Answer with")
-        asked.first.wait_for(timeout=60_000)
+        asked.first.wait_for(timeout=300_000)
         for number in range(asked.count()):
             word = (asked.nth(number).text_content() or "").split()[2]
             page.get_by_role("radio").nth(2 * number + ("Yes", "No").index(word)).check()
@@ -205,7 +205,7 @@ def main(address: str, *folders: Path) -> None:
         for folder, work in zip(studies, WORK, strict=True):
             number = project(client, address, folder)
             page.goto(f"{address}/projects/{number}/data?labeling=1")
-            page.get_by_role("button", name="Submit current annotation").wait_for(timeout=60_000)
+            page.get_by_role("button", name="Submit current annotation").wait_for(timeout=300_000)
             page.wait_for_timeout(STEP)
             work(page)
             export = client.get(f"{address}/api/projects/{number}/export?exportType=JSON&download_all_tasks=true")

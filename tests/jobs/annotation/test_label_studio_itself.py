@@ -130,7 +130,7 @@ def test_answers_in_the_interface_are_read(tmp_path: Path, address: str) -> None
     exports.mkdir()
     folders = [str(tmp_path / name) for name in ("questions", "spans", "docent", "own", "exports")]
     done = subprocess.run(
-        [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=1200, check=False
+        [PYTHON, str(DRIVER), address, *folders], capture_output=True, text=True, timeout=2400, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
