@@ -134,7 +134,8 @@ def _example(data: Any, *, where: str) -> PeopleExample:
         raise ValueError(
             f"{where}: image {image!r} must be an address that the annotation tool can open: https://… or /…"
         )
-    return PeopleExample(*(checks.text(data[key], f"{where}, {key}") for key in keys), image)
+    picture, value, why = (checks.text(data[key], f"{where}, {key}") for key in keys)
+    return PeopleExample(picture, value, why, image)
 
 
 def _option(data: Any, *, where: str) -> PeopleOption:

@@ -6,7 +6,7 @@ nothing in a corpus (Century, appendix G).
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jobs.terms_from.topics import TopicList, spellings
@@ -16,6 +16,7 @@ VALID, REPEATED = "valid", "repeated"
 UNKNOWN = ("unknown_category", "unknown_topic", "topic_of_other_category", "unknown_sub_region")
 MALFORMED = ("not_json", "not_an_object", "missing_key", "wrong_type", "empty_title", "cut")
 FENCE = "```"
+_DECODER = json.JSONDecoder()
 BRACKETS = ("[", "]")  # of a list with one object per line
 
 
@@ -45,15 +46,14 @@ class TitleLines:
     def read(self, text: str, kinds: Counter[str], *, is_cut: bool) -> Iterator[ListedTitle]:
         """Yield the titles of a response; count its lines by kind, except empty ones, code fences and lone brackets.
 
-        A title that the response has already listed under the same topic is `repeated`. With `keep_unknown` a line of
-        an unknown category is counted as such and yielded.
+        An object over several lines counts as one line. A title that the response has already listed under the same
+        topic is `repeated`. With `keep_unknown` a line of an unknown category is counted as such and yielded.
 
         Args:
             kinds: updated; one of `VALID`, `REPEATED`, `UNKNOWN` and `MALFORMED` per line.
             is_cut: the response reached the limit of tokens, so that its last line may be incomplete.
         """
-        lines = [line.strip() for line in text.splitlines()]
-        lines = [line for line in lines if line and not line.startswith(FENCE) and line not in BRACKETS]
+        lines = list(_lines(text))
         listed = set[tuple[str, str]]()
         for number, line in enumerate(lines, 1):
             entry = _parsed(line)
@@ -88,6 +88,30 @@ class TitleLines:
             self._sub_regions.get(sub_region, entry["sub_region"]),
         )
         return title, unknown
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, and an object over several lines as one, without what only separates them."""
+    lines = text.splitlines()
+    number = 0
+    while number < len(lines):
+        line, number = lines[number].strip(), number + 1
+        if line.startswith("{") and (more := _lines_to_end(line, lines[number:])):
+            line = "\n".join([line, *lines[number : number + more]]).strip()
+            number += more
+        if line and not line.startswith(FENCE) and line not in BRACKETS:
+            yield line
+
+
+def _lines_to_end(first: str, following: Sequence[str]) -> int:
+    """Return how many of the following lines an object needs that begins in `first`; 0 if it is none or one line."""
+    text = "\n".join([first, *following])
+    try:
+        _, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return 0
+    rest = text[end:].partition("\n")[0].strip()
+    return text.count("\n", 0, end) if rest in ("", ",") else 0
 
 
 def _parsed(line: str) -> dict[str, str] | str:

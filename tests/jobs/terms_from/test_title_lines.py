@@ -57,6 +57,14 @@ def test_lines_are_read_in_fences_and_brackets_with_commas_and_in_any_case() -> 
     assert kinds == {"valid": 2}
 
 
+def test_an_object_over_several_lines_counts_as_one() -> None:
+    spread = json.dumps(json.loads(line("A")), indent=2)
+    titles, kinds = read(f"Here:\n{spread},\n{line('B')}\n{spread} and\n{{\n", is_cut=True)
+    assert [title.page_title for title in titles] == ["A", "B"]
+    # the second is no object but six lines: a brace, four strings with colons, and a brace with words
+    assert kinds == {"valid": 2, "not_json": 7, "cut": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
