@@ -22,6 +22,9 @@ NEVER = -1  # a unit may take hours; Ray's limit of 30 minutes without progress 
 JOIN_TRIES = 5  # attempts of Ray to join a cluster that listens, one second each; Ray's default is 20
 START_TRIES = 3
 SLOW_START = "timed out during startup"  # in the message of Ray's Exception
+# Idle processes that Ray keeps; by default as many as there are CPUs. With two, the process that has imported a model's
+# libraries (jobs.runtime.stages) would end between the jobs of a pipeline.
+IDLE_WORKERS = 8
 STOP_S = 15.0  # time for Ray started here to end before its processes are killed
 # Units in flight per actor at which a pool grows. With Ray's default of 1.75 a pool with max_in_flight=1, which has one
 # unit per actor, would never grow.
@@ -81,6 +84,13 @@ def start(settings: RayConfig, resources: res.Resources, demands: Sequence[res.D
         res.check_machines(demands, _machines(resources))
 
 
+def is_one_machine(resources: res.Resources) -> bool:
+    """Whether Ray has one machine and does not grow."""
+    import ray
+
+    return not resources.autoscaling and sum(node["Alive"] for node in ray.nodes()) == 1
+
+
 def _is_up() -> bool:
     ray = sys.modules.get("ray")  # not imported here, which takes a second, so that an InputError comes at once
     return ray is not None and ray.is_initialized()
@@ -105,6 +115,7 @@ def _join(address: str, settings: RayConfig) -> None:
 def _start_here(settings: RayConfig, resources: res.Resources) -> None:
     import ray
 
+    os.environ.setdefault("RAY_num_workers_soft_limit", str(max(IDLE_WORKERS, os.cpu_count() or 1)))  # read by raylet
     memory = resources.object_store_memory_gb
     start_ray = functools.partial(
         ray.init,

@@ -16,6 +16,7 @@ from ray.data import Datasink
 from ray.data.block import Block, BlockAccessor
 
 from actors import hub
+from actors.ids import content_id
 from actors.vlm.errors import is_device_lost
 from jobs.errors import RunError
 from jobs.runtime import exclusions, worker_warnings
@@ -154,6 +155,23 @@ class StageChain:
         for runner in self._runners:
             batch = runner(batch)
         return batch
+
+
+_warm: dict[str, StageChain] = {}  # of this process: the chain of the last run
+
+
+class WarmChain:
+    """Calls the `StageChain` of this process, which it builds once per run; another run's chain goes first."""
+
+    def __init__(self, *, stages: Sequence[Stage], board: RunBoard) -> None:
+        self._stages, self._board = stages, board
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        key = content_id(self._board.run, *(stage.name for stage in self._stages))
+        if key not in _warm:
+            _warm.clear()
+            _warm[key] = StageChain(stages=self._stages, board=self._board)
+        return _warm[key](batch)
 
 
 class UnitRunner:

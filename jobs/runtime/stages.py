@@ -5,7 +5,7 @@ that the sink sees whole units. Each task that is sent to a worker names one uni
 sends, and with all units in each task the memory would grow with the square of their number. There are two ways:
 
 - `stream`: rows flow through stages; the sink writes each unit when it arrives. Stages may share a process
-  (`groups_of`).
+  (`groups_of`), and jobs too (`_map_warm`).
 - `process`: one call of an actor reads, processes and writes a unit. Use it for units whose rows do not fit into a
   block, such as a gzip file of 2.5 GB, which the actor streams into the unit's object.
 
@@ -17,12 +17,14 @@ from dataclasses import replace
 from typing import Any
 
 import ray.data
-from ray.data import ActorPoolStrategy
+from ray.data import ActorPoolStrategy, TaskPoolStrategy
 
+from jobs.runtime import ray_session
 from jobs.runtime import resources as res
+from jobs.runtime.board import RunBoard
 from jobs.runtime.progress import Progress, StageProgress
 from jobs.runtime.stage_contract import Read, Stage
-from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, count_rows
+from jobs.runtime.stage_workers import TASK, StageChain, UnitReader, UnitRunner, UnitSink, WarmChain, count_rows
 from jobs.runtime.worker_errors import as_run_errors
 from jobs.store.compact_list import CompactList
 from jobs.store.run import RunPart, TableRun
@@ -59,7 +61,11 @@ def stream(
             batch_size=None,
             num_cpus=resources.read.num_cpus,
         )
+        one_machine = ray_session.is_one_machine(resources)
         for group, group_pool in groups_of(stages, resources):
+            if one_machine and group_pool.is_single:
+                data = _map_warm(data, group, progress.board, group_pool)
+                continue
             pool = _limit_actors(group_pool, len(tasks))
             runner = _name_after(group, StageChain)
             data = _map(data, runner, {"stages": group, "board": progress.board}, pool, batch_size=pool.batch_size)
@@ -174,6 +180,26 @@ def _map(
         memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
         max_restarts=-1,  # machines are withdrawn; jobs.runtime.attempts finds data that end a process
         max_task_retries=-1,
+    )
+
+
+def _map_warm(
+    data: ray.data.Dataset, stages: list[Stage], board: RunBoard, pool: res.StageResources
+) -> ray.data.Dataset:
+    """`data` through stages that need one process, on one machine: a worker that the next job finds warm.
+
+    An actor's process ends with its job, and the next one imports torch and transformers again (five seconds of CPU).
+    A task runs in a process that Ray keeps. Of tasks with an environment of their own, one at a time, there is one.
+    """
+    return data.map_batches(
+        _name_after(stages, WarmChain)(stages=stages, board=board),
+        batch_format="pyarrow",
+        batch_size=pool.batch_size,
+        compute=TaskPoolStrategy(size=1),
+        num_cpus=pool.num_cpus,
+        memory=pool.memory_gb * 2**30 if pool.memory_gb else None,
+        runtime_env={"env_vars": {"REMINE_WORKER": "stages"}},
+        max_retries=-1,  # as for actors
     )
 
 

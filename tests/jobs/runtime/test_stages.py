@@ -54,6 +54,21 @@ class Double:
         return batch.set_column(1, "number", pc.multiply(batch["number"], 2))
 
 
+class Process:
+    """Stage that writes which run's actor works in which process."""
+
+    INPUTS = NUMBERED
+    OUTPUTS = schemas.IMAGES
+
+    def __init__(self, *, log: str, run: int) -> None:
+        self._log, self._run, self._finish = Path(log), run, Finish(faults={})
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        with self._log.open("a") as file:
+            file.write(f"{self._run} {os.getpid()}\n")
+        return self._finish(batch)
+
+
 class Finish:
     """Second stage: rows of `images`. `faults` says what befalls an item."""
 
@@ -378,6 +393,18 @@ def test_two_stages_of_a_stream_are_counted_together() -> None:
     with pytest.raises(InputError, match=r"needs 2\.5 CPUs"):
         ray_session.start(RayConfig(), wide, demands(wide, ["decode", "embed"], streamed=True))
     ray_session.start(RayConfig(), Resources(), demands(Resources(), ["decode", "embed"], streamed=True))
+
+
+def test_the_runs_of_a_driver_share_a_warm_process(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for number in range(2):
+        run = opened(str(tmp_path / f"out{number}"), [2, 1])
+        chain = [stages.Stage("judge", Process, {"log": str(log), "run": number})]
+        stages.stream(run, name="test", read=READ, stages=chain, resources=Resources())
+        assert run.finish()["complete"]
+    processes = {tuple(line.split()) for line in log.read_text().splitlines()}
+    assert {run for run, _ in processes} == {"0", "1"}, "each run has an actor of its own"
+    assert len({pid for _, pid in processes}) == 1
 
 
 def test_single_actors_without_a_gpu_share_a_process() -> None:
