@@ -1,12 +1,14 @@
 """The files that build a cluster and an environment agree with each other and with what Ray accepts."""
 
 import copy
+import functools
 import itertools
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -77,11 +79,53 @@ class TestClusterYaml:
         kinds = cluster["available_node_types"]
         workers = {name: kind for name, kind in kinds.items() if name != cluster["head_node_type"]}
         assert all(kind["min_workers"] == 0 for kind in workers.values())
-        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == ["gpu"]
+        assert [name for name, kind in workers.items() if kind["resources"].get("GPU") == 1] == [
+            "gpu-spot",
+            "gpu-on-demand",
+        ]
         assert any("GPU" not in kind["resources"] for kind in workers.values())
         # The autoscaler knows a kind it never started from these numbers only.
         assert all(kind["resources"]["CPU"] > 0 for kind in workers.values())
         assert cluster["max_workers"] >= max(kind["max_workers"] for kind in workers.values())
+
+    def test_spot_machines_are_preferred_and_on_demand_ones_take_their_place(self, cluster: dict[str, Any]) -> None:
+        from ray.autoscaler._private.loader import load_function_or_class
+        from ray.autoscaler._private.node_provider_availability_tracker import (
+            NodeAvailabilityRecord,
+            NodeAvailabilitySummary,
+            UnavailableNodeInformation,
+        )
+        from ray.autoscaler._private.resource_demand_scheduler import get_nodes_for
+
+        (name,) = set(re.findall(r"RAY_AUTOSCALER_UTILIZATION_SCORER=([\w.]+)", commands(cluster)))
+        score = load_function_or_class(name)
+
+        kinds = cluster["available_node_types"]
+        for demand, name in (({"CPU": 4.0}, "cpu"), ({"CPU": 1.0, "GPU": 1.0}, "gpu")):
+            spot, other = kinds[f"{name}-spot"], kinds[f"{name}-on-demand"]
+            assert spot["resources"] == other["resources"]
+            assert "InstanceMarketOptions" in spot["node_config"]
+            assert "InstanceMarketOptions" not in other["node_config"]
+            same = {key: value for key, value in spot["node_config"].items() if key != "InstanceMarketOptions"}
+            assert same == other["node_config"]
+            refused = NodeAvailabilityRecord(
+                node_type=f"{name}-spot",
+                is_available=False,
+                last_checked_timestamp=0.0,
+                unavailable_node_information=UnavailableNodeInformation("InsufficientInstanceCapacity", ""),
+            )
+            for records, chosen in (({}, f"{name}-spot"), ({f"{name}-spot": refused}, f"{name}-on-demand")):
+                summary = NodeAvailabilitySummary(records)
+                scorer = functools.partial(score, node_availability_summary=summary)
+                to_add, _ = get_nodes_for(kinds, {}, cluster["head_node_type"], 1, [demand], utilization_scorer=scorer)
+                assert to_add == {chosen: 1}
+
+    def test_the_preset_of_the_cluster_fits_its_machines(self, cluster: dict[str, Any]) -> None:
+        preset = load(ROOT / "conf" / "resources" / "cluster.yaml")
+        kinds = [kind["resources"] for kind in cluster["available_node_types"].values()]
+        for declared in preset["node_types"]:
+            needed = {"CPU": declared["num_cpus"], "GPU": declared.get("num_gpus", 0)}
+            assert any(all(kind.get(name, 0) >= count for name, count in needed.items()) for kind in kinds)
 
     def test_head_takes_no_work(self, cluster: dict[str, Any]) -> None:
         assert cluster["available_node_types"][cluster["head_node_type"]]["resources"] == {"CPU": 0}
@@ -147,6 +191,20 @@ class TestConstraints:
         assert (pins()["torch"], pins()["torchvision"]) == ("2.15.0", "0.29.2")
 
 
+def strict(schema: Any) -> Any:
+    """A schema of Kubernetes that refuses fields which it does not name, as strict validation does."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    closed = {key: strict(value) for key, value in schema.items() if key not in ("format", "description")}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        closed.setdefault("additionalProperties", bool(schema.get("x-kubernetes-preserve-unknown-fields")))
+    return closed
+
+
 def pod_templates(spec: dict[str, Any]) -> list[dict[str, Any]]:
     groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
     return [group["template"]["spec"] for group in groups]
@@ -208,8 +266,64 @@ class TestKubernetes:
             (script,) = template["containers"][0]["args"]
             assert 0 < script.index("-c /pins/constraints.txt") < script.index("KUBERAY_GEN_RAY_START_CMD")
 
+    def test_the_operator_accepts_them(self, data: Path, ray_cluster: dict[str, Any], ray_job: dict[str, Any]) -> None:
+        """Against the schemas of KubeRay's definitions of its kinds; unknown fields are refused too."""
+        for manifest, name in ((ray_cluster, "rayclusters"), (ray_job, "rayjobs")):
+            definition = load(data / "kuberay" / f"ray.io_{name}.yaml")
+            (schema,) = (v["schema"]["openAPIV3Schema"] for v in definition["spec"]["versions"] if v["name"] == "v1")
+            jsonschema.Draft202012Validator(strict(schema)).validate(manifest)
+        del ray_job["spec"]["rayClusterSpec"]["headGroupSpec"]["rayStartParams"]
+        ray_job["spec"]["shutdownAfterJobFinish"] = True
+        errors = list(jsonschema.Draft202012Validator(strict(schema)).iter_errors(ray_job))
+        assert any("shutdownAfterJobFinish" in error.message for error in errors)
+
+    def test_pods_know_the_hubs_cache_and_token(self, ray_cluster: dict[str, Any]) -> None:
+        for template in pod_templates(ray_cluster["spec"]):
+            (container,) = template["containers"]
+            env = {variable["name"]: variable for variable in container["env"]}
+            mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
+            assert any(env["HF_HOME"]["value"].startswith(mount) for mount in mounts)
+            assert env["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {
+                "name": "remine-hub",
+                "key": "token",
+                "optional": True,
+            }
+
     def test_token_authentication_is_on(self, ray_cluster: dict[str, Any]) -> None:
         assert ray_cluster["spec"]["authOptions"] == {"mode": "token"}
+
+
+class TestDockerfile:
+    @pytest.fixture
+    def instructions(self) -> list[list[str]]:
+        text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+        return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+
+    def test_small_pinned_and_without_root(self, instructions: list[list[str]]) -> None:
+        images = {words[1] for words in instructions if words[0] == "FROM"}
+        assert images == {"python:3.11-slim"}  # the Python of constraints.txt and of the rayproject images
+        assert [words[1] for words in instructions if words[0] == "USER"] == ["ray"]
+        installs = [" ".join(words) for words in instructions if " install " in " ".join(words) and "pip" in words[1]]
+        assert installs
+        assert all("-c constraints.txt" in line and "--no-cache-dir" in line for line in installs)
+
+    def test_it_copies_the_code_and_nothing_else(self, instructions: list[list[str]]) -> None:
+        copied = {
+            name for words in instructions if words[0] == "COPY" and "--from=build" not in words for name in words[1:-1]
+        }
+        assert copied == {
+            "pyproject.toml",
+            "setup.py",
+            "constraints.txt",
+            "README.md",
+            "LICENSE",
+            "actors",
+            "conf",
+            "jobs",
+        }
+        allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        assert {line[1:] for line in allowed if line.startswith("!")} == copied
+        assert "*" in allowed
 
 
 @pytest.mark.parametrize(
@@ -218,6 +332,7 @@ class TestKubernetes:
         ("cluster.yaml", ["ray up", "ray dashboard", "ray job submit", "python -m jobs.mine", "ray down"]),
         ("conf/kubernetes/raycluster.yaml", ["kubectl apply", "ray job submit", "python -m jobs.mine"]),
         ("conf/kubernetes/rayjob.yaml", ["kubectl apply", "kubectl logs"]),
+        ("Dockerfile", ["docker build", "docker push"]),
     ],
 )
 def test_a_file_opens_with_the_commands_that_use_it(name: str, words: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Resources of the stages, and the check before a run that the cluster has them.
 
-Resources come from the config (`resources=laptop|gpu-node|cluster`), never from the driver's machine. CPUs are Ray's
-logical CPUs, which decide what runs at the same time; `threads` is what a process uses.
+Resources come from the config (`resources=laptop|gpu-node|gpus-8|cluster`), never from the driver's machine. CPUs are
+Ray's logical CPUs, which decide what runs at the same time; `threads` is what a process uses.
 """
 
 from collections.abc import Mapping, Sequence
