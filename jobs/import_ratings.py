@@ -58,7 +58,7 @@ def execute(cfg: ImportRatingsConfig) -> dict[str, Any] | None:
     where = locations.absolute(cfg.input)
     with Spool("import") as spool:
         # Read everything before claiming the output: an error in the last line must leave no trace either.
-        fresh = cfg.overwrite or survey(plan)["done"] == 0
+        fresh = cfg.overwrite or survey(plan).done == 0
         if fresh:
             importer.read(spool.path, named=where)
         run = open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

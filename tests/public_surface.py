@@ -930,6 +930,7 @@ RESOURCES = """
     object_store_memory_gb: float | None
     wait_s: int
     autoscaling: bool
+    prices: str | None
     node_types: list[jobs.runtime.resources.NodeType]
 """
 COLUMNS = {

@@ -101,7 +101,8 @@ class TestClusterYaml:
         score = load_function_or_class(name)
 
         kinds = cluster["available_node_types"]
-        for demand, name in (({"CPU": 4.0}, "cpu"), ({"CPU": 1.0, "GPU": 1.0}, "gpu")):
+        demands: list[tuple[dict[str, Any], str]] = [({"CPU": 4.0}, "cpu"), ({"CPU": 1.0, "GPU": 1.0}, "gpu")]
+        for demand, name in demands:
             spot, other = kinds[f"{name}-spot"], kinds[f"{name}-on-demand"]
             assert spot["resources"] == other["resources"]
             assert "InstanceMarketOptions" in spot["node_config"]

@@ -33,7 +33,7 @@ def begin(
     """
     needs = demands(cfg.resources, list(pools), streamed=streamed)
     if cfg.plan:
-        summary.show_plan(name, plan, needs, note=note, lines=lines)
+        summary.show_plan(name, plan, needs, note=note, lines=lines, resources=cfg.resources)
         return None
     ready(cfg, [plan], needs)
     return open_run(plan, resume=cfg.resume, overwrite=cfg.overwrite, retry=cfg.retry)

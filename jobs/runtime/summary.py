@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jobs.runtime import estimates
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import Exclusions
-from jobs.runtime.resources import Demand
+from jobs.runtime.prices import read_prices
+from jobs.runtime.resources import Demand, Resources, StageResources
 from jobs.store import failures, locations
 from jobs.store.run import TablePlan, TableRun, survey
 
@@ -14,18 +16,35 @@ FAILURE_LINES = 10
 
 
 def show_plan(
-    name: str, plan: TablePlan, uses: Sequence[Demand] = (), *, note: str = "", lines: Sequence[str] = ()
+    name: str,
+    plan: TablePlan,
+    uses: Sequence[Demand] = (),
+    *,
+    note: str = "",
+    lines: Sequence[str] = (),
+    resources: Resources | None = None,
 ) -> None:
-    """Print what would be read, written and used, then `lines` (plan=true). Writes no files."""
+    """Print what would be read, written and used, what is left if `resources` are given, then `lines` (plan=true).
+
+    Writes no files.
+    """
+    prices = read_prices(resources.prices) if resources is not None and resources.prices else None
     amounts = survey(plan, overwrite=bool(plan.config.get("overwrite")))
     say(f"{name}: would write table {plan.table} to {locations.absolute(plan.out)}")
-    rows = f", {amounts['rows_in']:,} rows" if amounts["rows_in"] else ""
+    rows = f", {amounts.rows_in:,} rows" if amounts.rows_in else ""
     extra = f"; {note}" if note else ""
-    say(f"  reads  {amounts['units']:,} units{rows}, {amounts['bytes_in'] / 1e6:,.1f} MB{extra}")
-    say(f"  done   {amounts['done']:,} of {amounts['units']:,} units")
+    say(f"  reads  {amounts.units:,} units{rows}, {amounts.bytes_in / 1e6:,.1f} MB{extra}")
+    say(f"  done   {amounts.done:,} of {amounts.units:,} units")
     if uses:
         say(f"  uses   {', '.join(map(str, uses))}")
-    for line in lines:
+    left: list[str] = []
+    if resources is not None:
+        pools = [getattr(resources, use.stage) for use in uses]
+        stages = [pool for pool in pools if isinstance(pool, StageResources)]
+        left = estimates.lines(
+            ended=amounts.ended, rows_left=amounts.rows_left, stages=stages, resources=resources, prices=prices
+        )
+    for line in [*left, *lines]:
         say(f"  {line}")
 
 

@@ -187,8 +187,25 @@ def open_run(plan: TablePlan, *, resume: bool, overwrite: bool, retry: Sequence[
     return TableRun(plan, units, todo, target)
 
 
-def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
-    """Count `units`, `done`, `rows_in` and `bytes_in` of `plan`, without writing anything.
+@dataclass(frozen=True)
+class Survey:
+    """What a plan would do.
+
+    Attributes:
+        rows_left: rows of the units that are not done; None if they are not known before they are read.
+        ended: of each done unit the second since 1970 at which it was written, and its rows.
+    """
+
+    units: int
+    done: int
+    rows_in: int
+    bytes_in: int
+    rows_left: int | None
+    ended: Sequence[tuple[float, int]]
+
+
+def survey(plan: TablePlan, *, overwrite: bool = False) -> Survey:
+    """Count what `plan` would read and what is done, without writing anything.
 
     Raises:
         InputError: `open_run` would refuse the place.
@@ -203,12 +220,15 @@ def survey(plan: TablePlan, *, overwrite: bool = False) -> dict[str, int]:
     target = _target(out, plan)
     footers = _with_footers(target, plan.units) if is_table else ()
     sizes = {source.uri: source.size for unit in plan.units for source in unit.inputs}
-    return {
-        "units": len(plan.units),
-        "done": sum(_is_current(unit, f.record, target.identity) for unit, f in footers if f is not None),
-        "rows_in": sum(unit.rows or 0 for unit in plan.units),
-        "bytes_in": sum(sizes.values()),
-    }
+    rows_in, rows_done, ended = sum(unit.rows or 0 for unit in plan.units), 0, list[tuple[float, int]]()
+    for unit, footer in footers:
+        record = footer.record if footer is not None else None
+        if footer is not None and record is not None and _is_current(unit, record, target.identity):
+            rows_done += unit.rows or 0
+            ended.append((record["begun"] + record["seconds"], footer.counts.rows_in))
+    known = all(unit.rows is not None for unit in plan.units)
+    rows_left = rows_in - rows_done if known else None
+    return Survey(len(plan.units), len(ended), rows_in, sum(sizes.values()), rows_left, ended)
 
 
 def _check_retry(retry: Sequence[str]) -> None:

@@ -114,7 +114,10 @@ def test_a_mistyped_value_is_refused_by_its_key(override: str, said: str) -> Non
 
 
 def test_an_unknown_option_is_refused_with_the_options() -> None:
-    assert refused("resources=gpu") == "mine: resources=gpu: no such option; allowed: cluster, gpu-node, gpus-8, laptop"
+    assert (
+        refused("resources=tower")
+        == "mine: resources=tower: no such option; allowed: cluster, gpu-node, gpus-8, laptop"
+    )
     there = "no such option; allowed: wit, wit_base"
     assert refused("corpus=laion") == f"mine: corpus=laion: {there}"
     assert refused("corpus=wit_bass") == f"mine: corpus=wit_bass: {there.replace(';', ' (did you mean wit_base?);')}"

@@ -81,11 +81,11 @@ def test_units_that_another_configuration_wrote_over_are_not_done(out: str) -> N
 
 def test_a_plan_is_refused_where_the_run_would_be(out: str, tmp_path: Path) -> None:
     complete(plan(out))
-    assert survey(plan(out))["done"] == 3
+    assert survey(plan(out)).done == 3
     other = plan(out, identity={"rules": {"x": 2}})
     with pytest.raises(InputError, match=r"another configuration: rules\.x was 1, now 2"):
         survey(other)
-    assert survey(other, overwrite=True)["done"] == 0
+    assert survey(other, overwrite=True).done == 0
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").touch()
     with pytest.raises(InputError, match="not a table that remine wrote"):

@@ -45,7 +45,7 @@ def test_a_run_that_stops_half_way_is_gone_on_with(anywhere: str) -> None:
     write(first, first.todo[0], rejected=1)
     with pytest.raises(InputError, match="2 of 3 units are not done"):
         open_table(anywhere)
-    assert survey(plan(anywhere))["done"] == 1
+    assert survey(plan(anywhere)).done == 1
 
     second = begin(plan(anywhere))
     assert [t.unit.name for t in second.todo] == [t.unit.name for t in first.todo[1:]]
@@ -264,7 +264,7 @@ def test_a_changed_parent_gives_a_new_generation(out: str) -> None:
         open_table(out)  # half of it is of the old parent
     with pytest.raises(RunError, match="1 of 2 units were not written"):
         run.finish()
-    assert survey(derived("2"))["done"] == 1
+    assert survey(derived("2")).done == 1
     write(run, task, rows=1)
     manifest = run.finish()
     (unit_b,) = [u for u in manifest["units"] if u["name"] == "b"]

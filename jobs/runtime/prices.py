@@ -1,0 +1,76 @@
+"""Prices of machines (`conf/prices/`), and the machines that a run uses."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from jobs.errors import InputError
+from jobs.runtime.config_files import CONF
+from jobs.store import locations
+
+FOLDER = CONF / "prices"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of machine; the head's has no part in the work."""
+
+    name: str
+    per_hour: float
+    num_cpus: float = 0.0
+    num_gpus: float = 0.0
+    head: bool = False
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices per hour in a currency, with their date and region."""
+
+    date: str
+    region: str
+    currency: str
+    machines: tuple[Machine, ...]
+
+
+def read_prices(name: str) -> Prices:
+    """Read the file `name` of `conf/prices/`, or the file at a path that ends with .yaml.
+
+    Raises:
+        InputError: no such file, or it is not a table of prices.
+    """
+    path = locations.absolute(name) if name.endswith(".yaml") else str(FOLDER / f"{name}.yaml")
+    try:
+        with locations.named_errors(path):
+            content: dict[str, Any] = yaml.safe_load(locations.read_bytes(path))
+        machines = tuple(Machine(**machine) for machine in content["machines"])
+        if not all(machine.per_hour >= 0 for machine in machines):
+            raise ValueError("a price below 0")
+        return Prices(str(content["date"]), str(content["region"]), str(content["currency"]), machines)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+        raise InputError(
+            f"resources.prices={name}: not a table of prices ({error}); allowed: {known}, or a file like those of "
+            "conf/prices"
+        ) from error
+
+
+def machines_for(prices: Prices, *, cpus: float, gpus: float) -> list[tuple[Machine, int]]:
+    """The machines, with their number, that have this many CPUs and GPUs, and the head.
+
+    The kind with the cheapest GPU holds the GPUs; the kind with the cheapest CPU holds the CPUs that those lack.
+    """
+    chosen = [(machine, 1) for machine in prices.machines if machine.head]
+    workers = [machine for machine in prices.machines if not machine.head]
+    with_gpus = [machine for machine in workers if machine.num_gpus]
+    without = [machine for machine in workers if machine.num_cpus and not machine.num_gpus]
+    if gpus and with_gpus:
+        kind = min(with_gpus, key=lambda machine: machine.per_hour / machine.num_gpus)
+        count = math.ceil(gpus / kind.num_gpus)
+        chosen.append((kind, count))
+        cpus -= count * kind.num_cpus
+    if cpus > 0 and without:
+        kind = min(without, key=lambda machine: machine.per_hour / machine.num_cpus)
+        chosen.append((kind, math.ceil(cpus / kind.num_cpus)))
+    return chosen

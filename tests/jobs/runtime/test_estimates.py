@@ -1,0 +1,87 @@
+"""What is left of a run, from the units that are done: time, GPU-hours, money."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import InputError
+from jobs.runtime import summary
+from jobs.runtime.estimates import lines, pace_of
+from jobs.runtime.prices import FOLDER, Machine, Prices, machines_for, read_prices
+from jobs.runtime.resources import Demand, Resources, StageResources, TaskResources
+from tests.jobs.store.small_runs import begin, plan, write
+
+JUDGE = StageResources(actors=1, max_actors=8, num_cpus=1, num_gpus=1)
+PRICES = Prices(
+    "2025", "nowhere", "USD", (Machine("head", 0.5, head=True), Machine("gpu", 2.0, 8, 1), Machine("cpu", 1.0, 16))
+)
+
+
+def ended(count: int, *, every: float, begin: float = 1e9, rows: int = 256) -> list[tuple[float, int]]:
+    return [(begin + every * number, rows) for number in range(count)]
+
+
+def test_the_pace_is_that_of_the_last_stretch_of_work() -> None:
+    assert pace_of([]) is None
+    assert pace_of(ended(4, every=10)) is None
+    pace = pace_of(ended(21, every=10))
+    assert pace is not None
+    assert (pace.rows_per_s, pace.units) == (pytest.approx(25.6), 21)
+    assert pace.low == pace.high == pytest.approx(25.6)
+    # The run was interrupted for a day, and went on with more machines.
+    faster = pace_of([*ended(21, every=10), *ended(11, every=5, begin=1e9 + 86_400)])
+    assert faster is not None
+    assert (faster.rows_per_s, faster.units) == (pytest.approx(51.2), 11)
+    assert pace_of([*ended(21, every=10), *ended(3, every=5, begin=1e9 + 86_400)]) is None
+
+
+def test_units_of_different_speed_give_an_interval_around_the_pace() -> None:
+    times, at = list[tuple[float, int]](), 1e9
+    for number in range(60):
+        at += 5 + 10 * (number % 3)
+        times.append((at, 256))
+    pace = pace_of(times)
+    assert pace is not None
+    assert 13 < pace.low < pace.rows_per_s < pace.high < 23
+    assert pace == pace_of(list(reversed(times)))
+
+
+def test_what_is_left_in_hours_gpu_hours_and_money() -> None:
+    resources = Resources(read=TaskResources(0.5), write=TaskResources(0.5))
+    decode = StageResources(actors=4, max_actors=64, num_cpus=1)
+    text = lines(
+        ended=ended(21, every=10), rows_left=921_600, stages=[decode, JUDGE], resources=resources, prices=PRICES
+    )
+    # 36,000 s on 8 GPUs; 73 CPUs, of which 64 are next to the GPUs: 8 x 2 + 1 x 1 + 0.5 per hour
+    assert text[1].startswith("time   10:00 h for 921,600 rows")
+    assert text[2].startswith("GPUs   80.0 GPU-hours on 8 ")
+    assert text[3].startswith("money  USD 175.00 (175.00 to 175.00) for 1 x head, 8 x gpu, 1 x cpu at 17.50 per hour")
+    assert "nowhere, prices of 2025" in text[3]
+    assert lines(ended=[], rows_left=0, stages=[JUDGE], resources=resources, prices=None) == []
+    (unknown,) = lines(ended=[], rows_left=10, stages=[JUDGE], resources=resources, prices=PRICES)
+    assert unknown.startswith("time   unknown")
+
+
+def test_prices_of_the_repository_and_of_a_file(tmp_path: Path) -> None:
+    for file in FOLDER.glob("*.yaml"):
+        prices = read_prices(file.stem)
+        assert prices.date
+        assert prices.region
+        assert [machine.name for machine, _ in machines_for(prices, cpus=1, gpus=0)]
+    (tmp_path / "own.yaml").write_text("date: 2030\nregion: rack\ncurrency: EUR\nmachines: [{name: a, per_hour: 1}]\n")
+    assert read_prices(str(tmp_path / "own.yaml")).currency == "EUR"
+    (tmp_path / "bad.yaml").write_text("machines: [{name: a, per_hour: free}]\n")
+    for name in ("aws-mars", str(tmp_path / "bad.yaml")):
+        with pytest.raises(InputError, match=r"aws-mars|not a table of prices .*allowed: aws-us-east-1"):
+            read_prices(name)
+
+
+def test_a_plan_prints_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    run = begin(plan(out))
+    write(run, run.todo[0])
+    uses = [Demand("judge", 1, 1, 1)]
+    summary.show_plan("judge", plan(out), uses, resources=Resources(judge=JUDGE, prices="aws-us-east-1"))
+    printed = capsys.readouterr().out
+    assert "done   1 of 3 units" in printed
+    assert "time   unknown" in printed
