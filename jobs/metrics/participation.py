@@ -1,13 +1,14 @@
-"""How much people rated, and what they reported: people, items per person, shares with a report (Century, L and T)."""
+"""Who rated how much, and how ratings ended (Century, appendices L and T; Rome, table 1)."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.status import Status
+from actors.status import STATUSES, Status
 from jobs.metrics.answers import RatingTable
-from jobs.metrics.intervals import block_sums, bootstrap, proportion, ratio
+from jobs.metrics.intervals import OVER_RATERS, block_sums, bootstrap, proportion, ratio
 from jobs.metrics.metric import Metric, estimated, undefined
 
 _PEOPLE = "Number of people who were asked the question (Century, section 3.3 and appendix T); n counts people."
@@ -26,6 +27,20 @@ _REPORTED = {
     "people.",
 }
 _DRAWN = "percentile bootstrap over people 95%, 1000 resamples"
+_STATUS_SHARE = "Ratings of the group that ended with this status / all its ratings, of every status; n counts ratings."
+_COUNTS = {
+    "ratings_total": "Ratings requested or given, of every status (Rome, table 1); n counts ratings.",
+    "ratings_double": "Items with more than one rating, of every status (Rome, table 1); n counts ratings.",
+    "ratings_repeated": "Further ratings of an item by the same rater (samples, layouts), merged into one; n counts "
+    "ratings.",
+    "ratings_excluded": "Ratings whose status is not ok (Rome, table 1); n counts ratings.",
+    "ratings_left": "Ratings whose status is ok (Rome, table 1); n counts ratings.",
+}
+_PER_PERSON = {
+    "ratings_per_person": "Mean number of ratings of a person, of every status (Rome, section 4.1); n counts people.",
+    "ratings_per_person_sd": "Standard deviation (n - 1) of the number of ratings of a person, of every status (Rome, "
+    "section 4.1); n counts people.",
+}
 
 
 def participation(
@@ -38,7 +53,7 @@ def participation(
 ) -> Iterator[Metric]:
     """Yield the number of people, the mean and standard deviation of their items, and the shares with a report.
 
-    Use it to describe who rated, and how much of the work disturbed them. `jobs.metrics.gold.endings` gives the share
+    Use it to describe who rated, and how much of the work disturbed them. `endings` gives the share
     of ratings that were reported.
 
     Args:
@@ -81,3 +96,78 @@ def _deviation(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     total, people, squares = sums[..., 0], sums[..., 1], sums[..., 2]
     variance = (squares - total**2 / people) / (people - 1)
     return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+
+def endings(ended: Sequence[Mapping[str, int]], *, group: str) -> Iterator[Metric]:
+    """Yield the shares of a group's ratings that ended without an answer: reported, skipped, refused, …
+
+    Reported and skipped are always included (Century, appendices L, T and X). A few raters may account for most of
+    them, as in Century, where two made 137 of 147 reports. The bootstrap therefore draws raters; if that gives no
+    interval, ratings are taken as independent.
+
+    Args:
+        ended: status -> number of ratings, of each rater.
+    """
+    total = sum(sum(statuses.values()) for statuses in ended)
+    if not total:
+        return
+    occur = {status for statuses in ended for status, n in statuses.items() if n} - {Status.OK}
+    for status in (s for s in STATUSES if s in occur | {Status.REPORTED, Status.SKIPPED}):
+        rows = np.array([[statuses.get(status, 0), sum(statuses.values())] for statuses in ended], np.float64)
+        hits = int(rows[:, 0].sum())
+        drawn = bootstrap(block_sums(rows), ratio, unit_name="raters", method=OVER_RATERS)
+        yield estimated(
+            "status_share",
+            _STATUS_SHARE,
+            hits / total,
+            total,
+            coverage=1.0,
+            interval=proportion(hits, total) if drawn.reason else drawn,
+            dims={"group": group, "status": str(status)},
+        )
+
+
+def accounting(statuses: Counter[str], double: int, repeated: int = 0) -> Iterator[Metric]:
+    """Yield the numbers of ratings: total, excluded and left, and of items with several ratings (Rome, table 1).
+
+    Args:
+        statuses: status -> number of ratings.
+        double: number of items with more than one rating.
+        repeated: number of further ratings of an item by the same rater.
+    """
+    total, ok = statuses.total(), statuses["ok"]
+    counts = {"ratings_total": total, "ratings_double": double, "ratings_repeated": repeated}
+    counts |= {"ratings_excluded": total - ok, "ratings_left": ok}
+    for metric, value in counts.items():
+        yield Metric(
+            name=metric,
+            definition=_COUNTS[metric],
+            value=value,
+            n=total,
+            reason="a count: no interval",
+            coverage=ok / total if total else None,
+        )
+
+
+def workload(ended: Sequence[Mapping[str, int]]) -> Iterator[Metric]:
+    """Yield mean and standard deviation of the number of ratings of a person (Rome, section 4.1).
+
+    Use them to see whether few people gave most ratings.
+
+    Args:
+        ended: status -> number of ratings, of each person.
+
+    Undefined: no people; for the standard deviation, one person.
+    """
+    numbers = np.array([sum(statuses.values()) for statuses in ended], np.float64)
+    ok = sum(statuses.get(Status.OK, 0) for statuses in ended)
+    coverage = ok / float(numbers.sum()) if numbers.sum() else None
+    for metric, least in (("ratings_per_person", 1), ("ratings_per_person_sd", 2)):
+        definition = _PER_PERSON[metric]
+        if len(numbers) < least:
+            reason = f"{len(numbers)} people: at least {least} are needed"
+            yield undefined(metric, definition, reason, n=len(numbers), coverage=coverage)
+            continue
+        value = float(numbers.mean() if least == 1 else numbers.std(ddof=1))
+        reason = "a count: no interval"
+        yield Metric(name=metric, definition=definition, value=value, n=len(numbers), reason=reason, coverage=coverage)

@@ -104,8 +104,8 @@ class RatedQuestion:
         inverted: whether to invert the scale, because a high score is bad.
         unscaled: raters whose scores are not on the question's scale, such as log-likelihoods. They are only correlated
             with people, and belong to no group.
-        ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see `gold.accounting`;
-            double_by_people: double of people's ratings alone.
+        ended: rater -> status -> number of ratings; None: no accounting. double, repeated: see
+            `participation.accounting`; double_by_people: double of people's ratings alone.
         asked_people, reported: bool[items], whether a person was asked about the item, and whether a person reported
             it; None: unknown.
     """

@@ -80,16 +80,18 @@ def _agreement_of_subgroups(answers: RatingTable, question: RatedQuestion, *, gr
 
 def _accounting(question: RatedQuestion) -> Iterator[Metric]:
     assert question.ended is not None
-    yield from gold.accounting(sum(question.ended.values(), start=Counter()), question.double, question.repeated)
+    yield from participation.accounting(
+        sum(question.ended.values(), start=Counter()), question.double, question.repeated
+    )
     if PEOPLE in question.groups:
         of_people = [question.ended[rater] for rater in question.groups[PEOPLE]]
         statuses = sum(of_people, start=Counter())
         repeated = statuses.total() - int(question.answers.of_raters(question.groups[PEOPLE]).asked.sum())
-        for metric in gold.accounting(statuses, question.double_by_people, repeated):
+        for metric in participation.accounting(statuses, question.double_by_people, repeated):
             yield metric.at(group=PEOPLE)
-        yield from gold.workload(of_people)
+        yield from participation.workload(of_people)
     for name in (PEOPLE, MODELS):
-        yield from gold.endings([question.ended[rater] for rater in question.groups.get(name, ())], group=name)
+        yield from participation.endings([question.ended[rater] for rater in question.groups.get(name, ())], group=name)
     people = [name for name in question.answers.raters if question.kind(name) == "human"]
     if question.reported is not None and people:
         answers, asked = question.answers.of_raters(people), question.asked_people

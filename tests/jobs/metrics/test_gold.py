@@ -1,7 +1,5 @@
 """Against gold and against people: scikit-learn, the Rome paper's published test, tables by hand."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind_from_stats
@@ -9,17 +7,13 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from jobs.metrics.answers import RatingTable
 from jobs.metrics.gold import (
-    accounting,
     accuracy,
     classification,
     deviations,
-    endings,
     preference_agreement,
     readings,
     welch,
-    workload,
 )
-from jobs.metrics.intervals import OVER_RATERS, wilson
 
 NAN = np.nan
 
@@ -126,44 +120,3 @@ def test_preferences_and_deviations_by_hand():
     assert preference_agreement(alone.of_raters(["m"]), alone.of_raters(["a"])).value is None
     (undefined,) = deviations(alone.of_raters(["m"]), alone.of_raters(["a"]))
     assert undefined.reason
-
-
-def test_rome_table_1():
-    found = {f.name: f.value for f in accounting(Counter({"ok": 1505, "missing_input": 64}), 103)}
-    assert found == {
-        "ratings_total": 1569,
-        "ratings_double": 103,
-        "ratings_repeated": 0,
-        "ratings_excluded": 64,
-        "ratings_left": 1505,
-    }
-
-
-def test_rome_ratings_per_person():
-    """Rome, section 4.1.2: 21 people made 1,569 comparisons, 74.71 each (SD 43.32)."""
-    made = [*[21] * 8, 93, *[109] * 12]  # numbers with these sums; the paper does not give those of each person
-    found = {f.name: f for f in workload([{"ok": n - 3, "skipped": 3} for n in made])}
-    mean, sd = found["ratings_per_person"], found["ratings_per_person_sd"]
-    assert (len(made), sum(made), mean.n, mean.coverage) == (21, 1569, 21, 1 - 63 / 1569)
-    assert mean.value == pytest.approx(74.71, abs=0.005)
-    assert sd.value == pytest.approx(43.32, abs=0.01)
-    (alone, without) = workload([{"ok": 4}])
-    assert (alone.value, without.value) == (4, None)
-
-
-def test_how_often_people_report_and_that_few_raters_do():
-    """Century: two people made 137 of 147 reports; an interval of independent ratings would be far too narrow."""
-    crowd = [{"ok": 99, "reported": 1} for _ in range(10)] + [{"ok": 30, "reported": 70}, {"ok": 33, "reported": 67}]
-    found = {f.dims["status"]: f for f in endings(crowd, group="people")}
-    assert set(found) == {"reported", "skipped"}
-    reports = found["reported"]
-    assert (reports.value, reports.n, reports.coverage) == (147 / 1200, 1200, 1)
-    assert reports.interval_method == OVER_RATERS
-    low, high = wilson(147, 1200)
-    assert reports.low is not None
-    assert reports.high is not None
-    assert reports.high - reports.low > 5 * (high - low)
-    assert (found["skipped"].value, found["skipped"].interval_method) == (0, "wilson 95%")
-    (alone,) = [f for f in endings([{"ok": 3, "reported": 1}], group="people") if f.value]
-    assert (alone.low, alone.high) == wilson(1, 4)
-    assert list(endings([], group="people")) == []
