@@ -16,6 +16,10 @@ from jobs.store.run_files import identity_at
 from jobs.store.units import Unit
 from jobs.store.writer import Reject, UnitWriter
 
+UNIT_ROWS = 256
+# Tables that models read: as one unit, all rows would be the work of one GPU, and lost together.
+BOUNDED = ("items", "texts", "records")
+
 
 def write_small(
     out: str,
@@ -35,13 +39,15 @@ def write_small(
     to do either.
 
     Args:
-        unit_rows: rows per unit; None: all rows are one unit. Units are what jobs distribute and resume.
+        unit_rows: rows per unit, which is what jobs distribute and resume; None: `UNIT_ROWS` of a table that models
+            read (`BOUNDED`), all rows of another.
         metadata: strings for the footers of its objects.
         rejects: parts of the input that could not become a row; they are kept with the first unit.
 
     Raises:
         InputError: the place holds something other than a table of remine.
     """
+    unit_rows = unit_rows or (UNIT_ROWS if table in BOUNDED else None)
     starts = range(0, max(rows.num_rows, 1), unit_rows or max(rows.num_rows, 1))
     name = content_id(table, *(source.uri for source in inputs))
     parts = {
