@@ -15,6 +15,7 @@ CODE = sorted([*(ROOT / "jobs").rglob("*.py"), *(ROOT / "actors").rglob("*.py")]
 # Files that an instruction has the reader create.
 READERS_OWN = {
     "my_rubric.yaml",
+    "mood.yaml",
     "my_paper.yaml",
     "my_targets.txt",
     "FILE.yaml",

@@ -1,7 +1,31 @@
 """Checks of data from YAML or Hydra; each raises a ValueError that names the place, the value and what is allowed."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Mistakes:
+    """Gathers the mistakes of independent checks, so that all are named at once."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+
+    def of(self, check: Callable[..., T], *arguments: Any, instead: Any, **named: Any) -> T:
+        """Return what `check` returns; if it raises a ValueError, keep the message and return `instead`."""
+        try:
+            return check(*arguments, **named)
+        except ValueError as error:
+            self._messages.append(str(error))
+            result: T = instead
+            return result
+
+    def refuse(self) -> None:
+        """Raise a ValueError with all mistakes so far, if there are any."""
+        if self._messages:
+            also = "".join(f"; also: {message}" for message in self._messages[1:])
+            raise ValueError(f"{self._messages[0]}{also}")
 
 
 def check_keys(data: Any, *, where: str, required: Sequence[str], optional: Sequence[str] = ()) -> None:

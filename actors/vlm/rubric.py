@@ -23,6 +23,8 @@ A rubric's YAML file reads
         # name: "*"      the only question: each item is asked its own questions in its place (`judge questions=`)
     people: …              # see `actors.vlm.people`
 
+`actors.vlm.rubric_forms` has shorter forms: only `name` and `questions` are needed, and `answers: [1, 2, 3]` will do.
+
 Layout `paper` is the order of the paper. `fast` puts the picture first and what differs between the prompts of one
 item as late as possible, so that the model reads what they share once. In any layout all pictures must come before what
 differs. The system's turn is the same in all prompts of one item; the model's chat template writes it
@@ -31,13 +33,13 @@ differs. The system's turn is the same in all prompts of one item; the model's c
 
 import hashlib
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import jinja2
 
-from actors.vlm import checks, pieces
+from actors.vlm import checks, pieces, rubric_forms
 from actors.vlm.people import PeopleVariant, people_variant
 from actors.vlm.templates import QUESTION_WORDS, TARGET_WORD, environment, words
 
@@ -45,6 +47,7 @@ LAYOUTS = ("paper", "fast")
 SCALES = ("ordinal", "nominal")
 REPLIES = ("code", "label")
 MAX_ANSWERS = 26  # one letter each
+TEXTS, OPTIONAL_TEXTS = ("name", "version", "source", "layout"), ("answer_start", "system")
 ANY = "*"  # the name of a question that stands for those of the items
 
 
@@ -105,45 +108,40 @@ class Rubric:
         """Check a rubric from YAML or Hydra.
 
         Raises:
-            ValueError: naming the rubric, the place, the value, and what is allowed there.
+            ValueError: naming the rubric, and for each mistake the place, the value, and what is allowed there.
         """
         where = f"rubric {data['name']!r}" if isinstance(data, Mapping) and "name" in data else "a rubric"
+        if isinstance(data, Mapping):
+            data = rubric_forms.completed(data)
         checks.check_keys(
             data,
             where=where,
             required=("name", "version", "source", "parts", "layouts", "layout", "questions"),
             optional=("context", "targets", "people", "answer_start", "system"),
         )
-        context = data.get("context") or {}
-        checks.check_keys(context, where=f"{where}, context", required=(), optional=("fields", "cut"))
-        entries = checks.entries(data["questions"], f"{where}, questions")
-        questions = tuple(_question(entry, where=where) for entry in entries)
-        if not questions:
-            raise ValueError(f"{where} has no questions; at least one is required")
-        checks.check_unique((question.name for question in questions), where=where, kind="question")
-        if len(questions) > 1 and any(question.name == ANY for question in questions):
-            raise ValueError(f"{where}: the question {ANY!r} stands for those of the items; it must be the only one")
+        mistakes = checks.Mistakes()
+        questions = _questions(data["questions"], mistakes, where=where)
+        texts: dict[str, Any] = {
+            key: mistakes.of(checks.text, data[key], f"{where}, {key}", instead="") for key in TEXTS
+        } | {
+            key: mistakes.of(checks.optional_text, data.get(key), f"{where}, {key}", instead="")
+            for key in OPTIONAL_TEXTS
+        }
+        parts = mistakes.of(_parts, data["parts"], where=where, instead={})
+        layouts = mistakes.of(_layouts, data["layouts"], where=where, instead={})
+        fields, cut = mistakes.of(_context, data.get("context") or {}, where=f"{where}, context", instead=((), ()))
+        targets = mistakes.of(checks.texts, data.get("targets"), f"{where}, targets", instead=())
+        mistakes.refuse()
         values = {question.name: [answer.value for answer in question.answers] for question in questions}
         rubric = cls(
-            name=checks.text(data["name"], f"{where}, name"),
-            version=checks.text(data["version"], f"{where}, version"),
-            source=checks.text(data["source"], f"{where}, source"),
-            parts={
-                name: checks.text(text, f"{where}, part {name!r}")
-                for name, text in checks.mapping(data["parts"], f"{where}, parts").items()
-            },
-            layouts={
-                name: tuple(checks.entries(order, f"{where}, layout {name}"))
-                for name, order in checks.mapping(data["layouts"], f"{where}, layouts").items()
-            },
-            layout=checks.text(data["layout"], f"{where}, layout"),
+            **texts,
+            parts=parts,
+            layouts=layouts,
             questions=questions,
-            context_fields=checks.texts(context.get("fields"), f"{where}, context.fields"),
-            context_cut=checks.texts(context.get("cut"), f"{where}, context.cut"),
-            targets=checks.texts(data.get("targets"), f"{where}, targets"),
+            context_fields=fields,
+            context_cut=cut,
+            targets=targets,
             people=people_variant(data.get("people"), values=values, where=f"{where}, people"),
-            answer_start=checks.optional_text(data.get("answer_start"), f"{where}, answer_start"),
-            system=checks.optional_text(data.get("system"), f"{where}, system"),
         )
         _check_parts(rubric, where=where)
         _check_layouts(rubric, where=where)
@@ -211,6 +209,41 @@ def identity(rubric: Rubric, *, layout: str | None = None) -> str:
     facts |= {"layout": chosen, "parts": [(entry, rubric.parts.get(entry, "")) for entry in rubric.layouts[chosen]]}
     canonical = json.dumps(facts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def _questions(data: Any, mistakes: checks.Mistakes, *, where: str) -> tuple[Question, ...]:
+    entries = mistakes.of(checks.entries, data, f"{where}, questions", instead=[])
+    if not entries:
+        mistakes.of(_refuse, f"{where} has no questions; at least one is required", instead=None)
+    read = [mistakes.of(_question, entry, where=where, instead=None) for entry in entries]
+    questions = tuple(question for question in read if question is not None)
+    mistakes.of(_check_names, [question.name for question in questions], where=where, instead=None)
+    return questions
+
+
+def _refuse(message: str) -> None:
+    raise ValueError(message)
+
+
+def _check_names(names: Sequence[str], *, where: str) -> None:
+    checks.check_unique(names, where=where, kind="question")
+    if len(names) > 1 and ANY in names:
+        raise ValueError(f"{where}: the question {ANY!r} stands for those of the items; it must be the only one")
+
+
+def _context(data: Any, *, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    checks.check_keys(data, where=where, required=(), optional=("fields", "cut"))
+    return checks.texts(data.get("fields"), f"{where}.fields"), checks.texts(data.get("cut"), f"{where}.cut")
+
+
+def _parts(data: Any, *, where: str) -> dict[str, str]:
+    parts = checks.mapping(data, f"{where}, parts")
+    return {name: checks.text(text, f"{where}, part {name!r}") for name, text in parts.items()}
+
+
+def _layouts(data: Any, *, where: str) -> dict[str, tuple[str, ...]]:
+    layouts = checks.mapping(data, f"{where}, layouts")
+    return {name: tuple(checks.entries(order, f"{where}, layout {name}")) for name, order in layouts.items()}
 
 
 def _check_parts(rubric: Rubric, *, where: str) -> None:

@@ -59,7 +59,8 @@ def problems(texts: dict[str, str], check: Callable[[str, list[str]], None]) -> 
         for job, arguments in commands(text):
             try:
                 if not {"--help", "--cfg", "--version"} & set(arguments):
-                    check(job, to_overrides(job, cli.job(job).schema, arguments))
+                    loaded = cli.job(job)
+                    check(job, to_overrides(job, loaded.schema, arguments, positional=loaded.positional))
             except InputError as error:
                 found.append(f"{place}: {job} {' '.join(arguments)}: {error}")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.vlm import rubric_forms
 from actors.vlm.rubric import Rubric, identity
 from tests.actors.vlm.helpers import CONF
 
@@ -20,7 +21,8 @@ PEOPLE = {
 
 REFUSED: dict[str, tuple[Change, str]] = {
     "unknown key": (lambda d: d.update(colour=1), "unknown key 'colour'"),
-    "missing key": (lambda d: d.pop("source"), "missing key 'source'"),
+    "missing key": (lambda d: d.pop("questions"), "missing key 'questions'"),
+    "missing key next to others": (lambda d: d.pop("layout"), "missing key 'layout'"),
     "unknown key of a question": (lambda d: QUESTION(d).update(hint=1), "'relevance'.*unknown key 'hint'"),
     "unknown key of an answer": (lambda d: ANSWERS(d)[0].update(text=1), "unknown key 'text'"),
     "unknown key of the context": (lambda d: d["context"].update(limit=3), "unknown key 'limit'"),
@@ -110,6 +112,56 @@ def test_refused(small: dict[str, Any]) -> None:
         else:
             misses.append(f"{case}: accepted")
     assert not misses
+
+
+def test_all_mistakes_are_named_at_once(small: dict[str, Any]) -> None:
+    QUESTION(small).update(scale="interval")
+    small["questions"].append({"name": "second", "text": "?", "scale": "nominal", "answers": ["one"]})
+    small["parts"]["context"] = " "
+    with pytest.raises(ValueError, match=r"unknown scale 'interval'.*has 1 answers.*part 'context'") as caught:
+        Rubric.from_dict(small)
+    assert str(caught.value).count("; also: ") == 2
+
+
+def readme_rubric() -> dict[str, Any]:
+    """The rubric that the README shows."""
+    text = (CONF.parent / "README.md").read_text()
+    rubric: dict[str, Any] = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    return rubric
+
+
+def test_short_forms_mean_the_full_ones() -> None:
+    short = readme_rubric()
+    short["questions"].append({"name": "place", "text": "Where?", "answers": ["indoors", "outdoors"]})
+    rubric = Rubric.from_dict(short)
+    shown, people, place = rubric.questions
+    assert [(a.value, a.label, a.score) for a in shown.answers] == [(str(n), str(n), float(n)) for n in range(1, 6)]
+    assert (shown.scale, shown.codes) == ("ordinal", ("1", "2", "3", "4", "5"))
+    assert (people.scale, [(a.value, a.label) for a in people.answers]) == ("nominal", [("yes", "yes"), ("no", "no")])
+    assert [answer.value for answer in place.answers] == ["indoors", "outdoors"]
+    assert (rubric.version, rubric.source, rubric.targets) == ("1", "not stated", ("joy", "sorrow", "fear"))
+    assert rubric.asks_targets
+    assert not Rubric.from_dict({**short, "targets": None}).asks_targets
+
+    full = rubric_forms.completed(short)
+    assert rubric_forms.completed(full) == full
+    assert identity(Rubric.from_dict(full)) == identity(rubric)
+    nominal = {**short, "questions": [{**short["questions"][0], "scale": "nominal"}]}
+    assert [answer.score for answer in Rubric.from_dict(nominal).questions[0].answers] == [None] * 5
+
+
+def test_short_forms_are_checked_like_the_full_ones() -> None:
+    for answers, message in (
+        ([], "has 0 answers"),
+        ([1], "has 1 answers"),
+        ([1, 1], "duplicate answer value"),
+        (["a", "a"], "duplicate answer value"),
+        ([1, "a", None], "must be a mapping"),
+        ("yes", "must be a list"),
+    ):
+        question = {"name": "q", "text": "?", "scale": "nominal", "answers": answers}
+        with pytest.raises(ValueError, match=message):
+            Rubric.from_dict({"name": "r", "questions": [question]})
 
 
 def test_not_a_mapping() -> None:

@@ -1,0 +1,69 @@
+"""Short forms of a rubric's file, completed to the full form that `actors.vlm.rubric` checks.
+
+    name: mood
+    targets: [joy, sorrow]                      # optional; the question then names one
+    questions:
+      - name: shown
+        text: How strongly does the picture show this feeling?
+        answers: [1, 2, 3, 4, 5]
+      - name: people
+        text: Does the picture show people?
+        answers: [yes, no]
+
+An answer may be a number, a word, or a Boolean: YAML reads yes, no, on and off as Booleans, and they mean the words yes
+and no here. Answers that are all numbers make an ordinal scale with these scores. A rubric without parts and layouts
+has one prompt, with the picture, the title of its page if there is one, the question, the target and the answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+VERSION = 1
+SOURCE = "not stated"
+CONTEXT = {"fields": ["page_title"]}
+PARTS = {
+    "introduction": "Look at the picture and answer a question about it.",
+    "context": "{% if page_title %}The page that shows the picture is about: {{ page_title }}{% endif %}",
+    "scale": "Possible answers:\n{{ options }}\n\nReply with the code of one answer and nothing else.",
+    "question": "Question: {{ question }}",
+}
+TARGET = "\nIt is asked about: {{ target }}"
+LAYOUT = ["picture", "introduction", "context", "scale", "question"]
+WORDS = {True: "yes", False: "no"}
+
+
+def completed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rubric in its full form; what has another shape is left for the checks to refuse."""
+    full: dict[str, Any] = {"version": VERSION, "source": SOURCE, **data}
+    if not {"parts", "layouts", "layout"} & set(data):
+        question = PARTS["question"] + (TARGET if data.get("targets") else "")
+        full |= {"parts": {**PARTS, "question": question}, "layouts": {"fast": LAYOUT}, "layout": "fast"}
+        full.setdefault("context", CONTEXT)
+    questions = full.get("questions")
+    if isinstance(questions, Sequence) and not isinstance(questions, str):
+        full["questions"] = [_question(entry) if isinstance(entry, Mapping) else entry for entry in questions]
+    return full
+
+
+def _question(data: Mapping[str, Any]) -> dict[str, Any]:
+    answers = data.get("answers")
+    if not isinstance(answers, Sequence) or isinstance(answers, str):
+        return dict(data)
+    numeric = bool(answers) and all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in answers)
+    question = {**data, "answers": [_answer(entry, scored=numeric) for entry in answers]}
+    if not any(isinstance(entry, Mapping) for entry in answers):
+        question.setdefault("scale", "ordinal" if numeric else "nominal")
+        if question["scale"] == "nominal":
+            for answer in question["answers"]:
+                if isinstance(answer, dict):
+                    answer.pop("score", None)
+    return question
+
+
+def _answer(entry: Any, *, scored: bool) -> Any:
+    if isinstance(entry, bool):
+        entry = WORDS[entry]
+    if isinstance(entry, Mapping) or not isinstance(entry, str | int | float):
+        return entry
+    answer = {"value": str(entry), "label": str(entry)}
+    return {**answer, "score": entry} if scored else answer
