@@ -29,6 +29,7 @@ from jobs.corpora.ratings_file import one_file
 from jobs.errors import InputError
 from jobs.metrics.metric import Metric, wide
 from jobs.page.model import Page
+from jobs.page.page_figures import page_figures
 from jobs.page.render import render
 from jobs.runtime import cli, config, exclusions, summary
 from jobs.runtime.console import say
@@ -57,17 +58,22 @@ def execute(cfg: AnalyzeConfig) -> dict[str, Any]:
     compute_metrics = {"agreement": agreement, "crowdtruth": crowdtruth, "dsg": scene_graphs}[cfg.task]
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    metrics = list(compute_metrics(cfg, files[0].uri, columns, exclusion_filter))
+    analysis = compute_metrics(cfg, files[0].uri, columns, exclusion_filter)
+    metrics = analysis.metrics
     settings = config.plain(cfg)
     identity = {"task": cfg.task, "inputs": [[o.uri, o.etag] for o in files], **exclusions.identity(excluded)}
     manifest = write_metrics(cfg.out, metrics, inputs=files, identity=identity, settings=settings)
     out = locations.absolute(cfg.out)
     locations.replace(locations.join(out, "metrics.csv"), _as_csv(metrics).encode())
+    figures, left_out = page_figures(metrics, analysis.observations, {})
     page = Page(
         title=cfg.title,
         lede=f"{cfg.task} of {files[0].uri.rsplit('/', 1)[-1]}",
         provenance=[("input", o.uri) for o in files] + sorted(manifest["versions"].items()),
+        distributions=analysis.distributions,
         metrics=metrics,
+        figures=figures,
+        figures_left_out=left_out,
     )
     locations.replace(locations.join(out, "index.html"), render(page).encode())
     _show_repeats(metrics)

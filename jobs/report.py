@@ -25,6 +25,7 @@ from jobs.judging import kept_raters
 from jobs.judging.kept_rubric import read_rubrics
 from jobs.judging.rating_tables import open_ratings
 from jobs.metrics.distributions import metrics_of
+from jobs.metrics.observations import Observations
 from jobs.metrics.question import MetricSettings
 from jobs.page import gallery
 from jobs.page.build import report_page
@@ -70,7 +71,8 @@ class ReportConfig:
     # a paper, of conf/paper: its tables and figures, with the printed numbers next to this report's
     paper: PaperSettings = field(default_factory=PaperSettings)
     title: str = "Report"  # of the page
-    gallery: int = 48  # number of pictures and items on the page, a sample that depends only on ids
+    gallery: int = 48  # number of pictures and items on the page
+    gallery_seed: int = 0  # the sample depends only on the pictures' ids and this number
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
@@ -78,6 +80,8 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
     if cfg.gallery < 0:
         raise InputError(f"gallery={cfg.gallery}: must be at least 0")
+    if cfg.gallery_seed < 0:
+        raise InputError(f"gallery_seed={cfg.gallery_seed}: must be at least 0")
     metric_settings.check(cfg.metrics)
     registry.check(cfg.paper)
     tables = read_tables(cfg)
@@ -87,7 +91,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
 
     excluded = exclusions.read_exclusions(cfg.exclusions)
     exclusion_filter = exclusions.ExclusionFilter(excluded.marks)
-    chosen = gallery.choose(tables, cfg.gallery, exclusion_filter)
+    chosen = gallery.choose(tables, cfg.gallery, exclusion_filter, seed=cfg.gallery_seed)
     with Reduction(by=[CONDITION, *cfg.metrics.group_by], keep_ids=cfg.metrics.crowdtruth) as reduction:
         ratings = summarize_ratings(
             tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
@@ -105,6 +109,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
             baseline=cfg.paper.baseline_condition,
             reference=cfg.paper.reference_condition,
         )
+        observations = Observations()
         metrics = list(
             report_metrics(
                 tables,
@@ -116,6 +121,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
                 questions_rubric=cfg.questions_rubric,
                 likert=cfg.likert,
                 exclusion_filter=exclusion_filter,
+                observe=observations,
             )
         )
         of_answers = [m for distribution in ratings.distributions.result() for m in metrics_of(distribution)]
@@ -137,6 +143,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         tables,
         ratings,
         metrics,
+        observations=observations,
         rubrics=rubrics,
         models=models,
         methods=reduction.methods,

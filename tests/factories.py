@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,20 @@ class TableInMemory:
             yield self._rows.slice(first, self._batch).select(list(columns))
 
 
-def write_table(out: str | Path, name: str, rows: Sequence[dict[str, Any]], *, unit: str = "unit") -> str:
-    """Write a complete table of one unit to `out`, with null for missing columns; return its URI."""
-    _write_run(str(out), name, {unit: rows})
+def write_table(
+    out: str | Path,
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    *,
+    unit: str = "unit",
+    filtered: Mapping[str, int] | None = None,
+) -> str:
+    """Write a complete table of one unit to `out`, with null for missing columns; return its URI.
+
+    Args:
+        filtered: rule -> number of rows that it removed before.
+    """
+    _write_run(str(out), name, {unit: rows}, filtered=filtered)
     return str(out)
 
 
@@ -62,6 +73,7 @@ def _write_run(
     *,
     metadata: dict[str, str] | None = None,
     rejected: int = 0,
+    filtered: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     vectors = (row["embedding"] for rows in units.values() for row in rows if row.get("embedding") is not None)
     dim = next((len(vector) for vector in vectors), DIM) if name == "embeddings" else None
@@ -71,7 +83,9 @@ def _write_run(
     for task in run.todo:
         rows = units[task.unit.name]
         with UnitWriter(run.target, task) as writer:
-            writer.counts.rows_in = len(rows) + rejected
+            writer.counts.filtered.update(filtered or {})
+            writer.counts.tallies["steps"] = {f"{n}/{rule}": 1 for n, rule in enumerate(filtered or {})}
+            writer.counts.rows_in = len(rows) + rejected + writer.counts.filtered.total()
             for position in range(rejected):
                 writer.reject(Reject("f", position, "malformed", "no row"))
             writer.write(pa.Table.from_pylist(list(rows), schema=table(name, dim=dim).schema()))

@@ -830,6 +830,7 @@ KEYS = {
         paper.printed: dict[str, jobs.papers.settings.PrintedTable]
         title: str
         gallery: int
+        gallery_seed: int
         exclusions: str | None
     """,
     "purge": """

@@ -35,6 +35,7 @@ def question_metrics(
     orders: Mapping[tuple[str, str], Sequence[str]],
     scale: Callable[[str, str], tuple[tuple[float, float] | None, str]],
     skip: Callable[[str, str], bool] = lambda rubric, question: False,
+    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
 ) -> Iterator[Metric]:
     """Yield the metrics of every question, with its rubric, name and `group_by` columns as dims.
 
@@ -44,6 +45,7 @@ def question_metrics(
         orders: (rubric, question) -> answers in the rubric's order.
         scale: (rubric, question) -> lowest and highest score, or None and the reason why they are unknown.
         skip: (rubric, question) -> whether to leave it out, such as a question of a scene graph.
+        observe: called with the dims and the answers of each question, such as to keep what a page draws.
     """
     if items.lengths is not None and "model" not in settings.disaggregate:
         settings = replace(settings, disaggregate=["model", *settings.disaggregate])
@@ -80,6 +82,7 @@ def question_metrics(
                 repeated=reduced.statuses.total() - int(reduced.answers.asked.sum()),
             )
             of_condition = {CONDITION: group.condition} if are_separate(groups) else {}
+            observe({**dims, **of_condition}, rated)
             for metric in (*suite.question_metrics(rated), *versions_of_models(reduction, group, rated)):
                 yield metric.at(**dims, **of_condition)
             if len(conditions) > 1:

@@ -1,7 +1,7 @@
 """Read the tables of a report: one pass over all ratings, then the metrics that the tables allow."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,11 +24,12 @@ from jobs.metrics import refusals
 from jobs.metrics.distributions import Distribution, Distributions
 from jobs.metrics.entity_counts import EntityCounts
 from jobs.metrics.metric import Metric
-from jobs.metrics.question import MetricSettings
+from jobs.metrics.question import MetricSettings, RatedQuestion
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
 ALL_PEOPLE = "all people"  # the rater of people's pooled ratings
+ON_CARDS = ("answers", "probabilities", "raw", "comment")  # columns of ratings that only the gallery shows
 MAX_PEOPLE_SHOWN = 8  # with more people, the page shows their pooled distribution
 
 
@@ -106,6 +107,7 @@ def summarize_ratings(
     distributions, pooled = Distributions(extra=reduction.by), Distributions(extra=reduction.by)
     rows_of: dict[str, list[dict[str, Any]]] = defaultdict(list)
     columns = sorted({*distributions.columns, *reduction.columns, "item_id", "target"})
+    columns += [name for name in ON_CARDS if gallery and name not in columns]
     wanted = pa.array(sorted(gallery), pa.string())
     for source in tables.ratings:
         for rows in source.batches(columns):
@@ -163,12 +165,14 @@ def report_metrics(
     questions_rubric: str,
     likert: str | None,
     exclusion_filter: ExclusionFilter,
+    observe: Callable[[Mapping[str, str], RatedQuestion], None] = lambda dims, question: None,
 ) -> Iterator[Metric]:
     """Yield all metrics that the tables allow, except those of distributions.
 
     Args:
         questions_rubric: rubric of the answers to scene graphs; likert: `rubric/question` of people's ratings to
             correlate them with.
+        observe: called with the dims and the answers of each question; see `compute.question_metrics`.
 
     Raises:
         InputError: the settings name a column or kind that the tables do not have.
@@ -179,7 +183,14 @@ def report_metrics(
         return tables.questions is not None and rubric == questions_rubric
 
     yield from compute.question_metrics(
-        reduction, summary.raters, items, settings, orders=orders, scale=rubrics.scale, skip=is_scene_graph
+        reduction,
+        summary.raters,
+        items,
+        settings,
+        orders=orders,
+        scale=rubrics.scale,
+        skip=is_scene_graph,
+        observe=observe,
     )
     yield from comparison_metrics(
         tables.ratings,

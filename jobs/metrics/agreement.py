@@ -5,8 +5,8 @@ is a sum over items. Their cost hardly depends on the number of items. The value
 `krippendorff` and scikit-learn (see the tests), which hold items x levels x levels in memory.
 """
 
-from collections.abc import Callable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, islice, zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval", "ratio")
 MAX_PAIRS = 100  # of raters; with more, kappas are not computed
+MAX_COMPARED = 14  # raters of `kappas_across`, which have 91 pairs
 
 _PERCENT = (
     "Pairs of raters of one item whose answers differ by at most {tolerance:g} / all such pairs, items pooled "
@@ -214,6 +215,30 @@ def pairwise_kappas(answers: RatingTable, *, weights: str | None = None, by: str
         cohen_kappa(answers.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
         for pair in pairs
     ]
+
+
+def kappas_across(answers: RatingTable, groups: Sequence[Sequence[str]]) -> list[Metric]:
+    """Return Cohen's kappa of raters of different groups, such as a person and a model, with dims `rater_a`, `rater_b`.
+
+    Use them with those of `pairwise_kappas` for a matrix of all raters. Pairs within a group are included if the group
+    has more than `MAX_PAIRS` pairs. Of more than `MAX_COMPARED` raters, those of each group in turn with the most
+    answers count. Pairs that rated no item in common are left out, and so are continuous scores.
+    """
+    if (answers.scored and len(answers.levels()) > MAX_LEVELS_OF_A_SCALE) or not (answers.scored or answers.values):
+        return []
+    number = dict(zip(answers.raters, np.bincount(answers.rater, minlength=len(answers.raters)).tolist(), strict=True))
+    ranked = [sorted(group, key=lambda name: (-number[name], name)) for group in groups]
+    in_turn = dict.fromkeys(name for turn in zip_longest(*ranked) for name in turn if name is not None)
+    chosen = sorted(islice(in_turn, MAX_COMPARED))
+    own = [set(group) for group in groups if len(group) * (len(group) - 1) // 2 <= MAX_PAIRS]
+    compared = answers.of_raters(chosen)
+    weights, by = ("quadratic", "score") if answers.scored else (None, "value")
+    kappas = (
+        cohen_kappa(compared.of_raters(pair), weights=weights, by=by).at(rater_a=pair[0], rater_b=pair[1])
+        for pair in combinations(chosen, 2)
+        if not any(set(pair) <= group for group in own)
+    )
+    return [metric for metric in kappas if metric.n]
 
 
 def agreement(

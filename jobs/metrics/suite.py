@@ -24,6 +24,7 @@ from jobs.metrics.metric import Metric, undefined
 from jobs.metrics.model_scores import RaterGroup
 from jobs.metrics.question import MAX_LINES, MODELS, PEOPLE, QuestionContext, RatedQuestion
 
+ACROSS = "people and models"  # group of the kappas of raters of different kinds
 NEED_SCALE = frozenset({"share_lowest", "share_at_least", "share_difference", "average_of_shares"})
 WRITER = "model"  # attribute of a response: the model that wrote it
 BY_WRITER = (WRITER, f"{WRITER}+prompt")  # attributes by which lengths and answers are reported, if they are subgroups
@@ -54,6 +55,9 @@ def _agreement(question: RatedQuestion) -> Iterator[Metric]:
                 yield metric.at(group=PEOPLE)
         if len(raters) > 1:
             yield from _agreement_of_subgroups(answers, question, group=name)
+    compared = [question.groups[name] for name in (PEOPLE, MODELS) if name in question.groups]
+    for metric in agreement.kappas_across(question.answers, compared):
+        yield metric.at(group=ACROSS)
 
 
 def _agreement_of(answers: RatingTable, question: RatedQuestion, *, group: str, pairs: bool = True) -> Iterator[Metric]:

@@ -10,8 +10,10 @@ from jobs.analysis.report_tables import RatingSummary, ReportTables
 from jobs.judging.kept_rubric import ANY, CONTINUOUS, Rubrics
 from jobs.metrics.distributions import Distributions
 from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
 from jobs.page.gallery import Gallery, cards, titled_cards
 from jobs.page.model import FunnelStep, ModelFacts, Page, TableSummary, Wording
+from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store.reading import TableSource
 
@@ -42,6 +44,7 @@ def report_page(
     summary: RatingSummary,
     metrics: Sequence[Metric],
     *,
+    observations: Observations,
     rubrics: Rubrics,
     models: Sequence[Mapping[str, Any]],
     methods: Mapping[str, set[str]],
@@ -55,6 +58,7 @@ def report_page(
     """Return the page of a report.
 
     Args:
+        observations: what plots need of each question besides its metrics.
         models: rows of table `raters` of the models that rated or wrote.
         methods: rater -> the methods of its ratings.
         gallery: the pictures and items to show; exclusion_filter: the exclusions.
@@ -63,26 +67,34 @@ def report_page(
         paper_pictures: name of a figure -> image_id and title of the pictures that it is about.
     """
     words, images = wording(rubrics), tables.corpus.get("images")
+    steps = list(funnel(tables.corpus))
+    figures, left_out = page_figures(metrics, observations, words)
+    made = cards(
+        tables,
+        gallery,
+        summary.rows_of,
+        words,
+        extra=summary.distributions.extra,
+        exclusion_filter=exclusion_filter,
+    )
     return Page(
         title=title,
         lede=_lede(images, summary.distributions),
         provenance=_provenance(tables.sources, versions),
         models=[_model(row) for row in models],
         notices=[*_random_weights(tables.sources), *_without_rubric(rubrics)],
-        steps=list(funnel(tables.corpus)),
+        steps=steps,
+        funnel=list(funnel_figures(steps)),
+        figures=figures,
+        figures_left_out=left_out,
         tables=[_table(name, source) for name, source in tables.corpus.items()]
         + [_table(f"ratings by {_rater(source)}", source) for source in tables.ratings],
         distributions=summary.shown(methods),
         metrics=metrics,
         wording=words,
-        pictures=cards(
-            tables,
-            gallery,
-            summary.rows_of,
-            words,
-            extra=summary.distributions.extra,
-            exclusion_filter=exclusion_filter,
-        ),
+        pictures=made,
+        pictures_missing=gallery.missing,
+        prompts=prompts(rubrics),
         pictures_total=images.rows if images else None,
         raters_total=len({d.rater for d in summary.distributions.result()}),
         paper=paper,
@@ -104,6 +116,16 @@ def wording(rubrics: Rubrics) -> dict[tuple[str, str], Wording]:
         for rubric in rubrics.by_name.values()
         for question in rubric.questions
         if question.name != ANY
+    }
+
+
+def prompts(rubrics: Rubrics) -> dict[str, str]:
+    """Return rubric -> the parts of the prompt that models were sent, as kept with the ratings, in their order."""
+    parts = {rubric.name: rubric.data.get("parts") for rubric in rubrics.by_name.values()}
+    return {
+        name: "\n\n".join(str(part).strip() for part in of_rubric.values())
+        for name, of_rubric in parts.items()
+        if isinstance(of_rubric, Mapping) and of_rubric
     }
 
 

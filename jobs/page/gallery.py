@@ -1,5 +1,6 @@
 """The gallery of a report: a sample of pictures and of the items that show them, as cards with their ratings."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -8,17 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.status import Status
 from jobs.analysis.report_tables import ReportTables
 from jobs.page.model import GalleryPicture, PictureRating, Wording, rater_label
 from jobs.page.thumbnails import Thumbnail, thumbnail
 from jobs.runtime.exclusions import ExclusionFilter
+from jobs.store.hashing import hash_texts
 from jobs.store.reading import TableSource, read_unit
 
 Words = Mapping[tuple[str, str], Wording]
 ITEMS_PER_PICTURE = 4  # cards of items of one picture, so that pictures with many responses leave room for others
 ANSWERS_PER_CARD = 40  # lines of question and target
+RATINGS_PER_CARD = 400  # of all raters
 FACTS_PER_CARD = 12
 TEXT_LENGTH = 600  # characters of an item's texts on its card
+ANSWER_LENGTH = 300  # characters of what a rater wrote instead of an answer, and of a comment
+CREDIT_LENGTH = 160  # characters
+REGIONS = ("region", "sub_region", "country", "target", "category")  # attributes and questions that group the cards
 WRITER = ("model", "prompt", "sample")  # attributes of an item in its card's title
 ITEM_COLUMNS = ["item_id", "kind", "image_ids", "text_ids", "response_id", "attributes"]
 
@@ -29,12 +36,14 @@ class Gallery:
 
     Attributes:
         size: number of cards.
-        pictures: image_ids, ascending.
+        pictures: image_ids of pictures that were fetched, in the order of the sample.
+        missing: status -> number of the other pictures that are not excluded.
         items_of: image_id -> rows of table `items` that show this picture, each under one picture only.
     """
 
     size: int = 0
     pictures: tuple[str, ...] = ()
+    missing: Counter[str] = field(default_factory=Counter)
     items_of: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
@@ -48,19 +57,32 @@ class Gallery:
         return {*self.pictures, *(item["item_id"] for item in self.items)}
 
 
-def choose(tables: ReportTables, size: int, exclusion_filter: ExclusionFilter) -> Gallery:
-    """Return a sample that depends only on ids: the `size` smallest image_ids that are not excluded, and their items.
+def choose(tables: ReportTables, size: int, exclusion_filter: ExclusionFilter, *, seed: int = 0) -> Gallery:
+    """Return a sample that depends only on ids and the seed: `size` pictures that are not excluded, and their items.
 
-    Ids are hashes, so that the smallest are a sample.
+    Pictures that were not fetched are counted only. The sample is that of the smallest hashes of seed and image_id;
+    with seed 0 that of the smallest image_ids, which are hashes themselves.
     """
     images = tables.corpus.get("images")
     if images is None or not size:
         return Gallery()
-    smallest: list[str] = []
-    for batch in images.batches(["image_id", "source_url"]):
+    smallest: list[tuple[str, str]] = []
+    missing = Counter[str]()
+    for batch in images.batches(["image_id", "source_url", "status"]):
         excluded = exclusion_filter.mask(batch["image_id"]) | exclusion_filter.mask(batch["source_url"])
-        smallest = sorted({*smallest, *batch["image_id"].filter(pa.array(~excluded)).to_pylist()})[:size]
-    return Gallery(size, tuple(smallest), _items(tables.items, smallest))
+        left = batch.filter(pa.array(~excluded))
+        missing.update(status for status in left["status"].to_pylist() if status != Status.OK)
+        ids = left.filter(pc.equal(left["status"], Status.OK.value))["image_id"]
+        smallest = sorted({*smallest, *zip(_draws(ids, seed), ids.to_pylist(), strict=True)})[:size]
+    pictures = tuple(image_id for _, image_id in smallest)
+    return Gallery(size, pictures, missing, _items(tables.items, pictures))
+
+
+def _draws(ids: pa.ChunkedArray, seed: int) -> list[str]:
+    if not seed:
+        return [str(name) for name in ids.to_pylist()]
+    seeded = pc.binary_join_element_wise(pa.scalar(str(seed)), ids, ":")
+    return [f"{number:016x}" for number in hash_texts(seeded).tolist()]
 
 
 def _items(sources: Sequence[TableSource], pictures: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
@@ -92,6 +114,8 @@ def cards(
 ) -> list[GalleryPicture]:
     """Return at most `gallery.size` cards: of a picture that was rated itself or is in no item, and of its items.
 
+    A card whose pictures cannot be decoded has no thumbnails, and the status error.
+
     Args:
         rows_of: id of a picture or an item -> its rows of `ratings`.
         extra: columns that distinguish the ratings of one rater, such as `condition`.
@@ -102,7 +126,7 @@ def cards(
     several = {image_id for item in gallery.items for image_id in item["image_ids"]}
     shown = _shown(tables, {*gallery.pictures, *several}, exclusion_filter)
     texts = _texts(tables, gallery.items)
-    made = []
+    made: list[GalleryPicture] = []
     for image_id in gallery.pictures:
         items = [item for item in gallery.items_of.get(image_id, ()) if all(i in shown for i in item["image_ids"])]
         own = [item for item in items if item["item_id"] == image_id]
@@ -162,7 +186,14 @@ def _shown(tables: ReportTables, image_ids: set[str], exclusion_filter: Exclusio
 
 
 def _records(uri: str) -> dict[str, dict[str, Any]]:
-    columns = ["image_id", "page_title", "page_url", "caption_reference_description", "terms"]
+    columns = [
+        "image_id",
+        "page_title",
+        "caption_attribution_description",
+        "page_url",
+        "caption_reference_description",
+        "terms",
+    ]
     return {row["image_id"]: row for row in read_unit(uri, columns=columns).to_pylist()}
 
 
@@ -198,23 +229,46 @@ def _card(
     title = record.get("page_title") or (image["source_url"] or "").rsplit("/", 1)[-1]
     facts = [("size", f"{image['width']} x {image['height']} {image['format']}")] if image["width"] else []
     facts += [("terms", ", ".join(record["terms"]))] if record.get("terms") else []
-    facts += [("licence", image["licence"])] if image["licence"] else []
     if item:
         attributes = dict(item["attributes"] or ())
         writer = " · ".join(attributes[name] for name in WRITER if attributes.get(name))
         title = " — ".join(filter(None, (title, writer or (item["kind"] if item["kind"] != "image" else ""))))
         facts = [(name, value) for name, value in sorted(attributes.items()) if value][:FACTS_PER_CARD] + facts
     failed = next((picture for picture in pictures if picture.small is None), first)
+    credits = [_credit(picture) for picture in pictures]
     return GalleryPicture(
         title=title,
         caption=text or record.get("caption_reference_description") or "",
         thumbnails=[picture.small for picture in pictures if picture.small],
-        status=failed.image["status"],
+        status=failed.image["status"] if failed.small or failed.image["status"] != Status.OK else Status.ERROR,
         error_kind=failed.error_kind,
         facts=facts,
         ratings=ratings,
         source_url=record.get("page_url") or image["source_url"],
+        credit="; ".join(dict.fromkeys(filter(None, credits))),
+        region=_region(dict(item["attributes"] or ()) if item else {}, ratings),
     )
+
+
+def _credit(picture: _Shown) -> str:
+    author = picture.image["author"] or picture.record.get("caption_attribution_description") or ""
+    author = author if len(author) <= CREDIT_LENGTH else author[:CREDIT_LENGTH] + "…"
+    return " · ".join(filter(None, (author, picture.image["licence"])))
+
+
+def _region(attributes: Mapping[str, str], ratings: Sequence[PictureRating]) -> str:
+    """Return the item's attribute for a region, else the most frequent answer to a question about it, else "".
+
+    Of equally frequent answers the first counts.
+    """
+    for name in REGIONS:
+        if attributes.get(name):
+            return attributes[name]
+    for name in REGIONS:
+        answers = Counter(r.answer for r in ratings if r.question == name and r.status == Status.OK and r.answer)
+        if answers:
+            return str(answers.most_common(1)[0][0])
+    return ""
 
 
 def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[str]) -> list[PictureRating]:
@@ -225,11 +279,35 @@ def _ratings(rows: Iterable[Mapping[str, Any]], words: Words, extra: Sequence[st
     for row in ordered:
         rater = rater_label(row["rater"], [(name, row[name]) for name in extra])
         key = (row["rubric"], row["question"], row["target"], rater)
-        ratings.setdefault(
-            key, PictureRating(rater, row["question"], _label(row, words), row["status"], target=row["target"])
-        )
-    lines = list(dict.fromkeys(key[:3] for key in ratings))[:ANSWERS_PER_CARD]
+        if key not in ratings:
+            ratings[key] = _rating(row, rater, words)
+    raters = len({rating.rater for rating in ratings.values()})
+    most = min(ANSWERS_PER_CARD, max(1, RATINGS_PER_CARD // max(1, raters)))
+    lines = list(dict.fromkeys(key[:3] for key in ratings))[:most]
     return [rating for key, rating in ratings.items() if key[:3] in lines]
+
+
+def _rating(row: Mapping[str, Any], rater: str, words: Words) -> PictureRating:
+    texts = (str(row.get(name) or "") for name in ("raw", "comment"))
+    return PictureRating(
+        rater,
+        row["question"],
+        _label(row, words),
+        row["status"],
+        target=row["target"],
+        rubric=row["rubric"],
+        value=row["value"],
+        score=row["score"],
+        probability=_probability(row),
+        text="\n".join(text[:ANSWER_LENGTH] for text in texts if text),
+    )
+
+
+def _probability(row: Mapping[str, Any]) -> float | None:
+    """Return the probability that the rater gave to its answer, None if it gave none."""
+    answers, probabilities = row.get("answers") or (), row.get("probabilities") or ()
+    of_answer = dict(zip(answers, probabilities, strict=False))
+    return of_answer.get(row["value"])
 
 
 def _label(rating: Mapping[str, Any], words: Words) -> str | None:

@@ -4,7 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.metrics.metric import Metric
+from jobs.metrics.question import MODELS, PEOPLE
+from jobs.page.anchors import anchor
 
+MAX_OPEN = 12  # rows of a table that is not folded
 MAX_ROWS = 60  # of a table on the page; all rows are in the table `metrics`
 
 
@@ -21,8 +24,12 @@ class MetricFamily:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """The table of a family: labels of columns, and rows of (label, one metric or None per column)."""
+    """The table of a family: labels of columns, and rows of (label, one metric or None per column).
 
+    `name` is its anchor on the page.
+    """
+
+    name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Metric | None, ...]], ...]
@@ -30,15 +37,56 @@ class MetricTable:
     notes: tuple[str, ...]  # reasons of undefined metrics, without duplicates
     remarks: tuple[str, ...]  # reasons for missing intervals, and caveats, without duplicates
 
+    @property
+    def empty(self) -> bool:
+        """Whether all metrics are undefined, so that only the reasons are shown."""
+        return all(metric is None or metric.value is None for _, line in self.rows for metric in line)
+
+    @property
+    def folded(self) -> bool:
+        """Whether the reader unfolds the table, because it is long."""
+        return len(self.rows) > MAX_OPEN
+
+    @property
+    def line(self) -> list[tuple[str, Metric]]:
+        """The labelled numbers of a table with a single row or at most two numbers, which the page shows as a line."""
+        cells = [
+            (row, column, metric)
+            for row, line in self.rows
+            for column, metric in zip(self.columns, line, strict=True)
+            if metric
+        ]
+        if len(self.rows) > 1 and len(cells) > 2:
+            return []
+        return [
+            (" · ".join(part for part in (row, column) if part not in ("all", "value")) or self.title.lower(), metric)
+            for row, column, metric in cells
+        ]
+
 
 @dataclass(frozen=True)
 class MetricBlock:
-    """The tables of one question, or of metrics without a question."""
+    """The tables of one question, or of metrics without a question: `lines` are those without a grid of numbers."""
 
     rubric: str
     question: str
     about: str  # condition, method or order, if the metrics separate them
     tables: tuple[MetricTable, ...]
+
+    @property
+    def lines(self) -> list[MetricTable]:
+        """The tables that the page shows as a line of numbers."""
+        return [table for table in self.tables if table.line or table.empty]
+
+    @property
+    def grids(self) -> list[MetricTable]:
+        """The other tables."""
+        return [table for table in self.tables if not (table.line or table.empty)]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all tables."""
+        return sum(len(table.rows) * len(table.columns) for table in self.tables)
 
 
 CHANGES = (
@@ -95,7 +143,7 @@ FAMILIES = (
     MetricFamily("Agreement among raters", _AGREEMENT, ("group",), without="attribute"),
     MetricFamily("Agreement by subgroup", _AGREEMENT, ("group",), needs="attribute"),
     MetricFamily("One rater asked in several ways", (*_AGREEMENT, "kappa", *_SHARES), ("rater",), needs="versions"),
-    MetricFamily("Agreement of two raters", ("kappa",), ("group", "weights")),
+    MetricFamily("Agreement of two raters", ("kappa",), ("weights",)),
     MetricFamily("Each rater and the other raters", ("agreement_with_majority", "agreement_with_mean"), ("metric",)),
     MetricFamily("Answers by majority", ("majority_share",), ("group",)),
     MetricFamily("Scores", _SHARES, ("metric", "threshold", "rule"), without="attribute"),
@@ -188,11 +236,19 @@ WORDS = {
     "first": {"": "no condition"},
     "second": {"": "no condition"},
 }
+SAID_BY_DISTRIBUTIONS = frozenset({"Ratings", "Ratings without an answer"})  # of a single rater
 IN_HEADING = ("rubric", "question", "condition", "method", "order")
 
 
-def blocks(metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> list[MetricBlock]:
-    """Return one block per question: those in `order` first, then by name; metrics without a question last."""
+def blocks(
+    metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = (), *, one_rater: bool = False
+) -> list[MetricBlock]:
+    """Return one block per question: those in `order` first, then by name; metrics without a question last.
+
+    Args:
+        one_rater: whether the page shows the distributions of a single rater, which say what some families would
+            repeat.
+    """
     metrics_of: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
         metrics_of.setdefault(tuple(metric.dims.get(name, "") for name in IN_HEADING), []).append(metric)
@@ -200,19 +256,56 @@ def blocks(metrics: Sequence[Metric], order: Sequence[tuple[str, str]] = ()) -> 
     keys = sorted(metrics_of, key=lambda key: (not key[1], position.get((key[0], key[1]), len(position)), key))
     question_blocks = []
     for key in keys:
-        tables = [table for family in FAMILIES if (table := _table(family, metrics_of[key]))]
+        of_key = without_twins(metrics_of[key])
+        families = [family for family in FAMILIES if not (one_rater and family.title in SAID_BY_DISTRIBUTIONS)]
+        tables = [
+            table for family in families if (table := _table(family, of_key, anchor("metrics", *key, family.title)))
+        ]
         if tables:
             about = ", ".join(f"{name} {value}" for name, value in zip(IN_HEADING[2:], key[2:], strict=True) if value)
             question_blocks.append(MetricBlock(key[0], key[1], about, tuple(tables)))
     return question_blocks
 
 
-def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | None:
+def without_twins(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics of one question without those of all models, or all people, if these are a single rater.
+
+    Then each metric of the group equals that of the rater.
+    """
+    of_group: dict[str, dict[tuple[str, ...], tuple[float | None, float | None, int]]] = {}
+    for metric in metrics:
+        rest = tuple(f"{name}={value}" for name, value in sorted(metric.dims.items()) if name != "group")
+        values = (metric.value, metric.low, metric.n)
+        of_group.setdefault(metric.dims.get("group", ""), {})[metric.name, *rest] = values
+    dropped = {
+        whole: single
+        for whole in (MODELS, PEOPLE)
+        for single in of_group
+        if single not in ("", MODELS, PEOPLE) and _same(of_group.get(whole, {}), of_group[single])
+    }
+    kept = []
+    for metric in metrics:
+        single = dropped.get(metric.dims.get("group", ""))
+        others = (f"{name}={value}" for name, value in sorted(metric.dims.items()) if name != "group")
+        if single is None or (metric.name, *others) not in of_group[single]:
+            kept.append(metric)
+    return kept
+
+
+def _same(
+    whole: Mapping[tuple[str, ...], tuple[float | None, float | None, int]],
+    single: Mapping[tuple[str, ...], tuple[float | None, float | None, int]],
+) -> bool:
+    shared = whole.keys() & single.keys()
+    return all(whole[key] == single[key] for key in shared) and any(single[key][0] is not None for key in shared)
+
+
+def _table(family: MetricFamily, metrics: Iterable[Metric], name: str) -> MetricTable | None:
     cells: dict[str, dict[str, Metric]] = {}
     columns: dict[str, None] = {}
     rows: dict[str, tuple[int, int]] = {}
     for number, metric in enumerate(metrics):
-        if metric.name not in family.metrics or not _fits(family, metric):
+        if not belongs(family, metric):
             continue
         column, row = _labels(family, metric)
         columns.setdefault(column)
@@ -225,7 +318,7 @@ def _table(family: MetricFamily, metrics: Iterable[Metric]) -> MetricTable | Non
     explained = [f for _, line in shown for f in line if f and f.reason]
     notes = dict.fromkeys(str(f.reason) for f in explained if f.value is None)
     remarks = _remarks(f for f in explained if f.value is not None and f.name not in WITHOUT_INTERVAL)
-    return MetricTable(family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
+    return MetricTable(name, family.title, tuple(columns), tuple(shown), len(names) - len(shown), tuple(notes), remarks)
 
 
 def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
@@ -237,11 +330,14 @@ def _remarks(metrics: Iterable[Metric]) -> tuple[str, ...]:
     for metric in metrics:
         for part in str(metric.reason).split("; "):
             if not part.startswith("fewer than "):
-                names_of.setdefault(part, {})[_word("metric", metric)] = None
+                names_of.setdefault(part, {})[word("metric", metric)] = None
     return tuple(f"{'; '.join(names)} — {reason}" for reason, names in names_of.items())
 
 
-def _fits(family: MetricFamily, metric: Metric) -> bool:
+def belongs(family: MetricFamily, metric: Metric) -> bool:
+    """Return whether the page shows a metric in the table of a family."""
+    if metric.name not in family.metrics:
+        return False
     if metric.reason == "one rater":  # only in the table `metrics`: on the page, the table would have only dashes
         return False
     if family.needs and family.needs not in metric.dims:
@@ -252,13 +348,15 @@ def _fits(family: MetricFamily, metric: Metric) -> bool:
 
 
 def _labels(family: MetricFamily, metric: Metric) -> tuple[str, str]:
-    column = " · ".join(filter(None, (_word(name, metric) for name in family.columns)))
+    column = " · ".join(filter(None, (word(name, metric) for name in family.columns)))
     in_columns = {*family.columns, *IN_HEADING}
-    rest = [_word(name, metric) for name in ("metric", *sorted(metric.dims)) if name not in in_columns]
+    named = () if len(family.metrics) == 1 else ("metric",)  # a single metric is named by the title
+    rest = [word(name, metric) for name in (*named, *sorted(metric.dims)) if name not in in_columns]
     return column or "value", " · ".join(filter(None, rest)) or "all"
 
 
-def _word(name: str, metric: Metric) -> str:
+def word(name: str, metric: Metric) -> str:
+    """Return the words for a metric's name (`metric`) or for the value of one of its dims."""
     if name == "metric":
         return NAMES.get(metric.name, metric.name.replace("_", " ").removeprefix("rater correlation "))
     value = metric.dims.get(name, "")
@@ -276,5 +374,5 @@ def definitions(tables: Iterable[MetricTable]) -> Mapping[str, str]:
         for _, line in table.rows:
             for metric in line:
                 if metric:
-                    definition_of.setdefault(_word("metric", metric), metric.definition)
+                    definition_of.setdefault(word("metric", metric), metric.definition)
     return definition_of

@@ -55,6 +55,10 @@ class PictureRating:
         rater: the rater as its distributions are labelled (`rater_label`).
         answer: a label or a code; shown only if status is ok.
         target: the label that the item was rated against, empty if none.
+        rubric, value: the rubric, and the answer's code.
+        score: the answer as a number, None for categories.
+        probability: of the answer, None if the rater gave none.
+        text: what the rater wrote, if the rating has no answer, and its comment.
     """
 
     rater: str
@@ -62,15 +66,24 @@ class PictureRating:
     answer: str | None
     status: str = Status.OK
     target: str = ""
+    rubric: str = ""
+    value: str | None = None
+    score: float | None = None
+    probability: float | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True)
 class GalleryPicture:
-    """A card of the gallery: a picture, or an item with its pictures; without a thumbnail, status and error_kind.
+    """A card of the gallery: a picture, or an item with its pictures.
 
     Attributes:
+        thumbnails: a card without thumbnails is not shown but counted.
+        status, error_kind: of a picture of the item that cannot be shown.
         source_url: linked if it is an http or https address without credentials, else omitted.
         alt: alternative text for the picture; empty: the title.
+        credit: author and licence of the pictures, empty if unknown.
+        region: the region of the item, or another attribute that groups the cards.
         facts: (name, value) pairs for the card's details.
     """
 
@@ -83,6 +96,8 @@ class GalleryPicture:
     facts: Sequence[tuple[str, str]] = ()
     ratings: Sequence[PictureRating] = ()
     source_url: str | None = None
+    credit: str = ""
+    region: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,8 +114,29 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
+class PageFigure:
+    """A plot of the page.
+
+    Attributes:
+        name: its anchor; title, about: what it shows and how to read it.
+        plots: the drawings, of `jobs.plots`, each with its own title.
+        numbers: (label, anchor) of the tables that have its numbers.
+        notes: what was left out.
+        folded: whether the reader unfolds it.
+    """
+
+    name: str
+    title: str
+    about: str
+    plots: Sequence[str]
+    numbers: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
 class Page:
-    """Everything that a page shows. A section without content shows a sentence.
+    """Everything that a page shows. A section without content is left out.
 
     Attributes:
         lede: one or two sentences below the title.
@@ -109,9 +145,13 @@ class Page:
         distributions: of any number of rubrics, questions and raters, in any order.
         metrics: other metrics, in any order; the page omits those of single units.
         wording: (rubric, question) -> its texts, in the order of the page; other questions follow by name.
-        pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown.
+        pictures: cards of pictures and items; `pictures_total`: number of all pictures, None if unknown;
+            `pictures_missing`: status -> number of pictures that cannot be shown.
+        prompts: rubric -> the template of the prompt that models were sent.
         models: the models that rated or wrote, according to their tables.
         raters_total: number of raters, None if each has a distribution.
+        figures: plots of ratings and metrics; `figures_left_out`: how many more there would be, for the page's size.
+        funnel: the plot of `steps`.
         paper: tables and figures in the shape of a paper's; `paper_title` names it; `paper_pictures`: name of a figure
             -> cards of the pictures that it is about.
     """
@@ -127,8 +167,13 @@ class Page:
     wording: Mapping[tuple[str, str], Wording] = field(default_factory=dict)
     pictures: Sequence[GalleryPicture] = ()
     pictures_total: int | None = None
+    pictures_missing: Mapping[str, int] = field(default_factory=dict)
+    prompts: Mapping[str, str] = field(default_factory=dict)
     raters_total: int | None = None
     models: Sequence[ModelFacts] = ()
+    figures: Sequence[PageFigure] = ()
+    figures_left_out: int = 0
+    funnel: Sequence[PageFigure] = ()
     paper: Sequence["PaperPart"] = ()
     paper_title: str = ""
     paper_pictures: Mapping[str, Sequence[GalleryPicture]] = field(default_factory=dict)

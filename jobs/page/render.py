@@ -2,8 +2,9 @@
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -13,10 +14,15 @@ from markupsafe import Markup
 
 from jobs.metrics.distributions import Distribution, Share
 from jobs.metrics.metric import Metric
-from jobs.page.metric_families import COUNTS, SHARE_METRICS, blocks, definitions
+from jobs.page.card_orders import QuestionEntry, answer_anchor, answer_index, card_orders, question_anchor
+from jobs.page.metric_families import COUNTS, SHARE_METRICS, MetricBlock, blocks, definitions
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating, Wording, rater_label
+from jobs.page.page_figures import figure_of
 from jobs.page.thumbnails import Thumbnail
 
+MAX_COLUMNS = 12  # answers of a scale
+MAX_CELLS = 30_000  # of all tables of metrics, about 6 MB
+FEW_UNUSED = 3  # answers that nobody gave are listed in one line, if there are so many
 _HERE = Path(__file__).parent
 _MIMES = {"image/webp", "image/jpeg", "image/png"}
 # Parameters of signed addresses (AWS, Google, Azure), because a page must not contain credentials.
@@ -51,16 +57,34 @@ class RaterRow:
     distribution: Distribution
     shares: tuple[Share, ...]
 
+    def share_of(self, code: str) -> Share:
+        """Return the share of an answer."""
+        return next(share for share in self.shares if share.answer == code)
+
 
 @dataclass(frozen=True)
 class QuestionBlock:
-    """A question's block: its texts, answers and raters."""
+    """A question's block: its texts, answers and raters. `answers` is empty if there are too many to list."""
 
+    rubric: str
+    name: str
     title: str
     text: str
     answers: tuple[AnswerBar, ...]
     ordinal: bool
     rows: tuple[RaterRow, ...]
+
+    @property
+    def most(self) -> float:
+        """The largest share of any rater, at least 0.01, which is the height of the bars."""
+        return max((share.share or 0.0 for row in self.rows for share in row.shares), default=0.0) or 0.01
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """The codes of the answers that nobody gave, if there are several."""
+        given = {share.answer for row in self.rows for share in row.shares if share.count}
+        unused = frozenset(answer.code for answer in self.answers) - given
+        return unused if given and len(unused) >= FEW_UNUSED else frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,6 +101,7 @@ def render(page: Page) -> str:
     Raises:
         ValueError: a thumbnail's MIME type is not WebP, JPEG or PNG.
     """
+    page = _without_missing(page)
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -87,21 +112,72 @@ def render(page: Page) -> str:
     environment.filters |= {"n": number, "pct": percent, "link": link, "data_uri": _data_uri, "words": _words}
     environment.filters |= {"value_text": value_text, "interval_text": interval_text, "basis": basis}
     environment.filters |= {"unit_text": unit_text, "markup": Markup}
-    metric_blocks = blocks(page.metrics, list(page.wording))
-    letters = _letters(page)
+    letters, index = _letters(page), answer_index(page.pictures, page.wording)
+    single = len(letters) == 1
+    metric_blocks, left_out = within(blocks(page.metrics, list(page.wording), one_rater=single))
+    rubrics = _rubrics(page, letters)
     html = environment.get_template("page.html.j2").render(
         page=page,
         css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         letters=letters,
-        rubrics=_rubrics(page, letters),
+        single=single,
+        sections=_sections(page, rubrics, metric_blocks),
+        rubrics=rubrics,
         blocks=metric_blocks,
+        blocks_left_out=left_out,
         definitions=definitions(table for block in metric_blocks for table in block.tables),
         kept=kept(page.steps),
         totals=_totals(page),
+        orders=card_orders(page.pictures, page.wording),
+        index=index,
+        anchors=_anchors(page, metric_blocks, index),
+        figure_of=figure_of(page.figures),
+        answer_anchor=answer_anchor,
+        question_anchor=question_anchor,
         grid=_grid,
+        by_answer=by_answer,
         spans=spans,
     )
     return _UNWRITABLE.sub("\ufffd", html)
+
+
+def _without_missing(page: Page) -> Page:
+    """Return the page with its cards without thumbnails as numbers."""
+    missing = Counter(card.status for card in page.pictures if not card.thumbnails)
+    shown = [card for card in page.pictures if card.thumbnails]
+    return replace(page, pictures=shown, pictures_missing=Counter(page.pictures_missing) + missing)
+
+
+def _sections(page: Page, rubrics: Sequence[RubricSection], metric_blocks: Sequence[MetricBlock]) -> dict[str, str]:
+    """Return anchor -> title of the sections that have content."""
+    sections = {
+        "corpus": ("Corpus", len(page.steps) > 1 or page.tables),
+        "paper": (page.paper_title, page.paper),
+        "ratings": ("Ratings", rubrics),
+        "figures": ("Plots", page.figures),
+        "metrics": ("Metrics", metric_blocks),
+        "pictures": ("Pictures", page.pictures or page.pictures_missing),
+        "provenance": ("Provenance", page.provenance or page.models),
+    }
+    return {name: title for name, (title, content) in sections.items() if content}
+
+
+def _anchors(page: Page, metric_blocks: Sequence[MetricBlock], index: Sequence[QuestionEntry]) -> set[str]:
+    """Return the places on the page that numbers and plots link to."""
+    places = {table.name for block in metric_blocks for table in block.tables}
+    places |= {question.name for question in index} | {answer.name for entry in index for answer in entry.answers}
+    places |= {figure.name for figure in page.figures}
+    return places | ({"steps"} if len(page.steps) > 1 else set())
+
+
+def within(metric_blocks: Sequence[MetricBlock]) -> tuple[list[MetricBlock], int]:
+    """Return the first blocks of at most `MAX_CELLS` cells, at least one, and the number of the others."""
+    cells = 0
+    for number, block in enumerate(metric_blocks):
+        cells += block.cells
+        if cells > MAX_CELLS and number:
+            return list(metric_blocks[:number]), len(metric_blocks) - number
+    return list(metric_blocks), 0
 
 
 def number(value: float | None, decimals: int = 0) -> str:
@@ -222,20 +298,30 @@ def _rubrics(page: Page, letters: dict[str, str]) -> list[RubricSection]:
 
 
 def _question(page: Page, key: tuple[str, str], letters: dict[str, str]) -> QuestionBlock:
+    """Return a question's block; a scale of more than `MAX_COLUMNS` answers has only the raters' summaries."""
     distributions = sorted((d for d in page.distributions if (d.rubric, d.question) == key), key=_name)
     words = page.wording.get(key, Wording(title=key[1]))
     ordinal = any(d.ordinal for d in distributions)
     listed = dict.fromkeys(a.answer for d in distributions for a in d.answers if a.listed)
-    others = sorted({a.answer for d in distributions for a in d.answers} - set(listed))
+    # A rater with a score per item, such as a likelihood, would add a column for each.
+    closed = [d for d in distributions if not ordinal or len(d.answers) <= len(listed) + MAX_COLUMNS]
+    others = sorted({a.answer for d in closed for a in d.answers} - set(listed))
     codes = [*listed, *others]
+    if ordinal and len(codes) > MAX_COLUMNS:
+        codes = []
     rows = []
     for distribution in distributions:
         shares = {a.answer: a for a in distribution.answers}
         # An answer outside the rubric that only other raters gave has the share 0.
-        share = 0.0 if distribution.ok and distribution.answers else None
-        cells = tuple(shares.get(code, Share(code, 0, share, None, None)) for code in codes)
+        share = 0.0 if distribution.ok and distribution.answers and distribution in closed else None
+        cells = tuple(
+            shares[code] if distribution in closed and code in shares else Share(code, 0, share, None, None)
+            for code in codes
+        )
         rows.append(RaterRow(letters[_name(distribution)], _name(distribution), distribution, cells))
     return QuestionBlock(
+        rubric=key[0],
+        name=key[1],
         title=words.title,
         text=words.text,
         answers=tuple(
@@ -259,12 +345,21 @@ def _totals(page: Page) -> dict[str, int]:
 
 def _grid(
     picture: GalleryPicture, letters: dict[str, str]
-) -> tuple[list[str], list[tuple[str, str, list[PictureRating | None]]]]:
+) -> tuple[list[str], list[tuple[str, str, str, list[PictureRating | None]]]]:
     """Return the raters of a card in the order of their letters, and for each question and target their ratings."""
     raters = sorted({r.rater for r in picture.ratings}, key=list(letters).index)
-    rating_of = {(r.question, r.target, r.rater): r for r in picture.ratings}
-    lines = dict.fromkeys((r.question, r.target) for r in picture.ratings)
+    rating_of = {(r.rubric, r.question, r.target, r.rater): r for r in picture.ratings}
+    lines = dict.fromkeys((r.rubric, r.question, r.target) for r in picture.ratings)
     return raters, [(*line, [rating_of.get((*line, rater)) for rater in raters]) for line in lines]
+
+
+def by_answer(ratings: Sequence[PictureRating | None]) -> list[tuple[PictureRating, list[PictureRating]]]:
+    """Return each answer or status of a line of a card, as its first rating, with its ratings: the most given first."""
+    groups: dict[tuple[str, str | None], list[PictureRating]] = {}
+    for rating in ratings:
+        if rating is not None:
+            groups.setdefault((rating.status, rating.answer), []).append(rating)
+    return [(group[0], group) for group in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _data_uri(picture: Thumbnail) -> str:

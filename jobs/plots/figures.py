@@ -11,13 +11,14 @@ from jobs.plots.svg import WIDTH, as_svg, drawing
 PAD = 0.12  # inches around the axes and between panels
 
 
-def plot(panel: Panel, *, title: str, description: str) -> str:
+def plot(panel: Panel, *, title: str, description: str, heading: str = "") -> str:
     """Return one plot as inline SVG.
 
     Args:
         title, description: for screen readers; the page gives the visible title.
+        heading: visible above the plot.
     """
-    return small_multiples([("", panel)], title=title, description=description, columns=1)
+    return small_multiples([(heading, panel)], title=title, description=description, columns=1)
 
 
 def small_multiples(

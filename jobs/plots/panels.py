@@ -7,7 +7,7 @@ are drawn as gaps or marked as such, never as 0.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from jobs.plots.svg import ACCENT, INK, LINE, PRINTED, SERIES, SOFT
 
 # From amber through rose to indigo, as on the page; its lightness decreases monotonically, so that it works in grey.
+SHORT = 3  # characters of a label of a column that need not be turned
 SCALE = LinearSegmentedColormap.from_list("remine", ["#fbeacb", "#f0b56a", "#cf6f6d", "#83478f", "#2f2a73"])
 
 
@@ -65,7 +66,9 @@ class HeatMap:
                 axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=_on(colour))
         axes.set_xlim(-0.5, len(self.columns) - 0.5)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)
-        axes.set_xticks(range(len(self.columns)), self.columns, rotation=40, ha="right", rotation_mode="anchor")
+        short = all(len(name) <= SHORT for name in self.columns)
+        turned: dict[str, Any] = {} if short else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(len(self.columns)), self.columns, **turned)
         axes.set_yticks(range(len(self.rows)), self.rows)
         axes.tick_params(length=0)
         for spine in axes.spines.values():

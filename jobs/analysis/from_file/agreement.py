@@ -1,7 +1,7 @@
 """Agreement of the raters of a file, by question: numeric answers form a scale, other answers categories."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +10,13 @@ from actors.status import Status
 from jobs.analysis import compute, metric_settings
 from jobs.analysis.from_file.columns import DECIMAL_COMMA, as_numbers, check_named, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
+from jobs.analysis.from_file.file_analysis import FileAnalysis
+from jobs.analysis.from_file.peoples_distributions import PeoplesDistributions
 from jobs.analysis.item_attributes import items_of
 from jobs.analysis.rater_attributes import raters_of
 from jobs.analysis.rating_codes import Reduction
 from jobs.errors import InputError
-from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 
@@ -23,8 +25,11 @@ RUBRIC, QUESTION = "file", "value"
 
 def agreement(
     cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
-) -> Iterator[Metric]:
-    """Yield the metrics of a file of ratings. The ratings are codes on disk: memory grows with the largest question."""
+) -> FileAnalysis:
+    """Return the metrics and distributions of a file of ratings.
+
+    The ratings are codes on disk: memory grows with the largest question.
+    """
     scales = _scales(cfg, uri, columns, exclusion_filter)
     names = sorted({part for name in metric_settings.compared_attributes(cfg.metrics) for part in name.split("+")})
     item_attributes, rater_attributes = Attributes("item", names), Attributes("rater", cfg.metrics.groups)
@@ -33,13 +38,14 @@ def agreement(
         for attributes in (item_attributes, rater_attributes)
         for name in attributes.names
     }
-    rows_read = 0
+    rows_read, distributions = 0, PeoplesDistributions()
     with Reduction(keep_ids=cfg.metrics.crowdtruth) as reduction:
         for batch in read_rows(cfg, uri, columns | attribute_columns, exclusion_filter):
             check_named(uri, batch, [name for name in ("item", "rater", "question") if name in columns])
             ratings = _as_ratings(batch, scales, first=rows_read)
             _check_scale(uri, ratings, cfg.scale)
             reduction.add(ratings)
+            distributions.add(ratings)
             item_attributes.add(uri, batch)
             rater_attributes.add(uri, batch)
             rows_read += batch.num_rows
@@ -48,10 +54,17 @@ def agreement(
         raters = raters_of(reduction.methods, rater_attributes.values, gold=cfg.metrics.gold)
         items = items_of(item_attributes.values)
         scale = (cfg.scale[0], cfg.scale[1]) if cfg.scale else None
-        reason = "the scale is unknown: give scale=[lowest,highest]"
-        yield from compute.question_metrics(
-            reduction, raters, items, cfg.metrics, orders={}, scale=lambda rubric, question: (scale, reason)
+        reason, observations = "the scale is unknown: give scale=[lowest,highest]", Observations()
+        metrics = compute.question_metrics(
+            reduction,
+            raters,
+            items,
+            cfg.metrics,
+            orders={},
+            scale=lambda rubric, question: (scale, reason),
+            observe=observations,
         )
+        return FileAnalysis(list(metrics), distributions.shown(), observations)
 
 
 def _check_scale(uri: str, ratings: pa.Table, scale: Sequence[float]) -> None:

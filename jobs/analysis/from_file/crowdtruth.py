@@ -1,15 +1,14 @@
 """CrowdTruth 2.0 of the judgements of a file."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
 from jobs.analysis.from_file.columns import check_named, read_rows
 from jobs.analysis.from_file.config import AnalyzeConfig
+from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.errors import InputError
 from jobs.metrics.crowdtruth import CrowdTruthTask
-from jobs.metrics.metric import Metric
 from jobs.metrics.question import MAX_LINES
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
@@ -17,8 +16,8 @@ from jobs.runtime.exclusions import ExclusionFilter
 
 def crowdtruth(
     cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
-) -> Iterator[Metric]:
-    """Yield CrowdTruth metrics. If a worker judged a unit several times, the last judgement counts, as in the
+) -> FileAnalysis:
+    """Return CrowdTruth metrics. If a worker judged a unit several times, the last judgement counts, as in the
     reference."""
     judgements: dict[tuple[str, str], frozenset[str]] = {}
     asked_of_unit, asked_of_worker = Counter[str](), Counter[str]()
@@ -58,4 +57,4 @@ def crowdtruth(
         asked_of_unit=np.array([asked_of_unit[u] for u in units], np.int64),
         asked_of_worker=np.array([asked_of_worker[w] for w in workers], np.int64),
     )
-    yield from task.metrics(stop=cfg.metrics.stop)
+    return FileAnalysis(list(task.metrics(stop=cfg.metrics.stop)))

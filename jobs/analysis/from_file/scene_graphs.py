@@ -1,17 +1,16 @@
 """Scene graphs (DSG): a model's answers in one file, people's ratings of the pictures in another."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow.compute as pc
 
 from jobs.analysis.from_file.columns import as_numbers, check_named, named_columns, read_rows, without_excluded
 from jobs.analysis.from_file.config import AnalyzeConfig
+from jobs.analysis.from_file.file_analysis import FileAnalysis
 from jobs.corpora.ratings_file import batches, select_columns
 from jobs.errors import InputError
 from jobs.metrics import dsg
-from jobs.metrics.metric import Metric
 from jobs.runtime.console import say
 from jobs.runtime.exclusions import ExclusionFilter
 from jobs.store import locations
@@ -19,8 +18,8 @@ from jobs.store import locations
 
 def scene_graphs(
     cfg: AnalyzeConfig, uri: str, columns: dict[str, list[str]], exclusion_filter: ExclusionFilter
-) -> Iterator[Metric]:
-    """Yield DSG metrics of the answers in the file, and their correlation with people's ratings if there are any."""
+) -> FileAnalysis:
+    """Return DSG metrics of the answers in the file, and their correlation with people's ratings if there are any."""
     pictures: dict[str, dict[str, dsg.DsgQuestion]] = defaultdict(dict)
     for batch in read_rows(cfg, uri, columns, exclusion_filter):
         check_named(uri, batch, ("item", "question"))
@@ -51,7 +50,8 @@ def scene_graphs(
                 f"people= and input= have no common picture, only others such as {example[0]!r} and {example[1]!r}"
             )
         pictures = {name: graph for name, graph in pictures.items() if name in people}
-    yield from dsg.dsg_metrics({name: list(graph.values()) for name, graph in pictures.items()}, people)
+    graphs_of = {name: list(graph.values()) for name, graph in pictures.items()}
+    return FileAnalysis(list(dsg.dsg_metrics(graphs_of, people)))
 
 
 def _is_valid(uri: str, word: str | None) -> bool:

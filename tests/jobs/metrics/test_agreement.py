@@ -12,9 +12,11 @@ from hypothesis.extra.numpy import arrays
 
 from jobs.metrics.agreement import (
     LEVELS,
+    MAX_COMPARED,
     agreement,
     alpha_of_moments,
     cohen_kappa,
+    kappas_across,
     krippendorff_alpha,
     pairwise_kappas,
     percent_agreement,
@@ -226,3 +228,24 @@ def test_more_answers_than_a_closed_set_has_are_told_as_such():
     free = replace(RatingTable.from_matrix([[1, 1], [2, 1]]), value=np.full(4, -1), score=np.full(4, np.nan), values=())
     reasons = {metric.name: metric.reason for metric in agreement(free)}
     assert reasons == dict.fromkeys(["percent_agreement", "alpha"], "more than 512 different answers: not a closed set")
+
+
+def test_kappas_across_groups_complete_those_within():
+    matrix = np.random.default_rng(5).integers(1, 4, (30, 4)).astype(float)
+    matrix[:, 3] = np.nan
+    matrix[0, 3] = 1
+    answers = RatingTable.from_matrix(matrix, raters=["p1", "p2", "m", "few"])
+    found = kappas_across(answers, [("p1", "p2"), ("m", "few")])
+    pairs = {(f.dims["rater_a"], f.dims["rater_b"]): f for f in found}
+    assert set(pairs) == {("m", "p1"), ("m", "p2"), ("few", "p1"), ("few", "p2")}
+    expected = cohen_kappa(answers.of_raters(("m", "p1")), weights="quadratic", by="score")
+    assert pairs["m", "p1"].value == expected.value
+
+
+def test_of_a_crowd_the_raters_with_most_answers_are_compared():
+    matrix = np.random.default_rng(5).integers(1, 4, (30, 20)).astype(float)
+    matrix[20:, 14:] = np.nan
+    answers = RatingTable.from_matrix(matrix, raters=[f"p{n:02}" for n in range(20)])
+    found = kappas_across(answers, [answers.raters])
+    assert len(found) == MAX_COMPARED * (MAX_COMPARED - 1) // 2
+    assert {f.dims["rater_b"] for f in found} == {f"p{n:02}" for n in range(1, 14)}

@@ -113,9 +113,12 @@ def pictures(data: Sequence[bytes]) -> list[GalleryPicture]:
         given = [
             PictureRating(
                 r["rater"],
-                words["century_labels", r["question"]].title,
+                r["question"],
                 words["century_labels", r["question"]].labels.get(r["value"]),
                 r["status"],
+                rubric="century_labels",
+                value=r["value"],
+                score=r["score"],
             )
             for r in rows[i :: len(data)]
         ]

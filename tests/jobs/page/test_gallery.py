@@ -97,3 +97,39 @@ def test_the_page_of_a_report_with_items(tmp_path):
     section = page[page.index('id="pictures"') :]
     text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", section)))
     assert "relevance Mali 1 relevance Peru 5" in text
+
+
+def test_missing_pictures_are_counted_and_leave_room_for_others(tmp_path):
+    rows = [image(n) if n % 2 else picture(n, status="missing") for n in range(8)]
+    rows.append(image(8) | {"bytes": b"no picture"})
+    tables = ReportTables(corpus={"images": open_table(write_file(tmp_path / "images", "images", rows))})
+    chosen = gallery.choose(tables, 48, ExclusionFilter(frozenset()))
+    assert (len(chosen.pictures), chosen.missing) == (5, {"missing": 4})
+    made = gallery.cards(tables, chosen, {}, {}, extra=(), exclusion_filter=ExclusionFilter(frozenset()))
+    assert sorted(card.status for card in made if not card.thumbnails) == ["error"]
+    excluded = ExclusionFilter(frozenset(row["image_id"] for row in rows if row["status"] == "missing"))
+    assert gallery.choose(tables, 48, excluded).missing == {}
+
+
+def test_another_seed_is_another_sample(tables):
+    drawn_by = [gallery.choose(tables, 2, ExclusionFilter(frozenset()), seed=seed).pictures for seed in range(8)]
+    assert drawn_by[0] == tuple(IDS[:2])
+    assert len(set(drawn_by)) > 2
+    assert drawn_by == [
+        gallery.choose(tables, 2, ExclusionFilter(frozenset()), seed=seed).pictures for seed in range(8)
+    ]
+
+
+def test_a_card_has_probabilities_texts_credit_and_region(tables):
+    rows = [
+        rating(IDS[2], "m", "q", "2", answers=["1", "2"], probabilities=[0.25, 0.75]),
+        rating(IDS[2], "p", "q", None, status="refused", raw="No.", comment="Too dark."),
+        rating(IDS[2], "m", "region", "Asia"),
+    ]
+    (card,) = (card for card in cards(tables, rows) if card.ratings)
+    by_rater = {(r.rater, r.question): r for r in card.ratings}
+    assert (by_rater["m", "q"].probability, by_rater["m", "q"].value) == (0.75, "2")
+    assert by_rater["p", "q"].text == "No.\nToo dark."
+    assert card.region == "Asia"
+    items = cards(tables, [])
+    assert {c.credit for c in items} == {""}

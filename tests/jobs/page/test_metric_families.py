@@ -1,12 +1,13 @@
 """Metrics as tables: rows and columns, units, reasons, and text that stays text."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from jobs.metrics.intervals import Interval, no_interval
 from jobs.metrics.metric import Metric, estimated, undefined
-from jobs.page.metric_families import MAX_ROWS, blocks
+from jobs.page.metric_families import MAX_ROWS, blocks, without_twins
 from jobs.page.model import Page
 from jobs.page.render import interval_text, render, value_text
 from tests.jobs.page import sample
@@ -36,13 +37,19 @@ def test_questions_stand_in_the_rubrics_order():
 
 
 def test_reasons_are_told_once_and_long_tables_are_cut():
-    gone = [undefined("alpha", "d", "no pairs", dims={"level": str(i), "group": "g"}) for i in range(MAX_ROWS + 7)]
+    asked = {"rubric": "r", "question": "q", "group": "people"}
+    gone = [undefined("alpha", "d", "no pairs", dims={**asked, "level": str(i)}) for i in range(MAX_ROWS + 6)]
+    gone.insert(0, alpha(0.5, level="first", reason="few"))
     (block,) = blocks(gone)
     assert block.tables[0].notes == ("no pairs",)
+    assert block.tables[0].folded
     assert (len(block.tables[0].rows), block.tables[0].more) == (MAX_ROWS, 7)
     text = render(Page(title="t", metrics=gone))
     assert text.count("no pairs") == 1
     assert "7 more rows" in text
+    (undefined_only,) = blocks(gone[1:])
+    assert undefined_only.tables[0].empty
+    assert undefined_only.grids == []
 
 
 def test_values_without_an_interval_are_remarked_on_once_with_their_names():
@@ -100,3 +107,23 @@ def test_dims_from_data_stay_text():
     html = render(Page(title="t", metrics=[alpha(0.1, level=evil, group=evil, question=evil)]))
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 3
+
+
+def test_a_group_of_one_rater_is_not_repeated():
+    scores = [
+        Metric(name="group_mean_score", definition="d", value=value, n=9, reason="r", dims={"group": group})
+        for group, value in (("models", 2.0), ("m@1", 2.0), ("people", 3.0))
+    ]
+    counts = [Metric(name="ratings_total", definition="d", value=3, n=3, reason="a count")]
+    (block,) = blocks([*scores, *counts])
+    assert [row for table in block.tables for row, _ in table.rows] == ["all", "m@1", "people"]
+    assert len(without_twins([replace(scores[0], value=1.0), *scores[1:]])) == 3
+
+
+def test_a_single_row_is_a_line_and_no_table():
+    (block,) = blocks([alpha(0.1), alpha(0.2, group="models")])
+    assert block.grids == []
+    assert [(label, metric.value) for label, metric in block.lines[0].line] == [
+        ("Krippendorff’s α · nominal · people", 0.1), ("Krippendorff’s α · nominal · models", 0.2),
+    ]  # fmt: skip
+    assert "<table" not in render(Page(title="t", metrics=[alpha(0.1)]))

@@ -1,0 +1,100 @@
+"""Confusion matrices: a rater's answers to the items against people's answers or the right ones."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.majority import majority
+from jobs.metrics.question import PEOPLE, RatedQuestion
+
+GOLD = "gold"
+MAX_ANSWERS = 12  # of a matrix: a larger one cannot be read
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often a rater gave each answer to items with each answer of the reference.
+
+    Attributes:
+        rater: a model, or `people`.
+        reference: `people` or `gold`.
+        answers: in the order of the scale or of the rubric.
+        counts: int64[answers of the reference, answers of the rater], numbers of items.
+    """
+
+    rater: str
+    reference: str
+    answers: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """Number of items that both answered."""
+        return int(self.counts.sum())
+
+
+def confusions(question: RatedQuestion) -> Iterator[Confusion]:
+    """Yield the matrix of each model against people, and of each model and people against gold.
+
+    One answer stands for the answers of several people to an item: on a scale the level next to their mean, of
+    categories that of more than half of them; without a majority the item does not count. Gold counts with one right
+    category, or with a score on the scale. Nothing for questions with more than `MAX_ANSWERS` answers.
+    """
+    answers = question.answers
+    names, levels = _answers(question)
+    if not 2 <= len(names) <= MAX_ANSWERS:
+        return
+    people = answers.of_raters(question.groups.get(PEOPLE, ()))
+    models = [
+        name
+        for name in answers.raters
+        if question.kind(name) not in ("human", "gold") and name not in question.unscaled
+    ]
+    of_people, of_gold = _codes(people, levels), _gold_codes(question, names, levels)
+    codes = {rater: _codes(answers.of_raters((rater,)), levels) for rater in models}
+    for reference, right in ((PEOPLE, of_people), (GOLD, of_gold)):
+        compared = codes if reference == PEOPLE else {PEOPLE: of_people, **codes}
+        for rater, given in compared.items():
+            both = (right >= 0) & (given >= 0)
+            if both.any():
+                cells = np.bincount(right[both] * len(names) + given[both], minlength=len(names) ** 2)
+                yield Confusion(rater, reference, names, cells.reshape(len(names), -1))
+
+
+def _answers(question: RatedQuestion) -> tuple[tuple[str, ...], NDArray[np.float64] | None]:
+    """Return the names of the answers, and float64[answers] their scores; None for categories."""
+    answers = question.answers
+    if not answers.scored:
+        return answers.values, None
+    scaled = answers.of_raters([name for name in answers.raters if name not in question.unscaled])
+    levels = scaled.levels()
+    return tuple(f"{level:g}" for level in levels) if len(levels) <= MAX_ANSWERS else (), levels
+
+
+def _codes(answers: RatingTable, levels: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    """Return int64[items], the position of the raters' common answer to each item; -1 without one."""
+    if levels is not None:
+        return _nearest(answers.means()[0], levels)
+    return majority(answers.counts(by="value")[0])
+
+
+def _nearest(scores: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.int64]:
+    nearest = np.searchsorted((levels[1:] + levels[:-1]) / 2, scores)
+    return np.where(np.isnan(scores), -1, nearest).astype(np.int64)
+
+
+def _gold_codes(
+    question: RatedQuestion, names: tuple[str, ...], levels: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
+    context = question.context
+    none = np.full(question.answers.items, -1, np.int64)
+    if levels is not None and context.gold_scores is not None:
+        return _nearest(context.gold_scores, levels)
+    if levels is None and context.right_values is not None:
+        position = {name: code for code, name in enumerate(names)}
+        single = (next(iter(right)) if len(right) == 1 else "" for right in context.right_values)
+        return np.array([position.get(value, -1) for value in single], np.int64)
+    return none

@@ -1,0 +1,184 @@
+"""Plots of metrics with intervals: a figure per family, with a plot per metric, and per attribute of items."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobs.metrics.metric import Metric
+from jobs.page.anchors import anchor
+from jobs.page.metric_families import (
+    FAMILIES,
+    IN_HEADING,
+    SHARE_METRICS,
+    MetricBlock,
+    belongs,
+    word,
+)
+from jobs.page.model import PageFigure, Wording
+from jobs.page.short_names import short_names, shortened, unique
+from jobs.plots.figures import plot
+from jobs.plots.panels import Estimate, Intervals
+
+MAX_PLOTS = 6  # of a figure
+MAX_ROWS = 24  # of a plot
+MAX_SERIES = 3  # colours of a plot, in one line of its legend
+LEVELS = ("ordinal", "nominal", "interval")  # of alpha: one of them is plotted
+# Families whose plots are open; the reader unfolds the others, and a printed page has only these.
+OPEN = frozenset({
+    "Agreement among raters", "Scores", "Scores by subgroup", "Changes between conditions", "Models and people",
+    "Against gold", "Marked spans", "Comparisons: competitors", "CrowdTruth", "Scene graphs",
+})  # fmt: skip
+ROWS = ("part", "answer", "category", "status")  # dims whose values become the rows of a plot; the first counts
+RATERS = ("group", "rater", "rater_a", "rater_b")
+# Dims of what is measured rather than of whom: each of their values has a plot of its own.
+MEASURES = (
+    "threshold", "rule", "level", "tolerance", "weights", "positive", "kind", "score", "by", "unit", "reading",
+    "convention", "first", "second", "field", "status", "answer", "category", "k", "bins", "attribute", "inverted",
+)  # fmt: skip
+TWO_RATERS = "Agreement of two raters"  # of more than two raters, a heat map shows it
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A metric with the labels that place it: of its plot, its question, its part of the items and its raters."""
+
+    metric: Metric
+    plot: str
+    question: str
+    part: str
+    who: str
+
+
+def family_figures(
+    metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
+) -> Iterator[PageFigure]:
+    """Yield a figure for each family that has at least two metrics with intervals, of which one is not 0.
+
+    Rows are questions and colours raters; if there are more than four raters or groups, each question has a plot of
+    its own whose rows are raters. Metrics of subgroups, answers and statuses have a plot per question, whose rows these
+    are.
+    """
+    names = short_names(sorted({metric.dims[dim] for metric in metrics for dim in RATERS if dim in metric.dims}))
+    numbers = _tables(blocks, wording)
+    for family in FAMILIES:
+        chosen = _one_level([m for m in metrics if belongs(family, m) and m.low is not None and m.value is not None])
+        points = [_point(metric, names, wording) for metric in chosen]
+        if len(points) < 2 or (family.title == TWO_RATERS and len({p.who for p in points}) > 2):
+            continue
+        plots = [drawn for drawn in _plots(points) if any(estimate.value for estimate in drawn[1].estimates)]
+        if not plots:
+            continue
+        yield PageFigure(
+            name=anchor("figure", family.title),
+            title=family.title,
+            about="Points are values, lines 95% intervals.",
+            plots=[
+                plot(
+                    panel,
+                    title=f"{family.title}: {title}",
+                    description=f"Values with 95% intervals: {title}.",
+                    heading=title,
+                )
+                for title, panel, _ in plots[:MAX_PLOTS]
+            ],
+            numbers=numbers.get(family.title, ()),
+            folded=family.title not in OPEN,
+            notes=tuple(_notes(plots)),
+        )
+
+
+def _tables(
+    blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return title of a family -> (label, anchor) of its tables."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for block in blocks:
+        label = question_title((block.rubric, block.question), wording) or block.rubric or "all"
+        for table in block.tables:
+            found.setdefault(table.title, []).append((" · ".join(filter(None, (label, block.about))), table.name))
+    return found
+
+
+def question_title(key: tuple[str, str], wording: Mapping[tuple[str, str], Wording]) -> str:
+    """Return the title of a question as the page shows it."""
+    return wording[key].title if key in wording else key[1]
+
+
+def _one_level(metrics: Sequence[Metric]) -> list[Metric]:
+    """Return the metrics with one kind of differences of each alpha."""
+    levels: dict[tuple[tuple[str, str], ...], str] = {}
+    for metric in metrics:
+        if (level := metric.dims.get("level")) in LEVELS:
+            key = tuple(sorted((name, value) for name, value in metric.dims.items() if name != "level"))
+            levels[key] = min(levels.get(key, level), level, key=LEVELS.index)
+    kept = []
+    for metric in metrics:
+        key = tuple(sorted((name, value) for name, value in metric.dims.items() if name != "level"))
+        if "level" not in metric.dims or levels.get(key) == metric.dims["level"]:
+            kept.append(metric)
+    return kept
+
+
+def _point(metric: Metric, names: Mapping[str, str], wording: Mapping[tuple[str, str], Wording]) -> _Point:
+    dims = metric.dims
+    row = next((name for name in ROWS if dims.get(name)), "")
+    measured = [word("metric", metric), *(word(name, metric) for name in MEASURES if dims.get(name) and name != row)]
+    about = [f"{dims[name]}" for name in IN_HEADING[2:] if dims.get(name)]
+    who = [names[dims[name]] for name in RATERS if name in dims]
+    rest = [word(name, metric) for name in sorted(dims) if name not in (*RATERS, *MEASURES, *IN_HEADING, *ROWS)]
+    if "rater_a" in dims:
+        who = [f"{names[dims['rater_a']]} – {names[dims['rater_b']]}"]
+    return _Point(
+        metric,
+        " · ".join(dict.fromkeys(filter(None, measured))),
+        " · ".join(filter(None, (question_title((dims.get("rubric", ""), dims.get("question", "")), wording), *about))),
+        word(row, metric) if row else "",
+        " · ".join(filter(None, (*who, *rest))),
+    )
+
+
+def _plots(points: Sequence[_Point]) -> Iterator[tuple[str, Intervals, int]]:
+    """Yield (title, plot, number of rows left out)."""
+    of_plot: dict[tuple[str, str], list[_Point]] = {}
+    for point in points:
+        of_plot.setdefault((point.plot, point.question if point.part else ""), []).append(point)
+    for (title, question), members in of_plot.items():
+        raters = dict.fromkeys(point.who for point in members)
+        if question:
+            drawn = list(raters)[:MAX_SERIES]  # people and models come before single raters
+            inside = [point for point in members if point.who in drawn]
+            yield _plot(f"{title}, {question}", inside, "part", series=True, left=len(members) - len(inside))
+        elif len(raters) <= MAX_SERIES and len({point.question for point in members}) > 1:
+            yield _plot(title, members, "question", series=True)
+        else:
+            questions: dict[str, list[_Point]] = {}
+            for point in members:
+                questions.setdefault(point.question, []).append(point)
+            for name, inside in questions.items():
+                yield _plot(f"{title}, {name}" if name else title, inside, "who", series=False)
+
+
+def _plot(
+    title: str, points: Sequence[_Point], rows: str, *, series: bool, left: int = 0
+) -> tuple[str, Intervals, int]:
+    labels = dict.fromkeys(getattr(point, rows) or "all" for point in points)
+    shown = unique(list(labels)[:MAX_ROWS])
+    estimates = [
+        Estimate(shown[label], p.metric.value, p.metric.low, p.metric.high, shortened(p.who) if series else "")
+        for p in points
+        if (label := getattr(p, rows) or "all") in shown
+    ]
+    percent = points[0].metric.name in SHARE_METRICS
+    ends = [end for e in estimates for end in (e.low, e.high) if end is not None]
+    inside = percent and min(ends) >= 0 and max(ends) <= 1
+    reference = 0.0 if min(ends) < 0 < max(ends) else None
+    bounds = (0.0, max(0.1, math.ceil(max(ends) * 10) / 10)) if inside else None
+    plot = Intervals(estimates, bounds=bounds, reference=reference, percent=percent, width=2.6)
+    return shortened(title, 60), plot, left + len(points) - len(estimates)
+
+
+def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:
+    if len(plots) > MAX_PLOTS:
+        yield f"{MAX_PLOTS} of {len(plots):,} plots; the others are in the tables."
+    if left := sum(more for _, _, more in plots[:MAX_PLOTS]):
+        yield f"{left:,} values are only in the tables: a plot has at most {MAX_ROWS} rows and {MAX_SERIES} colours."

@@ -1,0 +1,137 @@
+"""Plots of what raters answered to the same items: confusion matrices, and points with a line."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from jobs.metrics.confusion import Confusion
+from jobs.metrics.observations import Observations
+from jobs.metrics.paired_scores import LENGTH, WITH_PEOPLE, PairedScores
+from jobs.page.anchors import anchor
+from jobs.page.family_figures import question_title
+from jobs.page.metric_families import MetricBlock
+from jobs.page.model import PageFigure, Wording
+from jobs.page.rater_figures import tables_of
+from jobs.page.short_names import short_names, shortened
+from jobs.plots.counts import CountMatrix
+from jobs.plots.figures import plot
+from jobs.plots.panels import Fit, Scatter
+
+Words = Mapping[tuple[str, str], Wording]
+MAX_MATRICES, MAX_SCATTERS = 12, 12  # of a figure
+TABLES = {"people": ("Models and people",), "gold": ("Against gold",)}  # families with the numbers of the matrices
+
+
+def observed_figures(observations: Observations, blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+    """Yield the confusion matrices against people and against gold, and the scatter plots, that there are data for."""
+    of_reference: dict[str, list[tuple[Mapping[str, str], Confusion]]] = defaultdict(list)
+    for dims, confusion in observations.confusions:
+        of_reference[confusion.reference].append((dims, confusion))
+    for reference, found in of_reference.items():
+        yield _confusion_figure(reference, found, blocks, wording)
+    of_kind: dict[str, list[tuple[Mapping[str, str], PairedScores]]] = defaultdict(list)
+    for dims, pairs in observations.pairs:
+        of_kind[pairs.kind].append((dims, pairs))
+    for kind, points in of_kind.items():
+        yield _scatter_figure(kind, points, blocks, wording)
+
+
+def _confusion_figure(
+    reference: str,
+    found: Sequence[tuple[Mapping[str, str], Confusion]],
+    blocks: Sequence[MetricBlock],
+    wording: Words,
+) -> PageFigure:
+    names = short_names(sorted({confusion.rater for _, confusion in found}))
+    panels = [
+        (
+            f"{names[confusion.rater]}, {_question(dims, wording)} (n {confusion.n:,})",
+            _matrix(dims, confusion, names, wording),
+        )
+        for dims, confusion in found[:MAX_MATRICES]
+    ]
+    notes = [f"{MAX_MATRICES} of {len(found):,} matrices."] if len(found) > MAX_MATRICES else []
+    title = f"Answers against {reference}"
+    how = (
+        "People’s answer to an item is the level next to the mean of their scores, or the category of more than half "
+        "of them. " if "people" in (reference, *(confusion.rater for _, confusion in found)) else ""
+    )  # fmt: skip
+    return PageFigure(
+        name=anchor("figure", title),
+        title=title,
+        about=f"Rows are the answers of {reference}, columns those of the rater; each cell counts items, and its "
+        f"colour is its share of the row. {how}Outlined cells are equal answers.",
+        plots=[
+            plot(panel, title=f"{title}: {name}", description=f"Confusion matrix of {name}.", heading=name)
+            for name, panel in panels
+        ],
+        numbers=[link for family in TABLES[reference] for link in tables_of(blocks, wording, family)],
+        notes=notes,
+    )
+
+
+def _matrix(dims: Mapping[str, str], confusion: Confusion, names: Mapping[str, str], wording: Words) -> CountMatrix:
+    key = (dims.get("rubric", ""), dims.get("question", ""))
+    labels = wording[key].labels if key in wording else {}
+    used = [
+        place
+        for place, answer in enumerate(confusion.answers)
+        if _is_number(answer) or confusion.counts[place].any() or confusion.counts[:, place].any()
+    ]
+    names_of = [shortened(labels.get(answer) or answer, 18) for answer in confusion.answers]
+    short = [confusion.answers[place] if _is_number(confusion.answers[place]) else names_of[place] for place in used]
+    counts = confusion.counts[np.ix_(used, used)].tolist()
+    return CountMatrix(counts, short, short, confusion.reference, names[confusion.rater])
+
+
+def _scatter_figure(
+    kind: str, found: Sequence[tuple[Mapping[str, str], PairedScores]], blocks: Sequence[MetricBlock], wording: Words
+) -> PageFigure:
+    names = short_names(sorted({pairs.rater for _, pairs in found}))
+    titles = {LENGTH: "Length of responses and scores", WITH_PEOPLE: "Encoders’ and people’s scores"}
+    x_label = {LENGTH: "characters", WITH_PEOPLE: "score of the rater"}[kind]
+    y_label = {LENGTH: "score", WITH_PEOPLE: "mean of people"}[kind]
+    panels = [
+        (
+            f"{names[pairs.rater]}, {_question(dims, wording)} (n {pairs.n:,})",
+            Scatter(pairs.x.tolist(), pairs.y.tolist(), _fit(pairs), x_label, y_label),
+        )
+        for dims, pairs in found[:MAX_SCATTERS]
+    ]
+    notes = [f"{MAX_SCATTERS} of {len(found):,} plots."] if len(found) > MAX_SCATTERS else []
+    if any(len(pairs.x) < pairs.n for _, pairs in found[:MAX_SCATTERS]):
+        notes.append("Not all points are drawn; the lines are those of all.")
+    family = {LENGTH: "Biases of judges", WITH_PEOPLE: "Models and people"}[kind]
+    return PageFigure(
+        name=anchor("figure", kind),
+        title=titles[kind],
+        about="Each point is an item; the line is the least-squares line of all items with the 95% interval of its "
+        "mean.",
+        plots=[
+            plot(
+                panel,
+                title=f"{titles[kind]}: {name}",
+                description=f"Points of {x_label} and {y_label} of {name}.",
+                heading=name,
+            )
+            for name, panel in panels
+        ],
+        numbers=tables_of(blocks, wording, family),
+        notes=notes,
+    )
+
+
+def _fit(pairs: PairedScores) -> Fit | None:
+    fit = pairs.fit
+    return Fit(fit.intercept, fit.slope, fit.x.tolist(), fit.band_low.tolist(), fit.band_high.tolist()) if fit else None
+
+
+def _question(dims: Mapping[str, str], wording: Words) -> str:
+    title = question_title((dims.get("rubric", ""), dims.get("question", "")), wording)
+    rest = (value for name, value in dims.items() if name not in ("rubric", "question") and value)
+    return shortened(" · ".join((title, *rest)))
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").replace(".", "", 1).isdigit()

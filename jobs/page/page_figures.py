@@ -1,0 +1,76 @@
+"""The plots of a page, from what the page shows: none without data, and at most `MAX_BYTES` of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
+from jobs.page.anchors import anchor
+from jobs.page.family_figures import TWO_RATERS, family_figures
+from jobs.page.metric_families import FAMILIES, blocks
+from jobs.page.model import FunnelStep, PageFigure, Wording
+from jobs.page.observed_figures import observed_figures
+from jobs.page.rater_figures import EACH_TWO, rater_figures
+from jobs.page.short_names import shortened
+from jobs.plots.counts import Steps
+from jobs.plots.figures import plot
+
+MAX_BYTES = 6_000_000  # of all plots of a page
+FUNNEL = 3  # steps at least
+
+
+def page_figures(
+    metrics: Sequence[Metric], observations: Observations, wording: Mapping[tuple[str, str], Wording]
+) -> tuple[list[PageFigure], int]:
+    """Return the plots of ratings and metrics, in the order of the page, and how many were left out for their size."""
+    place = {key: number for number, key in enumerate(wording)}
+
+    def order(dims: Mapping[str, str]) -> int:
+        return place.get((dims.get("rubric", ""), dims.get("question", "")), len(place))
+
+    metrics = sorted(metrics, key=lambda metric: order(metric.dims))
+    observations = Observations(
+        sorted(observations.confusions, key=lambda pair: order(pair[0])),
+        sorted(observations.pairs, key=lambda pair: order(pair[0])),
+    )
+    metric_blocks = blocks(metrics, list(wording))
+    figures, left, size = [], 0, 0
+    for figure in chain(
+        rater_figures(metrics, metric_blocks, wording),
+        observed_figures(observations, metric_blocks, wording),
+        family_figures(metrics, metric_blocks, wording),
+    ):
+        bytes_of = sum(map(len, figure.plots))
+        if size + bytes_of > MAX_BYTES:
+            left += 1
+            continue
+        size += bytes_of
+        figures.append(figure)
+    return figures, left
+
+
+def funnel_figures(steps: Sequence[FunnelStep]) -> Iterator[PageFigure]:
+    """Yield the plot of the funnel, if it has at least three steps."""
+    if len(steps) < FUNNEL:
+        return
+    labels = [shortened(f"{step.label}{', ' + step.unit if step.unit else ''}", 44) for step in steps]
+    yield PageFigure(
+        name=anchor("figure", "funnel"),
+        title="Funnel",
+        about="",
+        plots=(
+            plot(
+                Steps([step.n for step in steps], labels),
+                title="Funnel",
+                description="; ".join(f"{step.label}: {step.n:,} {step.unit}".strip() for step in steps) + ".",
+            ),
+        ),
+        numbers=[("steps", "steps")],
+    )
+
+
+def figure_of(figures: Sequence[PageFigure]) -> dict[str, str]:
+    """Return title of a family of metrics -> anchor of the plot of its numbers."""
+    names = {figure.title: figure.name for figure in figures}
+    plotted = {family.title: names[family.title] for family in FAMILIES if family.title in names}
+    return {**plotted, **({TWO_RATERS: names[EACH_TWO]} if EACH_TWO in names else {})}

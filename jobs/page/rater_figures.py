@@ -1,0 +1,147 @@
+"""Plots of all raters together: the agreement of each two, and their mean scores by question."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from jobs.metrics.metric import Metric
+from jobs.metrics.question import MODELS, PEOPLE
+from jobs.metrics.suite import ACROSS
+from jobs.page.anchors import anchor
+from jobs.page.family_figures import TWO_RATERS, question_title
+from jobs.page.metric_families import MetricBlock
+from jobs.page.model import PageFigure, Wording
+from jobs.page.short_names import short_names, shortened
+from jobs.plots.figures import plot
+from jobs.plots.panels import HeatMap
+
+Words = Mapping[tuple[str, str], Wording]
+Question = tuple[str, ...]
+EACH_TWO = "Agreement of each two raters"
+MAX_RATERS = 14  # of a heat map, as in `agreement.kappas_across`
+MAX_MAPS = 8  # of single questions
+MAX_QUESTIONS = 16  # columns of the map of scores
+MAX_SCORED = 30  # its rows
+
+
+def rater_figures(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+    """Yield the heat maps of agreement and of mean scores that the metrics allow."""
+    yield from agreement_map(metrics, blocks, wording)
+    yield from score_map(metrics, blocks, wording)
+
+
+def agreement_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+    """Yield a heat map of the kappas of all pairs of raters, of the mean of all questions and of each question."""
+    kappas: dict[Question, dict[frozenset[str], float]] = {}
+    for metric in metrics:
+        dims = metric.dims
+        if metric.name == "kappa" and dims.get("group") in (PEOPLE, MODELS, ACROSS) and metric.value is not None:
+            pair = frozenset((dims["rater_a"], dims["rater_b"]))
+            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            kappas.setdefault(key, {})[pair] = metric.value
+    raters = _order(metrics, {rater for pairs in kappas.values() for pair in pairs for rater in pair})
+    if len(raters) < 3:
+        return
+    shown = raters[:MAX_RATERS]
+    names = short_names(raters)
+    maps = [(_title(key, wording), pairs) for key, pairs in kappas.items()]
+    notes = []
+    if len(maps) > 1:
+        every = {pair for pairs in kappas.values() for pair in pairs}
+        values = {pair: [pairs[pair] for pairs in kappas.values() if pair in pairs] for pair in every}
+        mean = {pair: sum(found) / len(found) for pair, found in values.items()}
+        maps.insert(0, (f"Mean of {len(maps)} questions", mean))
+    if len(maps) > MAX_MAPS + 1:
+        notes.append(f"The maps of {len(maps) - MAX_MAPS - 1:,} further questions are not drawn.")
+    if len(raters) > MAX_RATERS:
+        notes.append(f"{MAX_RATERS} of {len(raters):,} raters.")
+    yield PageFigure(
+        name=anchor("figure", EACH_TWO),
+        title=EACH_TWO,
+        about="Cohen’s κ of each two raters, people and models together: quadratic weights on scales, unweighted for "
+        "categories. 1 is perfect agreement, 0 that of chance; a dash: no common items, or undefined.",
+        plots=[
+            plot(
+                _kappa_map(pairs, shown, names),
+                title=f"{EACH_TWO}: {title}",
+                description=f"Heat map of Cohen's kappa of each two of {', '.join(names[r] for r in shown)}.",
+                heading=title,
+            )
+            for title, pairs in maps[: MAX_MAPS + 1]
+        ],
+        numbers=tables_of(blocks, wording, TWO_RATERS),
+        notes=notes,
+    )
+
+
+def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Words) -> Iterator[PageFigure]:
+    """Yield a heat map of the mean score of each model and group by question, if there are two of both."""
+    scores: dict[str, dict[Question, float]] = {}
+    for metric in metrics:
+        dims = metric.dims
+        if metric.name == "group_mean_score" and "versions" not in dims and metric.value is not None:
+            key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
+            scores.setdefault(dims["group"], {})[key] = metric.value
+    questions = list(dict.fromkeys(key for values in scores.values() for key in values))
+    groups = [group for group in scores if group not in (MODELS, PEOPLE)]
+    rows = [group for group in (PEOPLE, MODELS) if group in scores and (group == PEOPLE or len(groups) > 1)] + groups
+    if len(rows) < 2 or len(questions) < 2:
+        return
+    shown, columns, names = rows[:MAX_SCORED], questions[:MAX_QUESTIONS], short_names(rows)
+    values = [[scores[row].get(key) for key in columns] for row in shown]
+    defined = [value for line in values for value in line if value is not None]
+    notes = []
+    if len(rows) > len(shown) or len(questions) > len(columns):
+        notes.append(f"{len(shown)} of {len(rows):,} raters and {len(columns)} of {len(questions):,} questions.")
+    yield PageFigure(
+        name=anchor("figure", "mean scores by question"),
+        title="Mean scores by question",
+        about="Mean over items of the mean score of each rater or group; colours go from the lowest to the highest.",
+        plots=[
+            plot(
+                HeatMap(
+                    values,
+                    [names[row] for row in shown],
+                    [_title(key, wording) for key in columns],
+                    low=min(defined),
+                    high=max(defined),
+                    percent=False,
+                ),
+                title="Mean scores by question",
+                description=f"Heat map of mean scores: {len(shown)} raters and groups by {len(columns)} questions.",
+            )
+        ],
+        numbers=tables_of(blocks, wording, "Scores"),
+        notes=notes,
+    )
+
+
+def tables_of(blocks: Sequence[MetricBlock], wording: Words, family: str) -> list[tuple[str, str]]:
+    """Return (question, anchor) of the tables of a family."""
+    return [
+        (" · ".join(filter(None, (question_title((b.rubric, b.question), wording) or "all", b.about))), table.name)
+        for b in blocks
+        for table in b.tables
+        if table.title == family
+    ]
+
+
+def _order(metrics: Sequence[Metric], raters: set[str]) -> list[str]:
+    """Return the raters, people first: those in pairs of people."""
+    people = {
+        metric.dims[name]
+        for metric in metrics
+        if metric.name == "kappa" and metric.dims.get("group") == PEOPLE
+        for name in ("rater_a", "rater_b")
+    }
+    return sorted(raters, key=lambda rater: (rater not in people, rater))
+
+
+def _kappa_map(pairs: Mapping[frozenset[str], float], raters: Sequence[str], names: Mapping[str, str]) -> HeatMap:
+    """Return the map of the raters that are in a pair; each keeps its number in other maps."""
+    number = {rater: str(place) for place, rater in enumerate(raters, start=1)}
+    paired = [rater for rater in raters if any(rater in pair for pair in pairs)]
+    values = [[None if a == b else pairs.get(frozenset((a, b))) for b in paired] for a in paired]
+    return HeatMap(values, [f"{names[r]}  {number[r]}" for r in paired], [number[r] for r in paired], percent=False)
+
+
+def _title(key: Question, wording: Words) -> str:
+    return shortened(" · ".join(filter(None, (question_title((key[0], key[1]), wording), *key[2:]))))

@@ -1,0 +1,98 @@
+"""Plots of counts: a matrix of counts, and the steps of a funnel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from jobs.plots.panels import SCALE, SHORT
+from jobs.plots.svg import ACCENT, INK, LINE
+
+
+@dataclass(frozen=True)
+class CountMatrix:
+    """Counts of pairs of answers, coloured by their share of the row's total; the diagonal is outlined.
+
+    Attributes:
+        counts: rows of counts; rows, columns: labels.
+        row_label, column_label: what the rows and columns are.
+    """
+
+    counts: Sequence[Sequence[int]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row_label: str = ""
+    column_label: str = ""
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 0.42 * max(2, len(self.columns)), 0.26 * max(2, len(self.rows))
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one rectangle and one number per cell."""
+        for row, line in enumerate(self.counts):
+            total = sum(line)
+            for column, count in enumerate(line):
+                share = count / total if total else 0.0
+                colour = to_hex(SCALE(share))
+                edge, width = (INK, 1.2) if row == column else (LINE, 0.4)
+                box = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=colour, edgecolor=edge, linewidth=width)
+                box.set_zorder(2 if row == column else 1)
+                axes.add_patch(box)
+                on = "#ffffff" if share > 0.45 else "#000000"
+                axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7.5, color=on, zorder=3)
+        axes.set_xlim(-0.5, len(self.columns) - 0.5)
+        axes.set_ylim(len(self.rows) - 0.5, -0.5)
+        short = all(len(name) <= SHORT for name in self.columns)
+        turned: dict[str, Any] = {} if short else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(len(self.columns)), self.columns, **turned)
+        axes.set_yticks(range(len(self.rows)), self.rows)
+        axes.set_xlabel(self.column_label)
+        axes.set_ylabel(self.row_label)
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The counts after each step, from top to bottom, as bars on a logarithmic axis if they differ by a factor of 100.
+
+    Attributes:
+        counts: of at least 0; labels: of the steps.
+    """
+
+    counts: Sequence[int]
+    labels: Sequence[str]
+
+    def size(self) -> tuple[float, float]:
+        """Return width and height in inches of the axes."""
+        return 3.2, 0.15 + 0.26 * max(1, len(self.counts))
+
+    def draw(self, axes: Axes) -> None:
+        """Draw one bar per step with its count at the end."""
+        most, least = max(self.counts, default=1), min((count for count in self.counts if count), default=1)
+        logarithmic = most > 100 * least
+        axes.barh(range(len(self.counts)), self.counts, height=0.72, color=ACCENT)
+        if logarithmic:
+            axes.set_xscale("log")
+            axes.set_xlim(max(0.5, least / 4), most * 10)
+            axes.xaxis.set_major_locator(LogLocator(10, numticks=5))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xlabel("count, on a logarithmic axis")
+        else:
+            axes.set_xlim(0, most * 1.3 or 1)
+            axes.set_xlabel("count")
+        for row, count in enumerate(self.counts):
+            axes.annotate(
+                f"{count:,}", (max(count, least / 4 if logarithmic else 0), row), xytext=(4, 0),
+                textcoords="offset points", va="center", fontsize=8,
+            )  # fmt: skip
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.set_yticks(range(len(self.labels)), self.labels)
+        axes.set_ylim(len(self.labels) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)

@@ -1,0 +1,46 @@
+"""Confusion matrices by hand."""
+
+import numpy as np
+
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.confusion import confusions
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+
+PEOPLE = {"p1": "human", "p2": "human", "p3": "human"}
+
+
+def rated(matrix, raters, *, values=False, **context):
+    answers = RatingTable.from_matrix(np.array(matrix, float), raters=raters)
+    if values:
+        answers = RatingTable(**{**vars(answers), "score": np.full(answers.n, np.nan)})
+    known = QuestionContext(kinds=PEOPLE, picture=np.arange(len(matrix)), target=np.zeros(len(matrix), int), **context)
+    return RatedQuestion(answers, known, MetricSettings())
+
+
+def test_of_a_scale_the_level_next_to_peoples_mean_counts():
+    # means 1.5 (a tie: the lower level), 3, and no model
+    question = rated([[1, 2, 2], [3, 3, 1], [2, 2, np.nan]], ["p1", "p2", "m"])
+    (matrix,) = confusions(question)
+    assert (matrix.rater, matrix.reference, matrix.answers, matrix.n) == ("m", "people", ("1", "2", "3"), 2)
+    assert matrix.counts.tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 0]]
+
+
+def test_of_categories_more_than_half_count():
+    rows = [[1, 1, 2, 1], [1, 2, 3, 1], [3, 3, 3, 2]]  # the second has no majority
+    (matrix,) = confusions(rated(rows, ["p1", "p2", "p3", "m"], values=True))
+    assert matrix.n == 2
+    assert matrix.counts.tolist() == [[1, 0, 0], [0, 0, 0], [0, 1, 0]]
+
+
+def test_gold_is_a_category_or_a_score():
+    gold = [frozenset({"1"}), frozenset({"2"}), frozenset({"1", "2"})]
+    found = list(confusions(rated([[1, 1], [1, 2], [2, 2]], ["p1", "m"], values=True, right_values=gold)))
+    assert [(m.rater, m.reference, m.n) for m in found] == [("m", "people", 3), ("people", "gold", 2), ("m", "gold", 2)]
+    assert found[1].counts.tolist() == [[1, 0], [1, 0]]
+    scored = list(confusions(rated([[1, 1], [2, 2]], ["p1", "m"], gold_scores=np.array([1.0, 1.0]))))
+    assert scored[-1].counts.tolist() == [[1, 1], [0, 0]]
+
+
+def test_too_many_answers_have_no_matrix():
+    assert list(confusions(rated([[n, n] for n in range(13)], ["p1", "m"]))) == []
+    assert list(confusions(rated([[1, 1], [1, 1]], ["p1", "m"]))) == []

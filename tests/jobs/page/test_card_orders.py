@@ -1,0 +1,64 @@
+"""Orders of the cards and the index by answer."""
+
+import pytest
+
+from jobs.page.card_orders import MAX_LINKS, answer_index, card_orders, disagreement
+from jobs.page.model import GalleryPicture, PictureRating, Wording
+
+KEY = ("r", "q")
+WORDS = {KEY: Wording("Question", labels={"1": "low", "2": "middle", "3": "high"})}
+
+
+def rating(rater, value, *, question="q", score=True, **more):
+    number = float(value) if score else None
+    return PictureRating(rater, question, value, rubric="r", value=value, score=number, **more)
+
+
+def card(*ratings, region=""):
+    return GalleryPicture("t", ratings=ratings, region=region)
+
+
+def test_disagreement_is_the_mean_over_questions_of_pairs():
+    scored = [rating("a", "1"), rating("b", "3"), rating("c", "3")]  # distances 2, 2, 0 of 4
+    words = [rating("a", "x", question="k", score=False), rating("b", "y", question="k", score=False)]
+    assert disagreement(scored, {KEY: 4}) == pytest.approx((0.5 + 0.5 + 0) / 3)
+    assert disagreement([*scored, *words], {KEY: 4}) == pytest.approx((1 / 3 + 1) / 2)
+    assert disagreement(scored[:1], {KEY: 4}) is None
+    apart = [rating("a", "1", target="Mali"), rating("b", "3", target="Peru")]
+    assert disagreement(apart, {KEY: 4}) is None
+    assert disagreement([rating("a", "1"), rating("b", "1", status="refused")], {KEY: 4}) is None
+
+
+def test_orders_by_disagreement_score_and_region():
+    cards = [
+        card(rating("a", "1"), rating("b", "1"), region="West"),
+        card(rating("a", "1"), rating("b", "3"), region="East"),
+        card(rating("a", "3"), rating("b", "3"), region="West"),
+    ]
+    orders = {order.name: order for order in card_orders(cards, WORDS)}
+    assert orders["by-disagreement"].places == (2, 1, 3)
+    assert orders["by-score"].places == (3, 2, 1)
+    assert orders["by-score"].title == "score of “Question”, highest first"
+    assert orders["by-region"].headings == ((1, "East"), (3, "West"))
+    assert orders["by-region"].places == (4, 2, 5)
+
+
+def test_cards_that_cannot_be_ordered_are_not():
+    assert card_orders([card(rating("a", "x", score=False)), card()], {}) == []
+
+
+def test_answers_that_are_not_on_the_scale_do_not_count():
+    likelihood = rating("m", "-812.5")
+    cards = [card(rating("a", "1"), rating("b", "1"), likelihood), card(rating("a", "1"), rating("b", "2"))]
+    (by_disagreement, by_score) = card_orders(cards, WORDS)
+    assert by_disagreement.places == (2, 1)
+    assert by_score.places == (2, 1)
+
+
+def test_the_index_has_the_cards_of_each_answer_in_the_order_of_the_scale():
+    cards = [card(rating("a", "3"), rating("b", "1")), card(rating("a", "3"))]
+    (question,) = answer_index(cards, WORDS)
+    assert question.title == "Question"
+    assert [(a.label, a.cards, a.more) for a in question.answers] == [("low", (1,), 0), ("high", (1, 2), 0)]
+    (many,) = answer_index([card(rating("a", "3"))] * (MAX_LINKS + 5), WORDS)
+    assert (len(many.answers[0].cards), many.answers[0].more) == (MAX_LINKS, 5)

@@ -1,0 +1,130 @@
+"""The page's plots: their numbers and labels, what is left out, and their links."""
+
+import re
+
+import numpy as np
+import pytest
+
+from jobs.metrics.answers import RatingTable
+from jobs.metrics.metric import Metric
+from jobs.metrics.observations import Observations
+from jobs.metrics.question import MetricSettings, QuestionContext, RatedQuestion
+from jobs.metrics.suite import question_metrics
+from jobs.page.metric_families import blocks
+from jobs.page.model import FunnelStep, Wording
+from jobs.page.page_figures import figure_of, funnel_figures, page_figures
+from jobs.page.short_names import short_names, unique
+
+DIMS = {"rubric": "r", "question": "q"}
+WORDS = {("r", "q"): Wording("The <question>")}
+
+
+def texts(svg):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def question(**context):
+    """Two people and two models on 40 items; the second model is one point too high; lengths grow with the score."""
+    draw = np.random.default_rng(1)
+    truth = draw.integers(1, 5, (40, 1))
+    matrix = np.hstack([truth, truth, truth, truth + 1]).astype(float)
+    raters = ["p1", "p2", "org/good@1", "org/bad@1"]
+    known = QuestionContext(
+        kinds={"p1": "human", "p2": "human"}, picture=np.arange(40), target=np.zeros(40, np.int64), scale=(1, 5),
+        lengths=(truth[:, 0] * 100 + draw.integers(0, 9, 40)).astype(np.float64), gold_scores=truth[:, 0].astype(float),
+        judged=np.ones(40, bool), subgroups={"region": {"East": np.arange(40) < 20, "West": np.arange(40) >= 20}},
+        **context,
+    )  # fmt: skip
+    return RatedQuestion(RatingTable.from_matrix(matrix, raters=raters), known, MetricSettings(disaggregate=["region"]))
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    rated, observations = question(), Observations()
+    observations(DIMS, rated)
+    metrics = [metric.at(**DIMS) for metric in question_metrics(rated)]
+    figures, left = page_figures(metrics, observations, WORDS)
+    assert left == 0
+    return metrics, {figure.title: figure for figure in figures}
+
+
+def test_the_heat_map_has_people_and_models_together(drawn):
+    _, figures = drawn
+    (svg,) = figures["Agreement of each two raters"].plots
+    assert {"p1  1", "p2  2", "bad  3", "good  4", "The &lt;question&gt;"} <= set(texts(svg))
+    assert texts(svg).count("1.00") == 6  # three pairs of equal raters, in both triangles
+    assert texts(svg).count("–") == 4
+
+
+def test_confusion_matrices_count_items(drawn):
+    _, figures = drawn
+    matrices = figures["Answers against people"].plots
+    assert len(matrices) == 2
+    of_bad = next(svg for svg in matrices if any("bad" in text for text in texts(svg)))
+    truth = np.random.default_rng(1).integers(1, 5, 40)
+    counts = [int((truth == level).sum()) for level in (1, 2, 3, 4)]
+    assert [int(t) for t in texts(of_bad) if t.isdigit() and int(t) in counts and int(t) > 5] != []
+    assert texts(of_bad).count("0") == 5 * 5 - 4
+    assert len(figures["Answers against gold"].plots) == 3
+
+
+def test_points_and_line_of_the_length_bias(drawn):
+    _, figures = drawn
+    svgs = figures["Length of responses and scores"].plots
+    assert len(svgs) == 4  # people, models, and each model
+    assert {"characters", "score"} <= set(texts(svgs[0]))
+    assert "(n 40)" in "".join(texts(svgs[0]))
+
+
+def test_families_have_intervals_and_subgroups_are_rows(drawn):
+    _, figures = drawn
+    scores = "".join(figures["Scores by subgroup"].plots)
+    assert {"East", "West", "people"} <= set(texts(scores))
+    assert "Agreement among raters" in figures
+    assert not figures["Agreement among raters"].folded
+    assert figures["Biases of judges"].folded
+
+
+def test_plots_link_to_tables_and_tables_to_plots(drawn):
+    metrics, figures = drawn
+    tables = {table.name for block in blocks(metrics, list(WORDS)) for table in block.tables}
+    for figure in figures.values():
+        assert {name for _, name in figure.numbers} <= tables
+    assert all(figure.numbers for figure in figures.values())
+    linked = figure_of(list(figures.values()))
+    assert linked["Agreement of two raters"] == figures["Agreement of each two raters"].name
+    assert linked["Scores"] == figures["Scores"].name
+
+
+def test_no_data_no_plots():
+    assert page_figures([], Observations(), {}) == ([], 0)
+    one = Metric(name="alpha", definition="d", value=0.5, low=0.4, high=0.6, interval_method="m", n=9, dims=DIMS)
+    assert page_figures([one], Observations(), {}) == ([], 0)
+    assert list(funnel_figures([FunnelStep("a", 3), FunnelStep("b", 2)])) == []
+
+
+def test_the_funnel_has_every_count():
+    steps = [FunnelStep("All <b>", 37_800_000, "records"), FunnelStep("Some", 1_500), FunnelStep("None", 0)]
+    (figure,) = funnel_figures(steps)
+    assert {"37,800,000", "1,500", "0", "All &lt;b&gt;, records"} <= set(texts(figure.plots[0]))
+    assert "logarithmic" in figure.plots[0]
+
+
+def test_what_is_cut_is_said():
+    metrics = [
+        Metric(name="group_mean_score", definition="d", value=2 + n / 100, low=1.0, high=3.0, interval_method="m", n=9,
+               dims={"rubric": "r", "question": f"q{q}", "group": f"m{n}"})
+        for q in range(9) for n in range(30)
+    ]  # fmt: skip
+    figures, _ = page_figures(metrics, Observations(), {})
+    scores = next(figure for figure in figures if figure.title == "Scores")
+    assert "6 of 9 plots" in scores.notes[0]
+    assert "36 values are only in the tables" in scores.notes[1]
+
+
+def test_names_are_short_and_distinct():
+    assert short_names(["org/a@1", "lab/a@2", "org/b@main"]) == {
+        "org/a@1": "org/a@1", "lab/a@2": "lab/a@2", "org/b@main": "b",
+    }  # fmt: skip
+    long = ["x" * 40 + end for end in "ab"]
+    assert len(set(unique(long).values())) == 2

@@ -1,0 +1,59 @@
+"""Make the README's pictures: the report of an invented study, in headless Chromium.
+
+    python -m tests.screenshots
+
+Writes docs/report.png and docs/pictures.png. Needs Chromium; starts neither Ray nor models.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from jobs.runtime import cli
+from tests.browser import CHROMIUM, FLAGS
+from tests.jobs.page.study import write_study
+
+DOCS = Path(__file__).parents[1] / "docs"
+WIDTH, SCALE = 1280, 0.75  # CSS pixels, and pixels of the file per CSS pixel
+SECTIONS = {"report": ("ratings", "figures"), "pictures": ("pictures",)}  # file -> sections of the page
+HEIGHTS = {"report": 2300, "pictures": 1250}  # CSS pixels
+ORDER = {"report": "", "pictures": "#by-disagreement"}
+
+
+def main() -> int:
+    """Write the pictures; return the exit status."""
+    if CHROMIUM is None:
+        print("chromium is not installed", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "report"
+        cli.execute("report", [*write_study(Path(folder)), f"out={out}"])
+        html = (out / "index.html").read_text(encoding="utf-8")
+        for name, sections in SECTIONS.items():
+            page = Path(folder) / f"{name}.html"
+            page.write_text(only(html, sections), encoding="utf-8")
+            shot = Path(folder) / f"{name}.png"
+            options = [f"--window-size={WIDTH},{HEIGHTS[name]}", f"--screenshot={shot}", f"--user-data-dir={folder}/c"]
+            subprocess.run([CHROMIUM, *FLAGS, *options, page.as_uri() + ORDER[name]], check=True, capture_output=True)
+            with Image.open(shot) as picture:
+                size = int(WIDTH * SCALE), int(HEIGHTS[name] * SCALE)
+                small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+                small.quantize(192).save(DOCS / f"{name}.png", optimize=True)
+            print(DOCS / f"{name}.png")
+    return 0
+
+
+def only(html: str, sections: tuple[str, ...]) -> str:
+    """Return the page with these sections, and the header if there is more than one."""
+    for name in re.findall(r'<section id="(\w+)"', html):
+        if name not in sections:
+            html = re.sub(rf'<section id="{name}".*?</section>', "", html, flags=re.S)
+    return html if len(sections) > 1 else re.sub(r'<header class="top">.*?</header>', "", html, flags=re.S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
