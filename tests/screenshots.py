@@ -19,8 +19,8 @@ from tests.jobs.page.study import write_study
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, SCALE = 1280, 0.75  # CSS pixels, and pixels of the file per CSS pixel
-SECTIONS = {"report": ("ratings", "figures"), "pictures": ("pictures",)}  # file -> sections of the page
-HEIGHTS = {"report": 2300, "pictures": 1250}  # CSS pixels
+SECTIONS = {"report": ("figures",), "pictures": ("pictures",)}  # file -> sections of the page
+HEIGHTS = {"report": 2120, "pictures": 1250}  # CSS pixels
 ORDER = {"report": "", "pictures": "#by-disagreement"}
 
 
@@ -48,11 +48,11 @@ def main() -> int:
 
 
 def only(html: str, sections: tuple[str, ...]) -> str:
-    """Return the page with these sections, and the header if there is more than one."""
+    """Return the page with these sections only, and without its header if they do not begin the page."""
     for name in re.findall(r'<section id="(\w+)"', html):
         if name not in sections:
             html = re.sub(rf'<section id="{name}".*?</section>', "", html, flags=re.S)
-    return html if len(sections) > 1 else re.sub(r'<header class="top">.*?</header>', "", html, flags=re.S)
+    return html if "pictures" not in sections else re.sub(r'<header class="top">.*?</header>', "", html, flags=re.S)
 
 
 if __name__ == "__main__":

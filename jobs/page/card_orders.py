@@ -52,7 +52,9 @@ class QuestionEntry(NamedTuple):
 
 
 def card_orders(cards: Sequence[GalleryPicture], wording: Mapping[Key, Wording]) -> list[CardOrder]:
-    """Return the orders that the cards allow: by disagreement, by score, by region."""
+    """Return the orders that the cards allow, if there are several: by disagreement, by score, by region."""
+    if len(cards) < 2:
+        return []
     orders = []
     ratings = [[rating for rating in card.ratings if _on_scale(rating, wording)] for card in cards]
     ranges = _ranges(ratings)

@@ -1,8 +1,8 @@
 """Plots of metrics with intervals: a figure per family, with a plot per metric, and per attribute of items."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from jobs.metrics.metric import Metric
 from jobs.page.anchors import anchor
@@ -52,7 +52,7 @@ class _Point:
 def family_figures(
     metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording: Mapping[tuple[str, str], Wording]
 ) -> Iterator[PageFigure]:
-    """Yield a figure for each family that has at least two metrics with intervals, of which one is not 0.
+    """Yield a figure for each family that has two metrics with intervals of the same unit, of which one is not 0.
 
     Rows are questions and colours raters; if there are more than four raters or groups, each question has a plot of
     its own whose rows are raters. Metrics of subgroups, answers and statuses have a plot per question, whose rows these
@@ -65,7 +65,7 @@ def family_figures(
         points = [_point(metric, names, wording) for metric in chosen]
         if len(points) < 2 or (family.title == TWO_RATERS and len({p.who for p in points}) > 2):
             continue
-        plots = [drawn for drawn in _plots(points) if any(estimate.value for estimate in drawn[1].estimates)]
+        plots = [drawn for drawn in _joined(_plots(points)) if any(estimate.value for estimate in drawn[1].estimates)]
         if not plots:
             continue
         yield PageFigure(
@@ -75,8 +75,8 @@ def family_figures(
             plots=[
                 plot(
                     panel,
-                    title=f"{family.title}: {title}",
-                    description=f"Values with 95% intervals: {title}.",
+                    title=": ".join(filter(None, (family.title, title))),
+                    description=f"Values with 95% intervals: {title or 'single values'}.",
                     heading=title,
                 )
                 for title, panel, _ in plots[:MAX_PLOTS]
@@ -169,12 +169,31 @@ def _plot(
         if (label := getattr(p, rows) or "all") in shown
     ]
     percent = points[0].metric.name in SHARE_METRICS
+    return shortened(title, 60), _intervals(estimates, percent=percent), left + len(points) - len(estimates)
+
+
+def _intervals(estimates: Sequence[Estimate], *, percent: bool) -> Intervals:
+    """Return the plot with an axis from 0 if its values are shares, and a line at 0 if some are negative."""
     ends = [end for e in estimates for end in (e.low, e.high) if end is not None]
     inside = percent and min(ends) >= 0 and max(ends) <= 1
     reference = 0.0 if min(ends) < 0 < max(ends) else None
     bounds = (0.0, max(0.1, math.ceil(max(ends) * 10) / 10)) if inside else None
-    plot = Intervals(estimates, bounds=bounds, reference=reference, percent=percent, width=2.6)
-    return shortened(title, 60), plot, left + len(points) - len(estimates)
+    return Intervals(estimates, bounds=bounds, reference=reference, percent=percent, width=2.6)
+
+
+def _joined(plots: Iterable[tuple[str, Intervals, int]]) -> Iterator[tuple[str, Intervals, int]]:
+    """Yield the plots, those of single values as the rows of one plot per unit; a value alone is left out."""
+    alone: dict[bool, list[tuple[str, Estimate]]] = {}
+    for title, panel, left in plots:
+        if len(panel.estimates) > 1:
+            yield title, panel, left
+        else:
+            alone.setdefault(panel.percent, []).append((title, panel.estimates[0]))
+    for percent, found in alone.items():
+        names = unique([title for title, _ in found][:MAX_ROWS])
+        rows = [replace(estimate, label=names[title], series="") for title, estimate in found if title in names]
+        if len(rows) > 1:
+            yield "", _intervals(rows, percent=percent), len(found) - len(rows)
 
 
 def _notes(plots: Sequence[tuple[str, Intervals, int]]) -> Iterator[str]:

@@ -77,7 +77,11 @@ def score_map(metrics: Sequence[Metric], blocks: Sequence[MetricBlock], wording:
     scores: dict[str, dict[Question, float]] = {}
     for metric in metrics:
         dims = metric.dims
-        if metric.name == "group_mean_score" and "versions" not in dims and metric.value is not None:
+        if (
+            metric.name == "group_mean_score"
+            and not {"versions", "attribute"} & dims.keys()
+            and metric.value is not None
+        ):
             key = (dims.get("rubric", ""), dims.get("question", ""), dims.get("condition", ""))
             scores.setdefault(dims["group"], {})[key] = metric.value
     questions = list(dict.fromkeys(key for values in scores.values() for key in values))

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from jobs.metrics.observations import Observations
 from jobs.page.model import FunnelStep, GalleryPicture, Page, PictureRating
+from jobs.page.page_figures import funnel_figures, page_figures
 from jobs.page.render import render
 from tests.browser import CHROMIUM, FLAGS
 from tests.jobs.page import sample
+
+AXE = Path(__file__).parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +116,31 @@ def test_a_phone_needs_no_sideways_scrolling(browse, word):
         "document.body.dataset.width = d.scrollWidth }</script>"
     )
     assert 'data-width="390"' in browse(frame + measure, "--dump-dom")
+
+
+# Reports the violations that axe-core calls serious or critical, as text in the page.
+AUDIT = """<script>onload = () => axe.run(document, {resultTypes: ['violations']}).then(found => {
+  const serious = found.violations.filter(one => ['serious', 'critical'].includes(one.impact))
+  document.body.textContent = JSON.stringify(serious.map(one => [one.id, one.nodes.length, one.nodes[0].html]))
+})</script>"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_no_serious_fault(browse, tmp_path, dark):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed; install it with npm install --no-save axe-core")
+    page = sample.page()
+    figures, _ = page_figures(page.metrics, Observations(), page.wording)
+    html = render(
+        replace(page, figures=figures, funnel=list(funnel_figures(page.steps)), prompts={"century_labels": "Look."})
+    )
+    free = re.sub(r"<meta http-equiv=.*?>", "", html)
+    armed = free.replace("</main>", f"</main><script>{AXE.read_text(encoding='utf-8')}</script>{AUDIT}")
+    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    dom = browse(armed, "--dump-dom", "--virtual-time-budget=20000", *scheme)
+    body = re.search(r"<body>(.*?)</body>", dom, re.S)
+    assert body is not None
+    assert json.loads(unescape(body.group(1))) == []
 
 
 # Sent to the page from outside: boxes of percentages and of what must hold them, in CSS pixels, as text in the page.

@@ -103,6 +103,17 @@ def test_no_data_no_plots():
     assert list(funnel_figures([FunnelStep("a", 3), FunnelStep("b", 2)])) == []
 
 
+def test_single_values_share_a_plot():
+    metrics = [
+        Metric(name=name, definition="d", value=0.5, low=0.4, high=0.6, interval_method="m", n=9,
+               dims={**DIMS, "group": "people"})
+        for name in ("icc1", "icc2", "percent_agreement")
+    ]  # fmt: skip
+    ((figure,), _) = page_figures(metrics, Observations(), WORDS)
+    (svg,) = figure.plots  # the share of equal answers is alone in its unit
+    assert {"ICC(1), The &lt;question&gt;", "ICC(2,1), The &lt;question&gt;"} <= set(texts(svg))
+
+
 def test_the_funnel_has_every_count():
     steps = [FunnelStep("All <b>", 37_800_000, "records"), FunnelStep("Some", 1_500), FunnelStep("None", 0)]
     (figure,) = funnel_figures(steps)
@@ -120,6 +131,18 @@ def test_what_is_cut_is_said():
     scores = next(figure for figure in figures if figure.title == "Scores")
     assert "6 of 9 plots" in scores.notes[0]
     assert "36 values are only in the tables" in scores.notes[1]
+
+
+def test_mean_scores_are_those_of_all_items():
+    metrics = [
+        Metric(name="group_mean_score", definition="d", value=value, n=9, reason="r",
+               dims={"rubric": "r", "question": q, "group": group, **part})
+        for q in ("a", "b") for group in ("m1", "m2")
+        for value, part in ((3.25, {}), (1.5, {"attribute": "region", "part": "East"}))
+    ]  # fmt: skip
+    (figure,) = (f for f in page_figures(metrics, Observations(), {})[0] if f.title == "Mean scores by question")
+    assert texts(figure.plots[0]).count("3.25") == 4
+    assert "1.50" not in texts(figure.plots[0])
 
 
 def test_names_are_short_and_distinct():
