@@ -1,12 +1,7 @@
-"""`pipeline=caire` from a knowledge base and pictures on object storage to the report, compared with loops.
-
-All steps run in the process of the test, and some of them again on Ray's workers, which take ten seconds each to start.
-`make torture` runs them all there.
-"""
+"""`pipeline=caire` from a knowledge base and pictures on object storage to the report, compared with loops."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +13,6 @@ from actors.ids import content_id
 from jobs.runtime import cli
 from jobs.store import locations
 from tests.factories import copy_folder, rows_of, write_csv
-from tests.in_process import stages_in_process
 
 K = 3
 ENCODER = "siglip-i18n-base"
@@ -68,8 +62,8 @@ def write_inputs(folder: Path, uri: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, s3: str) -> Callable[[str], str]:
-    """Runs the pipeline on the inputs, below a folder of the object storage; returns its URI."""
+def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
+    """The pipeline's outputs on the object storage."""
     inputs = f"{s3}/caire-inputs"
     write_inputs(tmp_path_factory.mktemp("caire"), inputs)
     given = {
@@ -82,18 +76,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, s3: str) -> Callable[[str], st
     }  # fmt: skip
     keys = [f"pipeline.inputs.{name}={value}" for name, value in given.items()]
 
-    def run_below(folder: str) -> str:
-        cli.execute("run", ["pipeline=caire", "profile=debug", f"out={s3}/{folder}", *keys])
-        return f"{s3}/{folder}"
-
-    return run_below
-
-
-@pytest.fixture(scope="module")
-def out(run: Callable[[str], str]) -> str:
-    """The completed pipeline."""
-    with stages_in_process():
-        return run("caire")
+    cli.execute("run", ["pipeline=caire", "profile=debug", f"out={s3}/caire", *keys])
+    return f"{s3}/caire"
 
 
 def vectors(table: str) -> dict[str, np.ndarray]:
@@ -184,30 +168,3 @@ def test_the_report_has_f1_of_each_model_under_each_condition(out: str) -> None:
         if row["metric"] == "f1" and (dims := json.loads(row["dims"])).get("average") == "micro"
     }
     assert f1 == {condition for _, condition, _ in RATINGS.values()}
-
-
-def compared(out: str, table: str) -> list[tuple[Any, ...]]:
-    """The rows of a table of neighbours, links or ratings, with scores that rounding changes less than they differ."""
-    key = ("query_id", "image_id", "item_id", "target", "node_id", "rank", "value", "status")
-    rows = [tuple(row.get(name) for name in key) for row in rows_of(f"{out}/{table}")]
-    return sorted(rows, key=str)
-
-
-@pytest.mark.usefixtures("ray_session")
-def test_steps_that_are_missing_run_on_ray(run: Callable[[str], str], out: str) -> None:
-    tables = ["links/article", "ratings/qwen2.5-vl-7b-article"]
-    before = {table: compared(out, table) for table in tables}
-    for table in (*tables, "report"):
-        locations.remove([file.uri for file in locations.listing(f"{out}/{table}")])
-    assert run("caire") == out
-    assert {table: compared(out, table) for table in tables} == before
-    assert locations.exists(f"{out}/report/index.html")
-
-
-@pytest.mark.torture
-@pytest.mark.timeout(1800)
-@pytest.mark.usefixtures("ray_session")
-def test_all_steps_run_on_ray(run: Callable[[str], str], out: str) -> None:
-    on_ray = run("caire-ray")
-    for table in (f"near/{ENCODER}", "links/lemma_vision", *(f"ratings/{name}" for name in RATINGS)):
-        assert (table, compared(on_ray, table)) == (table, compared(out, table))

@@ -1,10 +1,6 @@
-"""`pipeline=tric` from a split on object storage to the re-ranked captions, compared with loops over its tables.
-
-All steps run in the process of the test, and the judge again on Ray's workers; `make torture` runs them all there.
-"""
+"""`pipeline=tric` from a split on object storage to the re-ranked captions, compared with loops over its tables."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +11,6 @@ from jobs.runtime import cli
 from jobs.store import locations
 from jobs.tric_rerank import answer_uri
 from tests.factories import copy_folder, rows_of, write_pictures
-from tests.in_process import stages_in_process
 
 CAPTIONS = {"1": "A DOG", "2": "A cat\\nsleeps", "3": "Bread, 5 cents", "4": "Shoes"}
 PICTURES = {"red": ("1894-07-13", "1"), "green": ("1899-01-02", "3"), "blue": ("1921-08-19", "4")}
@@ -53,25 +48,14 @@ def lines(uri: str) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, s3: str) -> Callable[[str], str]:
-    """Runs the pipeline on the split, below a folder of the object storage; returns its URI."""
-    split = f"{s3}/tric-split"
+def out(tmp_path_factory: pytest.TempPathFactory, s3: str, ray_session: None) -> str:
+    """The pipeline's outputs on the object storage."""
+    split, out = f"{s3}/tric-split", f"{s3}/tric"
     write_split(tmp_path_factory.mktemp("tric") / "split", split)
-
-    def run_below(folder: str) -> str:
-        keys = ["pipeline=tric", "profile=debug", f"out={s3}/{folder}", f"pipeline.inputs.split={split}"]
-        keys += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32", f"pipeline.inputs.k={K}"]
-        assert cli.main("run", keys) == 0
-        return f"{s3}/{folder}"
-
-    return run_below
-
-
-@pytest.fixture(scope="module")
-def out(run: Callable[[str], str]) -> str:
-    """The completed pipeline, all of whose steps ran in this process."""
-    with stages_in_process():
-        return run("tric")
+    keys = ["pipeline=tric", "profile=debug", f"out={out}", f"pipeline.inputs.split={split}"]
+    keys += ["pipeline.inputs.encoders=[clip-b32]", "pipeline.inputs.reranked=clip-b32", f"pipeline.inputs.k={K}"]
+    assert cli.main("run", keys) == 0
+    return out
 
 
 def mrr(orders: list[list[str]]) -> float:
@@ -104,18 +88,3 @@ def test_the_judge_reranks_the_best_captions_under_each_wording_of_the_date(out:
         assert lines(answer_uri(f"{out}/reranked", (rater, dates))) == after
         key = json.dumps({"first": "encoder", "rater": rater, "second": dates}, separators=(",", ":"))
         assert values["mrr_change@100", key] == pytest.approx(mrr(after) - mrr(before))
-
-
-@pytest.mark.usefixtures("ray_session")
-def test_steps_that_are_missing_run_on_ray(run: Callable[[str], str], out: str) -> None:
-    before = metrics(out)
-    for table in ("ratings/day", "reranked"):
-        locations.remove([file.uri for file in locations.listing(f"{out}/{table}")])
-    assert metrics(run("tric")) == pytest.approx(before)
-
-
-@pytest.mark.torture
-@pytest.mark.timeout(900)
-@pytest.mark.usefixtures("ray_session")
-def test_all_steps_run_on_ray(run: Callable[[str], str], out: str) -> None:
-    assert metrics(run("tric-ray")) == pytest.approx(metrics(out))
