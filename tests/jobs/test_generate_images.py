@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -58,12 +59,14 @@ def test_items_have_the_values_of_their_prompt(generated: str, prompts: str) -> 
 
 
 def test_a_picture_depends_on_its_prompt_and_seed_alone(generated: str, prompts: str, tmp_path: Path) -> None:
-    """Drawn alone, in a run of fewer samples: the same pixels."""
+    """Drawn alone, in a run of fewer samples: the same pixels, but for the rounding of products of another shape."""
     run(f"input={prompts}", "samples=1", "resources.judge.batch_size=1", f"out={tmp_path}/one")
     whole = {row["image_id"]: pixels(row) for row in rows_of(f"{generated}/images")}
     alone = {row["image_id"]: pixels(row) for row in rows_of(f"{tmp_path}/one/images")}
     assert len(alone) == 2
-    assert alone.items() <= whole.items()
+    for image_id, drawn in alone.items():
+        values, again = (np.frombuffer(pixel, np.uint8).astype(int) for pixel in (whole[image_id], drawn))
+        assert np.abs(values - again).max() <= 2
     run(f"input={prompts}", "seed=1", f"out={tmp_path}/other")
     others = rows_of(f"{tmp_path}/other/images")
     assert whole.keys().isdisjoint(row["image_id"] for row in others)
