@@ -177,8 +177,9 @@ def test_help_and_cfg_of_every_job(name: str, capsys: pytest.CaptureFixture[str]
     for key in help_text.keys(name, cli.job(name).schema):
         assert f"  {key.name}" in told
     assert [line for line in told.splitlines() if len(line) > help_text.WIDEST] == []
-    place = "out" if type_of(cli.job(name).schema, "out") is not UNKNOWN else "input"
-    assert cli.main(name, ["--cfg", f"{place}=somewhere"]) == 0
+    schema = cli.job(name).schema
+    place = next(key for key in ("out", "input", "inputs", "a") if type_of(schema, key) is not UNKNOWN)
+    assert cli.main(name, ["--cfg", f"--{place}", "somewhere"]) == 0
     assert "somewhere" in capsys.readouterr().out
 
 
