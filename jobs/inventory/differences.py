@@ -105,19 +105,24 @@ def _compared(definition: tables.Table, ignored: Sequence[str]) -> dict[str, pa.
 
 def _dataset(source: TableSource) -> pads.Dataset:
     places = [locations.filesystem(footer.object.uri) for footer in source.footers]
-    schema = tables.table(source.name, dim=_dim(source)).schema()
+    schema = pa.schema([field.with_type(_readable(field.type)) for field in _schema(source)])
     if not places:
         return pads.dataset(schema.empty_table())
     return pads.dataset([path for _, path in places], filesystem=places[0][0], format="parquet", schema=schema)
 
 
-def _dim(source: TableSource) -> int | None:
-    """The length of the vectors of a table of embeddings."""
-    for schema in source.footers.schemas:
-        for field in schema:
-            if pa.types.is_fixed_size_list(field.type):
-                return int(field.type.list_size)
-    return None
+def _schema(source: TableSource) -> pa.Schema:
+    """The table's schema; its vectors have the length of those in the footers."""
+    types = [field.type for schema in source.footers.schemas for field in schema]
+    dims = [int(kind.list_size) for kind in types if pa.types.is_fixed_size_list(kind)]
+    return tables.table(source.name, dim=dims[0] if dims else None).schema()
+
+
+def _readable(kind: pa.DataType) -> pa.DataType:
+    """The type as which DuckDB, which has no float16, reads a column."""
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_float16(kind.value_type):
+        return pa.list_(pa.float32(), kind.list_size)
+    return kind
 
 
 def _name(column: str) -> str:

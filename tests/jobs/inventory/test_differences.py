@@ -3,11 +3,13 @@
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jobs.inventory.differences import compare
 from jobs.runtime import cli
-from tests.factories import rating, write_table, write_units
+from jobs.tables import TABLES
+from tests.factories import embedding_rows, rating, write_table, write_units
 
 SAME = [rating(f"i{n}", "ann", "sensitive", "yes", score=1.0) for n in range(50)]
 
@@ -56,6 +58,23 @@ def test_null_and_not_a_number_are_values(tmp_path: Path) -> None:
     )
     found = compare(a, b, tolerance=0.5)
     assert (found.changed, found.columns["score"].rows) == (1, 1)
+
+
+def test_vectors_are_compared(tmp_path: Path) -> None:
+    vectors = np.eye(3, 4, dtype=np.float16)
+    other = vectors + np.array([[0], [0.5], [0]], np.float16)
+    a, b = (
+        write_units(tmp_path / side, "embeddings", [embedding_rows(["x", "y", "z"], "image", rows)])
+        for side, rows in (("a", vectors), ("b", other))
+    )
+    found = compare(a, b)
+    assert (found.changed, list(found.columns), found.columns["embedding"].rows) == (1, ["embedding"], 1)
+
+
+def test_every_table_can_be_compared(tmp_path: Path) -> None:
+    for name in TABLES:
+        table = write_units(tmp_path / name, name, [[]])
+        assert compare(table, table).is_equal, name
 
 
 def test_the_command_prints_the_configuration_and_writes_all_rows(
