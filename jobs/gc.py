@@ -29,7 +29,7 @@ def execute(cfg: GcConfig) -> dict[str, int]:
     """Run the job; see the module's docstring. Returns the number of removed files by table.
 
     Raises:
-        InputError: there is no table, or another process writes one.
+        InputError: a place has no table, or another process is writing one.
     """
     removed: dict[str, int] = {}
     total = 0

@@ -33,7 +33,7 @@ def execute(cfg: LsConfig) -> list[FoundTable]:
     """Run the job; see the module's docstring. Returns the tables.
 
     Raises:
-        InputError: there is no table in one of the folders.
+        InputError: one of the folders has no table.
     """
     now = time.time()
     tables = find_all(cfg.inputs)

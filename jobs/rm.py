@@ -33,7 +33,7 @@ def execute(cfg: RmConfig) -> list[str]:
     """Run the job; see the module's docstring. Returns the uris of the removed tables.
 
     Raises:
-        InputError: there is no table, another process writes one, or there is nobody to ask.
+        InputError: a place has no table, another process is writing one, or nobody can be asked.
     """
     tables = find_all(cfg.inputs)
     for table in tables:
@@ -45,7 +45,7 @@ def execute(cfg: RmConfig) -> list[str]:
     if not cfg.yes:
         answer = confirm(f"rm: remove {total}?")
         if answer is None:
-            raise InputError("yes=false: there is no terminal to ask; use yes=true to remove these tables")
+            raise InputError("yes=false: without a terminal nobody can be asked; use yes=true to remove these tables")
         if not answer:
             say("rm: nothing removed")
             return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.errors import InputError
-from jobs.store import locations, place
+from jobs.store import lease, locations, place
 from jobs.store.objects import Object
 from jobs.store.run_files import FOLDER, IDENTITY, MANIFEST, UNITS
 from jobs.store.threads import in_threads
@@ -43,7 +43,7 @@ def plan_copy(source: str, out: str) -> CopyPlan:
     source, out = locations.absolute(source), locations.absolute(out)
     if f"{out}/".startswith(f"{source}/") or f"{source}/".startswith(f"{out}/"):
         raise InputError(f"out={out}: must be neither input={source} nor inside it nor around it")
-    listed = [file for file in locations.listing(source) if not place.is_temporary(file.uri)]
+    listed = [file for file in locations.listing(source) if not _is_passing(file.uri)]
     if not listed:
         raise InputError(f"input={source}: nothing to copy; name a table, or a folder with tables")
     there = {file.uri: file for file in locations.listing(out)}
@@ -65,6 +65,11 @@ def copy_files(plan: CopyPlan) -> None:
         pairs = [(source.uri, target) for source, target in plan.files if _order(source)[0] == stage]
         for _ in in_threads(_copy, pairs, THREADS):
             pass
+
+
+def _is_passing(uri: str) -> bool:
+    """Whether the file is one that a running process has in a table: a copy of it would refuse other runs."""
+    return place.is_temporary(uri) or uri.endswith(f"/{FOLDER}/{lease.NAME}")
 
 
 def _order(file: Object) -> tuple[int, str]:

@@ -87,7 +87,7 @@ def find_all(places: Sequence[str]) -> list[FoundTable]:
     """Return the tables at or below each of `places`, each table once.
 
     Raises:
-        InputError: no place is given, or there is no table in one.
+        InputError: no place is given, or one has no table.
     """
     if not places:
         raise InputError("inputs=[]: name at least one table, or a folder of tables, as in inputs=[R]")

@@ -52,7 +52,7 @@ def leftovers(table: FoundTable) -> Iterator[Object]:
         if folder == "_rejects":
             unit, _, generation = name.removesuffix(".parquet").rpartition(".")
             # Rejects are written before their data object: those of a later generation may belong to a run.
-            if unit not in generations or int(generation) < generations[unit]:
+            if unit not in generations or (generation.isdecimal() and int(generation) < generations[unit]):
                 yield file
         elif not folder and name.removesuffix(".parquet") not in generations:
             yield file

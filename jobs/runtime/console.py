@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 
 def confirm(question: str) -> bool | None:
-    """Ask a question that `y` or `yes` affirms; None if there is no terminal to ask."""
+    """Ask a question that `y` or `yes` affirms; None without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     sys.stderr.write(printable(f"{question} [y/N] "))

@@ -8,7 +8,7 @@ from jobs.inventory.copying import plan_copy
 from jobs.inventory.found import files_by_table, find_tables
 from jobs.inventory.shown import age, in_columns, size
 from jobs.runtime import cli, console
-from jobs.store import locations
+from jobs.store import lease, locations
 from jobs.store.objects import Object
 from jobs.store.reading import open_table
 from tests.factories import picture, rating, rows_of, write_table, write_units
@@ -104,6 +104,15 @@ def test_rm_asks_and_leaves_what_is_not_ours(
     assert "own.txt" in capsys.readouterr().out
 
 
+def test_tables_on_s3_are_removed_with_their_lease(s3: str) -> None:
+    place = locations.join(s3, "removed", "images")
+    write_units(place, "images", [IMAGES])
+    assert cli.main("gc", [place]) == 0
+    assert cli.main("rm", [place, "yes=true"]) == 0
+    assert list(locations.listing(place)) == []
+    write_units(place, "images", [IMAGES])  # the place is free again
+
+
 def test_confirmation_needs_a_terminal_and_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Typed:
         def __init__(self, text: str, *, terminal: bool = True) -> None:
@@ -133,6 +142,7 @@ def test_gc_removes_leftovers_and_no_row(tmp_path: Path, capsys: pytest.CaptureF
     rejects.mkdir(exist_ok=True)
     later = rejects / "a.2.parquet"  # of a run that has not published its unit
     later.write_bytes(b"")
+    (rejects / "a.x.parquet").write_bytes(b"")  # of nobody known
     kept = snapshot(table)
     leftovers = [table / ".u.1.tmp", rejects / "a.0.parquet", rejects / "gone.7.parquet", table / "gone.parquet"]
     for file in leftovers:
@@ -171,6 +181,8 @@ def test_copies_read_alike_and_continue(tmp_path: Path, s3: str, capsys: pytest.
 
 def test_identities_are_copied_first_and_manifests_last(tmp_path: Path) -> None:
     two_tables(tmp_path / "R")
+    (tmp_path / "R" / "images" / "_run" / lease.NAME).write_text("{}")  # of a run that is writing
     names = [source.uri.rsplit("/", 1)[-1] for source, _ in plan_copy(str(tmp_path / "R"), str(tmp_path / "out")).files]
     assert names[:2] == ["identity.json"] * 2
     assert set(names[-4:]) == {"manifest.json", "units.jsonl"}
+    assert lease.NAME not in names
