@@ -17,6 +17,7 @@ from omegaconf import MISSING
 from jobs.analysis import metric_settings
 from jobs.analysis.computed_metrics import read_computed
 from jobs.analysis.conditions import CONDITION
+from jobs.analysis.item_attributes import Items
 from jobs.analysis.output import refuse_foreign, write_metrics
 from jobs.analysis.rating_codes import Reduction
 from jobs.analysis.report_tables import ReportTables, read_report_items, report_metrics, summarize_ratings
@@ -76,12 +77,27 @@ class ReportConfig:
     exclusions: str | None = None  # file of pictures that must not be used (jobs.runtime.exclusions)
 
 
+def _items_and_settings(cfg: ReportConfig, tables: ReportTables, reduction: Reduction) -> tuple[Items, MetricSettings]:
+    """The items' attributes, and the metrics' settings with what the paper adds for the conditions of the ratings."""
+    items, settings = read_report_items(
+        tables,
+        cfg.metrics,
+        disaggregate=cfg.paper.disaggregate,
+        compare=cfg.paper.compare,
+        contrast=cfg.paper.contrast,
+    )
+    conditions = {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys}
+    settings = metric_settings.with_conditions(
+        settings, conditions, baseline=cfg.paper.baseline_condition, reference=cfg.paper.reference_condition
+    )
+    return items, settings
+
+
 def execute(cfg: ReportConfig) -> dict[str, Any]:
     """Run the job; see the module's docstring. Returns the manifest of the table of metrics."""
-    if cfg.gallery < 0:
-        raise InputError(f"gallery={cfg.gallery}: must be at least 0")
-    if cfg.gallery_seed < 0:
-        raise InputError(f"gallery_seed={cfg.gallery_seed}: must be at least 0")
+    for key in ("gallery", "gallery_seed"):
+        if (value := getattr(cfg, key)) < 0:
+            raise InputError(f"{key}={value}: must be at least 0")
     metric_settings.check(cfg.metrics)
     registry.check(cfg.paper)
     tables = read_tables(cfg)
@@ -96,19 +112,7 @@ def execute(cfg: ReportConfig) -> dict[str, Any]:
         ratings = summarize_ratings(
             tables, cfg.metrics, reduction, models=models, gallery=chosen.ids, exclusion_filter=exclusion_filter
         )
-        items, settings = read_report_items(
-            tables,
-            cfg.metrics,
-            disaggregate=cfg.paper.disaggregate,
-            compare=cfg.paper.compare,
-            contrast=cfg.paper.contrast,
-        )
-        settings = metric_settings.with_conditions(
-            settings,
-            {dict(zip(reduction.by, key[2:], strict=True))[CONDITION] for key in reduction.keys},
-            baseline=cfg.paper.baseline_condition,
-            reference=cfg.paper.reference_condition,
-        )
+        items, settings = _items_and_settings(cfg, tables, reduction)
         observations = Observations()
         metrics = list(
             report_metrics(

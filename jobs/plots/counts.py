@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from jobs.plots.panels import SCALE, SHORT
+from jobs.plots.panels import SCALE, label_cells
 from jobs.plots.svg import ACCENT, INK, LINE
 
 
@@ -45,17 +44,9 @@ class CountMatrix:
                 axes.add_patch(box)
                 on = "#ffffff" if share > 0.45 else "#000000"
                 axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7.5, color=on, zorder=3)
-        axes.set_xlim(-0.5, len(self.columns) - 0.5)
-        axes.set_ylim(len(self.rows) - 0.5, -0.5)
-        short = all(len(name) <= SHORT for name in self.columns)
-        turned: dict[str, Any] = {} if short else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(range(len(self.columns)), self.columns, **turned)
-        axes.set_yticks(range(len(self.rows)), self.rows)
+        label_cells(axes, self.rows, self.columns)
         axes.set_xlabel(self.column_label)
         axes.set_ylabel(self.row_label)
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
 
 
 @dataclass(frozen=True)

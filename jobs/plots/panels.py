@@ -32,6 +32,19 @@ class Panel(Protocol):
         """Draw into empty axes."""
 
 
+def label_cells(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Limit the axes to a matrix of cells of size 1, with labels and without lines; turn long labels of columns."""
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    short = all(len(name) <= SHORT for name in columns)
+    turned: dict[str, Any] = {} if short else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(columns)), columns, **turned)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
 @dataclass(frozen=True)
 class HeatMap:
     """A matrix of values, coloured from `low` to `high` and printed in the cells; an undefined cell has a dash.
@@ -64,15 +77,7 @@ class HeatMap:
                 axes.add_patch(_rectangle(column, row, colour))
                 text = _number(value, self.percent) if defined and value is not None else "–"
                 axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=_on(colour))
-        axes.set_xlim(-0.5, len(self.columns) - 0.5)
-        axes.set_ylim(len(self.rows) - 0.5, -0.5)
-        short = all(len(name) <= SHORT for name in self.columns)
-        turned: dict[str, Any] = {} if short else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(range(len(self.columns)), self.columns, **turned)
-        axes.set_yticks(range(len(self.rows)), self.rows)
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        label_cells(axes, self.rows, self.columns)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A lease on a table on S3, where there are no locks: an object in `_run/` that its holder renews and that expires.
 
-It keeps a second submission of the same job from doing, and paying for, all units again. It is no more than that: a
+It keeps a second submission of the same job from doing, and paying for, all units again. It promises nothing else: a
 holder that was suspended for longer than its lease may write next to another; units are still written whole.
 """
 

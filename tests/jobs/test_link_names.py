@@ -81,7 +81,7 @@ def test_accuracy_is_computed_as_of_other_links(tables: Path, tmp_path: Path) ->
 def test_a_model_may_name_nothing_that_the_knowledge_base_has(
     tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pipeline goes on: it is a result of the baseline."""
+    """The pipeline continues: that nothing matches is a result of the baseline."""
     manifest = run(tables, tmp_path / "out", f"responses={tables}/cats")
     assert manifest["counts"]["rows_out"] == 0
     assert manifest["counts"]["filtered"] == {"no name is in the knowledge base": 1}

@@ -153,7 +153,7 @@ def test_without_the_list_of_mistakes_the_otter_would_count_twice() -> None:
 
 
 def test_the_prompts_have_the_guidelines_rules() -> None:
-    """Each rule stands in the prompts of both ways of marking that it concerns."""
+    """The prompts of both ways of marking contain each rule that concerns them."""
     rules = {
         "mistakes": ['"animal" for a dog', "interpretation", "believe the CORRECT description", '"lies on the table"',
                      '"three" is the wrong word'],

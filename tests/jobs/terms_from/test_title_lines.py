@@ -61,7 +61,7 @@ def test_an_object_over_several_lines_counts_as_one() -> None:
     spread = json.dumps(json.loads(line("A")), indent=2)
     titles, kinds = read(f"Here:\n{spread},\n{line('B')}\n{spread} and\n{{\n", is_cut=True)
     assert [title.page_title for title in titles] == ["A", "B"]
-    # the second is no object but six lines: a brace, four strings with colons, and a brace with words
+    # the second is not an object but six lines: a brace, four strings with colons, and a brace with words
     assert kinds == {"valid": 2, "not_json": 7, "cut": 1}
 
 
