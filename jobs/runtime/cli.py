@@ -20,7 +20,7 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import completion, config, dtypes, extras, help_text, signals
 from jobs.runtime.arguments import to_overrides
 from jobs.runtime.console import say
-from jobs.store import faults
+from jobs.store import faults, lock
 
 JOBS_FOLDER = Path(__file__).resolve().parents[1]
 LIBRARIES = {"__init__", "__main__", "tables", "errors"}  # files in jobs/ that are not commands
@@ -63,7 +63,11 @@ def execute(name: str, overrides: list[str]) -> object:
     loaded = job(name)
     cfg = config.load(name, loaded.schema, overrides)
     dtypes.resolve(cfg)
-    return loaded.execute(cfg)
+    try:
+        return loaded.execute(cfg)
+    except BaseException:
+        lock.release_all()  # now, and not at the end of the process, when the demo's store has ended
+        raise
 
 
 def main(name: str, arguments: list[str] | None = None) -> int:

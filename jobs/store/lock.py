@@ -55,6 +55,12 @@ def _acquire_lease(out: str) -> bool:
     return True
 
 
+def release_all() -> None:
+    """Release what this process has, when a run fails: its traceback would keep the run, and so the lock, alive."""
+    for out in [*_leases, *_held]:
+        release(out)
+
+
 def release(out: str) -> None:
     """Release the lock or the lease, if this process has it."""
     if (lease := _leases.pop(out, None)) is not None:

@@ -19,7 +19,9 @@ from jobs.errors import InputError, RunError
 from jobs.runtime import cli, help_text, signals
 from jobs.runtime.console import say
 from jobs.runtime.key_types import UNKNOWN, type_of
-from tests.factories import record, write_records
+from jobs.store import lease, locations, lock
+from jobs.verify import VerifyConfig
+from tests.factories import record, write_records, write_table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -287,3 +289,23 @@ def test_a_signal_ends_a_run_with_one_line_and_a_second_one_disturbs_nothing(fir
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == code
     assert ended.stderr == "interrupted: completed units are kept; run the same command again to resume\n"
+
+
+def test_a_run_that_is_interrupted_releases_its_table_at_once(
+    tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [write_table(place, "images", []) for place in (tmp_path / "local", locations.join(s3, "interrupted"))]
+
+    def execute(_: object) -> None:
+        assert all(lock.acquire(place) for place in places)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "job", lambda name: cli.Job(name, VerifyConfig, execute))
+    lock.release_all()
+    with pytest.raises(KeyboardInterrupt) as caught:  # which holds the frames of the run
+        cli.execute("verify", ["input=x"])
+    assert all(lock.acquire(place) for place in places)
+    for place in places:
+        lock.release(place)
+    assert not locations.exists(locations.join(places[1], "_run", lease.NAME))
+    assert caught.value.__traceback__ is not None
