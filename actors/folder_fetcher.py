@@ -117,7 +117,8 @@ class FolderFetcher:
             size = file.size()
             if size > self._max_bytes:
                 raise image_rows.too_many_bytes(size, self._max_bytes)
-            return file.read(size)
+            data: bytes = file.read(size)
+            return data
 
 
 def _vanished(path: str) -> ImageRow:

@@ -114,18 +114,16 @@ def shell(prefix: Prefix, *, rows: int, config: Any, is_joined: bool) -> Any:
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer
 
-    base: Any = DynamicCache
-
-    class CacheShell(base):
-        def update(self, key: Any, value: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+    class CacheShell(DynamicCache):
+        def update(self, key_states: Any, value_states: Any, layer_idx: int, *_: Any, **__: Any) -> tuple[Any, Any]:
             if not is_joined:
-                return key, value
+                return key_states, value_states
             import torch
 
             keys, values = prefix.layers[layer_idx]
             return (
-                torch.cat([keys.expand(rows, -1, -1, -1), key], 2),
-                torch.cat([values.expand(rows, -1, -1, -1), value], 2),
+                torch.cat([keys.expand(rows, -1, -1, -1), key_states], 2),
+                torch.cat([values.expand(rows, -1, -1, -1), value_states], 2),
             )
 
         def get_seq_length(self, *_: Any, **__: Any) -> int:
